@@ -1,0 +1,1 @@
+"""The service: who may do what, what is remembered, and every protocol at the door."""

@@ -1,0 +1,239 @@
+"""The values that services return and faces send: sessions, executions, commands, files, workspaces.
+
+Fields may be added, never renamed. Ids are UUIDs with dashes. Times are RFC 3339 strings in UTC with six fractional digits
+and `Z` (see `timestamp`). Sizes are bytes, durations seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+SessionStatus = Literal["READY", "TERMINATED"]
+ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"]
+OnBusy = Literal["queue", "reject", "interrupt"]
+T = TypeVar("T")
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 with six fractional digits, also when the microsecond is zero (`isoformat` would drop them)."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Shape(msgspec.Struct, kw_only=True, frozen=True):
+    """Root of every shape."""
+
+
+class Page(Shape, Generic[T]):
+    """One page of a list; `next_cursor` is null on the last one."""
+
+    items: list[T]
+    next_cursor: str | None = None
+
+
+class Ended(Shape):
+    """Why and when a session ended.
+
+    `reason` is one of `stopped`, `idle_timeout`, `ttl`, `shutdown`, `start_failed`, `lost`.
+    """
+
+    reason: str
+    detail: str
+    at: str
+
+
+class Usage(Shape):
+    """What a session's sandbox has used; limits in the same units."""
+
+    memory_bytes: int = 0
+    memory_peak_bytes: int = 0
+    memory_limit_bytes: int = 0
+    cpu_seconds: float = 0.0
+    pids: int = 0
+    storage_used_bytes: int = 0
+    storage_limit_bytes: int = 0
+    executions: int = 0
+
+
+class Sync(Shape):
+    """How far the workspace's mirror is: the last complete flush, what waits, and the last error, if any."""
+
+    last_flush_at: str | None = None
+    pending: bool = False
+    error: str | None = None
+
+
+class Session(Shape):
+    """One principal's live or ended sandbox."""
+
+    id: str
+    name: str
+    status: SessionStatus
+    environment: str
+    workspace_id: str
+    generation: int
+    created_at: str
+    last_activity_at: str
+    expires_at: str
+    idle_expires_at: str
+    timeout_seconds: int
+    idle_timeout_seconds: int
+    ended: Ended | None = None
+    usage: Usage = msgspec.field(default_factory=Usage)
+    sync: Sync = msgspec.field(default_factory=Sync)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    agent: str | None = None
+
+
+class StartSession(Shape, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions`; what is left out takes the environment's or the service's default."""
+
+    environment: str = "python"
+    name: str = ""
+    workspace_id: str | None = None
+    timeout_seconds: int | None = None
+    idle_timeout_seconds: int | None = None
+    agent: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ExecutionError(Shape):
+    """A user's exception: an outcome. `traceback` lines carry no terminal colours."""
+
+    name: str
+    value: str
+    traceback: list[str]
+
+
+class Death(Shape):
+    """Why a kernel is gone.
+
+    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `gateway_restart`, `restart`.
+    """
+
+    cause: str
+    detail: str
+    exit_code: int | None = None
+    signal: str | None = None
+    memory_limit_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+
+
+class Truncated(Shape):
+    """Bytes cut from each part of an execution's output; 0 when whole."""
+
+    stdout: int = 0
+    stderr: int = 0
+    outputs: int = 0
+
+
+class Execution(Shape):
+    """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included."""
+
+    id: str
+    session_id: str
+    status: ExecutionStatus
+    language: str
+    code: str
+    generation: int
+    execution_count: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    outputs: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    error: ExecutionError | None = None
+    death: Death | None = None
+    truncated: Truncated = msgspec.field(default_factory=Truncated)
+    queued_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+
+
+class Submission(Shape, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/executions`.
+
+    `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel other
+    than the caller's own.
+    """
+
+    code: str
+    language: Literal["python"] = "python"
+    timeout_seconds: float | None = None
+    wait: bool = True
+    on_busy: OnBusy = "queue"
+    expect_generation: int | None = None
+
+
+class Event(Shape):
+    """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
+
+    `event` is one of started, stream, display, update, result, error, clear, generation, truncated, ended.
+    """
+
+    sequence: int
+    event: str
+    data: dict[str, Any]
+
+
+class CommandRequest(Shape, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/commands`; runs by `/bin/bash -c` (or `sh`) in /workspace."""
+
+    command: str
+    timeout_seconds: float | None = None
+    background: bool = False
+
+
+class Command(Shape):
+    """A command or background task. `status` is one of running, done, timeout, stopped, lost."""
+
+    id: str
+    status: Literal["running", "done", "timeout", "stopped", "lost"]
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    timed_out: bool = False
+    duration_seconds: float = 0.0
+    truncated: Truncated = msgspec.field(default_factory=Truncated)
+
+
+class FileEntry(Shape):
+    """A file of a workspace, path relative to /workspace. `kind` is file, directory, link or other."""
+
+    path: str
+    kind: Literal["file", "directory", "link", "other"]
+    size: int
+    modified_at: str
+
+
+class Workspace(Shape):
+    """The durable files of one or more sessions, one after another."""
+
+    id: str
+    created_at: str
+    session_id: str | None = None
+    file_count: int = 0
+    size_bytes: int = 0
+
+
+class EnvironmentInfo(Shape):
+    """An environment as callers see it."""
+
+    name: str
+    description: str
+    digest: str
+    memory_mb: int
+    vcpus: float
+    storage_mb: int
+    network: str
+
+
+class TokenInfo(Shape):
+    """A bearer token without its secret; `token` is present only in the answer that created it."""
+
+    id: str
+    principal: str
+    name: str
+    created_at: str
+    revoked_at: str | None = None
+    token: str | None = None

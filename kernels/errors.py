@@ -1,0 +1,90 @@
+"""Errors of the kernels package.
+
+Tree:
+
+    KernelsError
+    ├── UnknownEnvironment       no such environment, or it has not been built
+    ├── EnvironmentBuildFailed   the recipe did not become an image
+    ├── RuntimeUnusable          this host cannot enforce what a sandbox needs
+    ├── SandboxFailed            a sandbox could not be started or driven
+    │   └── SandboxGone          the sandbox is no longer there; its session needs a new one
+    ├── KernelDied               the kernel ended while someone waited on it; carries a Death
+    ├── GuestRefused             the guest said no; carries the code, message and status it gave
+    └── DeadlineExceeded         a wait of ours ran out
+
+`retryable` says whether the same call may succeed when made again unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Death:
+    """Why a kernel or its sandbox is gone.
+
+    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `gateway_restart`, `restart`. `exit_code` and
+    `signal` hold what the system said (a signal by its name, `SIGSEGV`); memory figures are bytes.
+    """
+
+    cause: str
+    detail: str
+    exit_code: int | None = None
+    signal: str | None = None
+    memory_limit_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+
+
+class KernelsError(Exception):
+    """Root of this package's errors."""
+
+    retryable = False
+
+
+class UnknownEnvironment(KernelsError):
+    """No such environment, or its image has not been built."""
+
+
+class EnvironmentBuildFailed(KernelsError):
+    """A recipe did not become an image; the message carries the failing step's last lines."""
+
+
+class RuntimeUnusable(KernelsError):
+    """This host cannot enforce what a sandbox needs; the message says what to do."""
+
+
+class SandboxFailed(KernelsError):
+    """A sandbox could not be started or driven."""
+
+    retryable = True
+
+
+class SandboxGone(SandboxFailed):
+    """The sandbox is not there any more."""
+
+
+class KernelDied(KernelsError):
+    """The kernel ended while someone waited on it."""
+
+    def __init__(self, death: Death) -> None:
+        super().__init__(death.detail)
+        self.death = death
+
+
+class GuestRefused(KernelsError):
+    """The guest answered a request with a refusal.
+
+    `code` is a stable word (`not_found`, `is_a_directory`, `no_space`, `invalid_path`, ...), `status` its HTTP status.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class DeadlineExceeded(KernelsError):
+    """A wait ran out before its answer came."""
+
+    retryable = True
