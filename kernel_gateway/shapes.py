@@ -1,7 +1,7 @@
 """The values that services return and faces send: sessions, executions, commands, files, workspaces.
 
-Fields may be added, never renamed. Ids are UUIDs with dashes. Times are RFC 3339 strings in UTC with six fractional digits
-and `Z` (see `timestamp`). Sizes are bytes, durations seconds.
+Fields may be added, never renamed. Ids are UUIDs with dashes. Times are RFC 3339 strings in UTC with six fractional
+digits and `Z` (see `timestamp`). Sizes are bytes, durations seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class Shape(msgspec.Struct, kw_only=True, frozen=True):
+class Shape(msgspec.Struct, kw_only=True):
     """Root of every shape."""
 
 
@@ -153,8 +153,8 @@ class Execution(Shape):
 class Submission(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/executions`.
 
-    `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel other
-    than the caller's own.
+    `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel
+    other than the caller's own.
     """
 
     code: str

@@ -1,7 +1,7 @@
 """The contract every sandbox runtime fulfils, and the plain values it speaks in.
 
-A sandbox is one container with the guest as its PID 1. A runtime makes, lists, inspects and destroys sandboxes; it knows
-nothing of kernels, sessions or HTTP. Its values cross a process boundary unchanged: strings, numbers, tuples.
+A sandbox is one container with the guest as its PID 1. A runtime makes, lists, inspects and destroys sandboxes; it
+knows nothing of kernels, sessions or HTTP. Its values cross a process boundary unchanged: strings, numbers, tuples.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class SandboxSpec:
 class SandboxInfo:
     """A sandbox as the host sees it.
 
-    `transport_directory` holds `guest/http.sock` (the guest's, out of reach of user code) and `kernel/` (the kernel's ZMQ
-    sockets, written by user code). `workspace_directory` is the host's view of `/workspace`. Both are hostile: open
+    `transport_directory` holds `guest/http.sock` (the guest's, out of reach of user code) and `kernel/` (the kernel's
+    ZMQ sockets, written by user code). `workspace_directory` is the host's view of `/workspace`. Both are hostile: open
     what is in them relative to a directory descriptor and follow no link. Files in the workspace belong to
     `user_uid`:`user_gid` (host ids).
     """
