@@ -22,7 +22,7 @@ def timestamp(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class Shape(msgspec.Struct, kw_only=True):
+class Shape(msgspec.Struct):
     """Root of every shape."""
 
 
@@ -138,6 +138,7 @@ class Execution(Shape):
     language: str
     code: str
     generation: int
+    queued_at: str
     execution_count: int | None = None
     stdout: str = ""
     stderr: str = ""
@@ -145,7 +146,6 @@ class Execution(Shape):
     error: ExecutionError | None = None
     death: Death | None = None
     truncated: Truncated = msgspec.field(default_factory=Truncated)
-    queued_at: str
     started_at: str | None = None
     ended_at: str | None = None
 
