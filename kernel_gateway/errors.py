@@ -1,0 +1,263 @@
+"""Errors of the service, and how the errors of the packages below become ours.
+
+Tree (code, status):
+
+    GatewayError
+    ├── InvalidRequest          invalid_request        400   the request makes no sense; change it
+    ├── Unauthorized            unauthorized           401   no token, a wrong one or a revoked one: one shape
+    ├── Forbidden               forbidden              403   administrators only
+    ├── NotFound                not_found              404   absent, or another principal's
+    │   └── UnknownEnvironment  unknown_environment    404   no such environment, or not built
+    ├── Conflict                conflict               409   not in this state
+    │   ├── SessionTerminated   session_terminated     409   the session has ended; start another
+    │   ├── SessionBusy         session_busy           409   on_busy=reject and something runs
+    │   ├── GenerationMismatch  generation_mismatch    409   the kernel is not the one the caller expects
+    │   ├── IdempotencyConflict idempotency_conflict   409   the key was used with another request
+    │   └── WorkspaceInUse      workspace_in_use       409   a live session holds the workspace
+    ├── PayloadTooLarge         payload_too_large      413   more bytes than the service takes
+    ├── LimitReached            limit_reached          429   later; `retry_after_seconds` says when
+    │   ├── RateLimited         rate_limited           429   too many invocations a second
+    │   ├── SessionLimit        session_limit          429   too many live sessions
+    │   └── QueueFull           queue_full             429   too many executions wait in this session
+    ├── InternalError           internal               500   a defect of ours
+    ├── SandboxUnavailable      sandbox_unavailable    503   the sandbox could not be started or reached
+    ├── StoreUnavailable        store_unavailable      503   the workspaces' store does not answer
+    ├── ShuttingDown            shutting_down          503   the service is draining
+    ├── DeadlinePassed          deadline_passed        504   a wait of ours ran out
+    ├── NoSpace                 no_space               507   the workspace or the host's disk is full
+    └── StartRefused            start_refused          500   the service does not start; the message says what to do
+        ├── SettingInvalid      setting_invalid        500   an unknown setting, or a value out of range
+        └── DatabaseTooNew      database_too_new       500   the database was written by a newer version
+
+`retryable` says whether the same request may succeed when sent again unchanged. On the wire an error is
+`{"error": {"code", "message", "retryable", ...details}}` (`GatewayError.body`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from kernels import errors as below
+
+
+class GatewayError(Exception):
+    """Root of the service's errors; `details` are further JSON fields of the answer."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def body(self) -> dict[str, Any]:
+        """The error as it goes over the wire."""
+        return {"error": {"code": self.code, "message": self.message, "retryable": self.retryable, **self.details}}
+
+
+class InvalidRequest(GatewayError):
+    """The request makes no sense; the message says which part."""
+
+    code, status = "invalid_request", 400
+
+
+class Unauthorized(GatewayError):
+    """No token, a wrong one or a revoked one; which of them is not said."""
+
+    code, status = "unauthorized", 401
+
+    def __init__(self, message: str = "a valid bearer token is required") -> None:
+        super().__init__(message)
+
+
+class Forbidden(GatewayError):
+    """Only an administrator may do this."""
+
+    code, status = "forbidden", 403
+
+
+class NotFound(GatewayError):
+    """Absent, or another principal's."""
+
+    code, status = "not_found", 404
+
+
+class UnknownEnvironment(NotFound):
+    """No such environment, or its image has not been built."""
+
+    code = "unknown_environment"
+
+
+class Conflict(GatewayError):
+    """The thing is not in a state that allows this."""
+
+    code, status = "conflict", 409
+
+
+class SessionTerminated(Conflict):
+    """The session has ended; details carry why and when."""
+
+    code = "session_terminated"
+
+
+class SessionBusy(Conflict):
+    """Something runs in the session and the caller asked not to wait."""
+
+    code, retryable = "session_busy", True
+
+
+class GenerationMismatch(Conflict):
+    """The kernel is not the one the caller expects; details carry both generations."""
+
+    code = "generation_mismatch"
+
+
+class IdempotencyConflict(Conflict):
+    """The idempotency key was used with another request in this session."""
+
+    code = "idempotency_conflict"
+
+
+class WorkspaceInUse(Conflict):
+    """A live session holds the workspace; `session_id` names it."""
+
+    code = "workspace_in_use"
+
+
+class PayloadTooLarge(GatewayError):
+    """More bytes than the service takes."""
+
+    code, status = "payload_too_large", 413
+
+
+class LimitReached(GatewayError):
+    """A limit that passes with time; faces send `retry_after_seconds` as `Retry-After`."""
+
+    code, status, retryable = "limit_reached", 429, True
+
+    def __init__(self, message: str, *, retry_after_seconds: float, **details: Any) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds, **details)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RateLimited(LimitReached):
+    """Too many invocations a second from one principal."""
+
+    code = "rate_limited"
+
+
+class SessionLimit(LimitReached):
+    """Too many live sessions."""
+
+    code = "session_limit"
+
+
+class QueueFull(LimitReached):
+    """Too many executions wait in one session."""
+
+    code = "queue_full"
+
+
+class InternalError(GatewayError):
+    """A defect of ours; the log has the particulars."""
+
+
+class SandboxUnavailable(GatewayError):
+    """The sandbox could not be started or reached."""
+
+    code, status, retryable = "sandbox_unavailable", 503, True
+
+
+class StoreUnavailable(GatewayError):
+    """The store of the workspaces does not answer."""
+
+    code, status, retryable = "store_unavailable", 503, True
+
+
+class ShuttingDown(GatewayError):
+    """The service drains and takes no new work."""
+
+    code, status, retryable = "shutting_down", 503, True
+
+
+class DeadlinePassed(GatewayError):
+    """A wait of ours ran out before its answer came."""
+
+    code, status, retryable = "deadline_passed", 504, True
+
+
+class NoSpace(GatewayError):
+    """The workspace or the host's disk is full."""
+
+    code, status = "no_space", 507
+
+
+class StartRefused(GatewayError):
+    """The service does not start; the message says what to do."""
+
+    code = "start_refused"
+
+
+class SettingInvalid(StartRefused):
+    """An unknown setting, or a value out of its range."""
+
+    code = "setting_invalid"
+
+
+class DatabaseTooNew(StartRefused):
+    """The database was written by a newer version of the service."""
+
+    code = "database_too_new"
+
+
+def every_error() -> list[type[GatewayError]]:
+    """Every class of the tree below the root, in the order it is written here."""
+
+    def below_of(parent: type[GatewayError]) -> Iterator[type[GatewayError]]:
+        for child in parent.__subclasses__():
+            yield child
+            yield from below_of(child)
+
+    return list(below_of(GatewayError))
+
+
+KERNELS: tuple[tuple[type[below.KernelsError], type[GatewayError]], ...] = (
+    (below.UnknownEnvironment, UnknownEnvironment),
+    (below.DeadlineExceeded, DeadlinePassed),
+    (below.RuntimeUnusable, StartRefused),
+    (below.SandboxFailed, SandboxUnavailable),
+    (below.KernelDied, SandboxUnavailable),
+    (below.KernelsError, InternalError),
+)
+"""What each error of `kernels` becomes; the first class that fits counts."""
+
+GUEST: dict[int, type[GatewayError]] = {404: NotFound, 409: Conflict, 413: PayloadTooLarge, 507: NoSpace}
+"""What a guest's refusal becomes, by its status; other 4xx are `InvalidRequest`, the rest `SandboxUnavailable`."""
+
+
+def translate(error: Exception) -> GatewayError:
+    """The service's error for one of the packages below."""
+    if isinstance(error, GatewayError):
+        return error
+    if isinstance(error, below.GuestRefused):
+        otherwise = InvalidRequest if 400 <= error.status < 500 else SandboxUnavailable
+        return GUEST.get(error.status, otherwise)(str(error), reason=error.code)
+    for theirs, ours in KERNELS:
+        if isinstance(error, theirs):
+            return ours(str(error))
+    if isinstance(error, TimeoutError):
+        return DeadlinePassed(str(error) or "the answer did not come in time")
+    return InternalError("an internal error; the service's log has the particulars")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Let only our errors out of the block."""
+    try:
+        yield
+    except (below.KernelsError, TimeoutError) as error:
+        raise translate(error) from error

@@ -1,0 +1,255 @@
+"""Every setting of the service: the fields of `Settings` are the one table that files, variables, flags and docs share.
+
+Sources, later ones win: defaults, the TOML file (`--config` or `SANDCELL_CONFIG`; flat keys), `SANDCELL_<NAME>`
+variables, flags. An unknown name or a value out of range is an error. The unit is in the name (`_seconds`, `_bytes`,
+`_mb`). Nothing else in the service reads the process's environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from kernel_gateway.errors import SettingInvalid
+
+PREFIX = "SANDCELL_"
+CONFIG_VARIABLE = "SANDCELL_CONFIG"
+CLIENT_VARIABLES = ("SANDCELL_URL", "SANDCELL_SESSION")
+"""Variables with our prefix that belong to the client and the command line, not to the service."""
+
+DAY = 86_400
+TWO_WEEKS = 14 * DAY
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table; `low` and `high` are inclusive."""
+
+    name: str
+    type: type
+    default: Any
+    help: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def unit(self) -> str:
+        """The unit the name ends in, or nothing."""
+        last = self.name.rsplit("_", 1)[-1]
+        return {"seconds": "seconds", "bytes": "bytes", "mb": "MB"}.get(last, "")
+
+
+def default_data_dir() -> str:
+    """`/var/lib/sandcell` for root, else the XDG data directory."""
+    if os.geteuid() == 0:
+        return "/var/lib/sandcell"
+    base = os.environ.get("XDG_DATA_HOME", "")
+    return str((Path(base) if base.startswith("/") else Path.home() / ".local/share") / "sandcell")
+
+
+def _(
+    default: Any,
+    help: str,  # noqa: A002 - the word of the table, of argparse and of click
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    secret: bool = False,
+) -> Any:
+    row = {"default": default, "help": help, "low": low, "high": high, "choices": choices, "secret": secret}
+    if callable(default):
+        return dataclasses.field(default_factory=default, metadata=row)
+    return dataclasses.field(default=default, metadata=row, repr=not secret)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings as read once at start. Secrets do not show in `repr`."""
+
+    host: str = _("127.0.0.1", "address to listen on")
+    port: int = _(8899, "port to listen on; 0 takes a free one", low=0, high=65_535)
+    data_dir: str = _(default_data_dir, "absolute directory for the database, environments, sandboxes and local store")
+    run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
+    store: str = _("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
+    database: str = _("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
+    runtime: str = _("runc", "OCI runtime that makes the sandboxes", choices=("runc",))
+    token: str = _("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
+    access_key_id: str = _("", "the first administrator's access key id, for faces that sign requests")
+    secret_access_key: str = _("", "the secret of access_key_id", secret=True)
+
+    execution_timeout_seconds: float = _(900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY)
+    execution_timeout_max_seconds: float = _(900.0, "longest execution timeout one may ask for", low=0.1, high=DAY)
+    command_timeout_seconds: float = _(900.0, "a foreground command's timeout, also the longest", low=0.1, high=DAY)
+    task_timeout_seconds: float = _(28_800.0, "a background command's timeout, also the longest", low=0.1, high=DAY)
+    interrupt_grace_seconds: float = _(5.0, "time an interrupted kernel has before it is killed", low=0.1, high=60)
+    session_timeout_seconds: int = _(28_800, "a session's time-to-live when none is asked for", low=1, high=TWO_WEEKS)
+    session_timeout_max_seconds: int = _(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
+    idle_timeout_seconds: int = _(900, "a session's idle timeout when none is asked for", low=1, high=TWO_WEEKS)
+
+    memory_mb: int = _(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
+    storage_mb: int = _(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
+    pids: int = _(512, "processes and threads of a sandbox", low=64, high=32_768)
+    uid_base: int = _(1_000_000, "first host uid given to sandboxes", low=65_536, high=4_000_000_000)
+    cgroup_parent: str = _("sandcell", "cgroup under which the sandboxes' cgroups are made")
+
+    live_sessions: int = _(1_000, "sessions alive at once", low=1, high=100_000)
+    starts_at_once: int = _(4, "sandboxes being started at once; more wait", low=1, high=256)
+    invocations_per_second: float = _(30.0, "invocations a second and principal", low=0.1, high=100_000)
+    queue_length: int = _(100, "executions that may wait in one session", low=1, high=10_000)
+    payload_bytes: int = _(100 * MEGABYTE, "largest request or file in one request", low=1_024, high=2_000 * MEGABYTE)
+    code_bytes: int = _(10 * MEGABYTE, "largest code of one execution", low=1_024, high=100 * MEGABYTE)
+    output_text_bytes: int = _(MEGABYTE, "text returned per execution, head and tail", low=1_024, high=100 * MEGABYTE)
+    output_rich_bytes: int = _(
+        20 * MEGABYTE, "images and other rich outputs kept per execution", low=1_024, high=100 * MEGABYTE
+    )
+    stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
+    command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=100 * MEGABYTE)
+    event_log_bytes: int = _(2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9)
+    files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=1_000_000)
+
+    start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
+    restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)
+    flush_deadline_seconds: float = _(60.0, "time a session's end waits for its last flush", low=0.1, high=DAY)
+    drain_seconds: float = _(30.0, "time running executions have at shutdown", low=0, high=3_600)
+    sweep_interval_seconds: float = _(30.0, "time between comparisons of sessions and sandboxes", low=0.1, high=3_600)
+    disk_reserve_bytes: int = _(
+        512 * MEGABYTE, "free disk below which no session or execution starts", low=0, high=10**13
+    )
+    transfer_threads: int = _(8, "threads that move workspace files", low=1, high=256)
+    keep_sessions_on_shutdown: bool = _(
+        default=False, help="let sandboxes run on at shutdown; the next start takes them up"
+    )
+    log_level: str = _("info", "least severe log lines written", choices=("debug", "info", "warning", "error"))
+    log_json: bool = _(default=False, help="write log lines as JSON")
+
+    @property
+    def store_url(self) -> str:
+        """The store's URL, with the default filled in."""
+        return self.store or "file://" + quote(str(Path(self.data_dir) / "store"))
+
+    @property
+    def database_url(self) -> str:
+        """The database's URL, with the default filled in."""
+        return self.database or f"sqlite:///{Path(self.data_dir) / 'sandcell.db'}"
+
+
+TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+
+
+def table() -> tuple[Setting, ...]:
+    """Every setting, in the order of the docs."""
+    rows = []
+    for field in dataclasses.fields(Settings):
+        row = dict(field.metadata)
+        if callable(row["default"]):
+            row["default"] = row["default"]()
+        rows.append(Setting(name=field.name, type=TYPES[str(field.type)], **row))
+    return tuple(rows)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config: str | None = None,
+) -> Settings:
+    """Read every source once; `flags` maps setting names to values, None meaning not given. Raises `SettingInvalid`."""
+    environ = os.environ if environ is None else environ
+    rows = {row.name: row for row in table()}
+    config = config or environ.get(CONFIG_VARIABLE) or None
+    given: dict[str, Any] = {}
+    for source, values in (
+        (f"in {config}", _from_file(config) if config else {}),
+        ("in the environment", _from_environment(environ)),
+        ("among the flags", {name: value for name, value in (flags or {}).items() if value is not None}),
+    ):
+        for name, value in values.items():
+            given[name] = _checked(_known(name, rows, source), value, source)
+    return _consistent(Settings(**given))
+
+
+def _from_file(path: str) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as stream:
+            return tomllib.load(stream)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SettingInvalid(f"the settings file {path} cannot be read: {error}") from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    elsewhere = {CONFIG_VARIABLE, *CLIENT_VARIABLES}
+    return {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and name not in elsewhere
+    }
+
+
+def _known(name: str, rows: Mapping[str, Setting], source: str) -> Setting:
+    if name in rows:
+        return rows[name]
+    close = difflib.get_close_matches(name, rows, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise SettingInvalid(f"unknown setting {name!r} {source}{hint}")
+
+
+def _checked(row: Setting, value: Any, source: str) -> Any:
+    value = _converted(row, value, source)
+    if row.choices and value not in row.choices:
+        raise SettingInvalid(f"{row.name} {source} must be one of {', '.join(row.choices)}")
+    if row.low is not None and row.high is not None and not row.low <= value <= row.high:
+        raise SettingInvalid(f"{row.name} {source} must be between {row.low:,} and {row.high:,}, and is {value:,}")
+    return value
+
+
+def _converted(row: Setting, value: Any, source: str) -> Any:
+    """The value in the setting's type; a secret's value never gets into the message."""
+    try:
+        if row.type is bool:
+            words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+            return value if isinstance(value, bool) else words[str(value).lower()]
+        if row.type is str and not isinstance(value, str):
+            raise ValueError
+        if isinstance(value, bool) or (row.type is int and isinstance(value, float)):
+            raise ValueError
+        return row.type(value)
+    except (ValueError, KeyError, TypeError):
+        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[row.type]
+        shown = "" if row.secret else f", not {value!r}"
+        raise SettingInvalid(f"{row.name} {source} must be {kind}{shown}") from None
+
+
+def _consistent(settings: Settings) -> Settings:
+    """Rules between settings."""
+    for name in ("data_dir", "run_dir"):
+        if not getattr(settings, name).startswith("/"):
+            raise SettingInvalid(f"{name} must be an absolute path")
+    for default, most in (
+        ("execution_timeout_seconds", "execution_timeout_max_seconds"),
+        ("session_timeout_seconds", "session_timeout_max_seconds"),
+    ):
+        if getattr(settings, default) > getattr(settings, most):
+            raise SettingInvalid(f"{default} must not be larger than {most}")
+    if bool(settings.access_key_id) != bool(settings.secret_access_key):
+        raise SettingInvalid("access_key_id and secret_access_key are given together or not at all")
+    if settings.token and len(settings.token) < 8:
+        raise SettingInvalid("token must have at least 8 characters")
+    return settings
