@@ -1,0 +1,1 @@
+"""Who is calling: principals, bearer tokens, and how a token becomes a principal."""

@@ -1,0 +1,37 @@
+"""The clock that services live by: wall time and sleeping, passed in so that tests can turn it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kernel_gateway.shapes import timestamp
+
+
+class Clock(Protocol):
+    """Wall time in seconds since the epoch, and sleep on the same scale."""
+
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def rfc3339(moment: float) -> str:
+    """An epoch time as the shapes carry it."""
+    return timestamp(datetime.fromtimestamp(moment, UTC))
+
+
+def rfc3339_or_none(moment: float | None) -> str | None:
+    return None if moment is None else rfc3339(moment)

@@ -1,0 +1,78 @@
+"""What the services ask of the part below: a live kernel in a sandbox, and the one who launches and finds them.
+
+`kernels.sandboxed_kernel.SandboxedKernel` is the live kernel; `RuntimeLauncher` launches it on a runtime. A session's
+sandbox carries the session's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+from kernels.errors import Death
+from kernels.execution import Event, Outcome
+from kernels.guest_client import CommandResult, FileStat
+from kernels.sandbox import SandboxInfo, SandboxSpec, SandboxUsage
+
+
+class LiveGuest(Protocol):
+    """The part of `GuestClient` that services use."""
+
+    async def run_command(
+        self, command: str, *, timeout_seconds: float, output_bytes: int, background: bool = False
+    ) -> CommandResult: ...
+    async def task(self, task_id: str) -> CommandResult: ...
+    async def stop_task(self, task_id: str) -> CommandResult: ...
+    async def list_files(self, path: str, *, recursive: bool, limit: int) -> list[FileStat]: ...
+    async def stat_file(self, path: str) -> FileStat: ...
+    def read_file(self, path: str) -> AsyncIterator[bytes]: ...
+    async def write_file(self, path: str, chunks: AsyncIterator[bytes]) -> FileStat: ...
+    async def remove_file(self, path: str, *, recursive: bool = False) -> None: ...
+
+
+class LiveKernel(Protocol):
+    """One live sandbox with its kernel: `SandboxedKernel`, or a double of it.
+
+    `on_generation(generation, death)` is called when the kernel was replaced, `on_gone(death)` once when the sandbox
+    itself is no more. The session sets both; they return at once.
+    """
+
+    on_generation: Callable[[int, Death | None], None]
+    on_gone: Callable[[Death], None]
+
+    @property
+    def info(self) -> SandboxInfo: ...
+    @property
+    def generation(self) -> int: ...
+    @property
+    def guest(self) -> LiveGuest: ...
+    async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome: ...
+    async def interrupt(self) -> None: ...
+    async def restart(self) -> int: ...
+    async def usage(self) -> SandboxUsage: ...
+    async def aclose(self) -> None: ...
+    async def destroy(self) -> None: ...
+
+
+class Launcher(Protocol):
+    """Makes, finds and destroys the sandboxes of sessions."""
+
+    async def launch(
+        self, spec: SandboxSpec, *, before_first_code: Callable[[SandboxInfo], Awaitable[None]]
+    ) -> LiveKernel:
+        """Start a sandbox; `before_first_code` runs beside the kernel's start and is done when this returns.
+
+        When either fails nothing is left behind.
+        """
+
+    async def adopt(self, info: SandboxInfo, generation: int) -> LiveKernel:
+        """Take up a running sandbox; `generation` is the last one known, the kernel may have a later one."""
+
+    async def list(self) -> tuple[SandboxInfo, ...]:
+        """Every sandbox that has anything left on the host."""
+
+    async def running(self, sandbox_id: str) -> bool:
+        """Whether its PID 1 is alive."""
+
+    async def destroy(self, sandbox_id: str) -> None:
+        """Remove every trace; absent is fine."""
