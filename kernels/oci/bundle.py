@@ -1,0 +1,172 @@
+"""The OCI bundle of a sandbox: the whole security profile, in one place to read. Pure.
+
+Words: the *guest* is PID 1 and root of the sandbox's own user namespace; *user code* is uid 1000 in it, without
+capabilities. Format: OCI runtime specification 1.0.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kernels.oci import seccomp
+from kernels.sandbox import SandboxSpec
+
+USER_ID: Final = 1000
+"""uid and gid of user code inside every sandbox."""
+
+UID_RANGE: Final = 65536
+"""Ids in one sandbox's user namespace."""
+
+GUEST_CAPABILITIES: Final = (
+    "CAP_SETUID",  # start kernels and commands as the user, and act on files as the user
+    "CAP_SETGID",
+    "CAP_KILL",  # signal the user's processes
+    "CAP_CHOWN",  # hand the home directory and the socket directory to the user
+    "CAP_DAC_OVERRIDE",  # clear away what the user left unreadable in the socket directory
+    "CAP_FOWNER",
+)
+
+MASKED_PATHS: Final = (
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/bus",
+    "/proc/cmdline",
+    "/proc/config.gz",
+    "/proc/driver",
+    "/proc/fs",
+    "/proc/interrupts",
+    "/proc/irq",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/modules",
+    "/proc/mtrr",
+    "/proc/pagetypeinfo",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/slabinfo",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/tty",
+    "/proc/vmallocinfo",
+)
+
+_CPU_PERIOD_MICROSECONDS: Final = 100_000
+_OPEN_FILES: Final = 4096
+
+
+@dataclass(frozen=True)
+class Places:
+    """Host paths that a bundle binds, and the identity and cgroup it gets.
+
+    `uid_base` is the host id of the sandbox's uid 0; `cgroup` is in the OCI form (absolute, or relative to ours).
+    """
+
+    guest: str
+    transport: str
+    workspace: str
+    home: str
+    temporary: str
+    uid_base: int
+    cgroup: str
+
+
+def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> dict[str, Any]:
+    """The `config.json` of one sandbox; `swap` says whether the host can limit memory and swap together."""
+    environment = spec.environment
+    return {
+        "ociVersion": "1.0.2",
+        "hostname": spec.hostname,
+        "root": {"path": environment.root, "readonly": True},
+        "process": _process(spec),
+        "mounts": _mounts(spec, places),
+        "linux": {
+            "namespaces": [{"type": kind} for kind in ("user", "pid", "mount", "ipc", "uts", "network", "cgroup")],
+            "uidMappings": [_mapping(places.uid_base)],
+            "gidMappings": [_mapping(places.uid_base)],
+            "cgroupsPath": places.cgroup,
+            "resources": _resources(spec, swap=swap),
+            "seccomp": seccomp.profile(machine),
+            "maskedPaths": list(MASKED_PATHS),
+            "readonlyPaths": ["/proc/sys"],
+            "rootfsPropagation": "private",
+        },
+    }
+
+
+def _process(spec: SandboxSpec) -> dict[str, Any]:
+    environment = spec.environment
+    storage = environment.resources.storage_bytes
+    return {
+        "terminal": False,
+        "user": {"uid": 0, "gid": 0},
+        "cwd": "/",
+        "args": [
+            environment.python, "-I", "-B", "/opt/sandcell/guest",
+            "--generation", str(spec.generation),
+            "--vcpus", f"{environment.resources.vcpus:.3f}",
+            "--python", environment.python,
+        ],
+        "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
+        "noNewPrivileges": True,
+        "capabilities": {kind: list(GUEST_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
+        "rlimits": [
+            _limit("RLIMIT_CORE", 0),
+            _limit("RLIMIT_NOFILE", _OPEN_FILES),
+            _limit("RLIMIT_FSIZE", storage),
+        ],
+    }  # fmt: skip
+
+
+def _mounts(spec: SandboxSpec, places: Places) -> list[dict[str, Any]]:
+    shared_memory = spec.environment.resources.memory_bytes // 2
+    return [
+        _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+        _mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=64k"),
+        _mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
+        _mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", f"size={shared_memory}"),  # noqa: S108
+        _bind("/opt/sandcell/guest", places.guest, "ro", "nosuid", "nodev"),
+        _bind("/run/sandcell", places.transport, "rw", "nosuid", "nodev", "noexec"),
+        _bind("/workspace", places.workspace, "rw", "nosuid", "nodev"),
+        _bind("/home/user", places.home, "rw", "nosuid", "nodev"),
+        _bind("/tmp", places.temporary, "rw", "nosuid", "nodev"),  # noqa: S108
+    ]
+
+
+def _resources(spec: SandboxSpec, *, swap: bool) -> dict[str, Any]:
+    resources = spec.environment.resources
+    memory = {"limit": resources.memory_bytes}
+    if swap:
+        memory["swap"] = resources.memory_bytes
+    return {
+        # Nothing but what a runtime gives every container: null, zero, full, random, urandom, tty, ptmx.
+        "devices": [{"allow": False, "access": "rwm"}],
+        "memory": memory,
+        "cpu": {
+            "period": _CPU_PERIOD_MICROSECONDS,
+            "quota": math.ceil(resources.vcpus * _CPU_PERIOD_MICROSECONDS),
+        },
+        "pids": {"limit": resources.pids},
+    }
+
+
+def _mapping(base: int) -> dict[str, int]:
+    return {"containerID": 0, "hostID": base, "size": UID_RANGE}
+
+
+def _limit(kind: str, value: int) -> dict[str, Any]:
+    return {"type": kind, "hard": value, "soft": value}
+
+
+def _mount(destination: str, kind: str, source: str, *options: str) -> dict[str, Any]:
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}
+
+
+def _bind(destination: str, source: str, *options: str) -> dict[str, Any]:
+    return {"destination": destination, "type": "bind", "source": source, "options": ["bind", *options]}

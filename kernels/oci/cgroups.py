@@ -1,0 +1,200 @@
+"""Control groups of sandboxes: where ours go on cgroup v1 and v2, what they have counted, and their removal.
+
+On v1 (and hybrid hosts) a sandbox's group lies below the group this process runs in, one per controller. On v2 it lies
+beside that group, since a group that holds processes may not hand controllers to its children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernels.errors import SandboxGone
+
+_REQUIRED: Final = ("memory", "cpu", "pids")
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One mounted hierarchy: its mount point, the controllers on it and this process's own group in it."""
+
+    mount: Path
+    controllers: frozenset[str]
+    own: str
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a group has counted; bytes and seconds."""
+
+    memory_bytes: int
+    memory_peak_bytes: int
+    oom_kills: int
+    cpu_seconds: float
+    pids: int
+
+
+class Cgroups:
+    """The groups of one service's sandboxes, all below one parent named `parent`."""
+
+    def __init__(self, parent: str, *, mounts: str | None = None, own: str | None = None) -> None:
+        self._parent = parent
+        mounted = Path("/proc/self/mountinfo").read_text() if mounts is None else mounts
+        groups = Path("/proc/self/cgroup").read_text() if own is None else own
+        self.hierarchies = hierarchies(mounted, groups)
+
+    @property
+    def unified(self) -> bool:
+        """Whether the controllers we need are on cgroup v2."""
+        return not any("memory" in hierarchy.controllers for hierarchy in self.hierarchies if hierarchy.controllers)
+
+    def missing_controllers(self) -> list[str]:
+        """Controllers a sandbox needs and this host does not offer."""
+        if self.unified:
+            offered = {name for one in self.hierarchies for name in _words(one.mount / "cgroup.controllers")}
+        else:
+            offered = {name for one in self.hierarchies for name in one.controllers}
+        return [name for name in _REQUIRED if name not in offered]
+
+    def limits_swap(self) -> bool:
+        """Whether memory and swap can be limited together."""
+        if self.unified:
+            return True
+        memory = self._hierarchy("memory")
+        return memory is not None and (_within(memory.mount, memory.own) / "memory.memsw.limit_in_bytes").exists()
+
+    def path(self, sandbox_id: str) -> str:
+        """`linux.cgroupsPath` of the sandbox: relative to our own group on v1, absolute on v2."""
+        if not self.unified:
+            return f"{self._parent}/{sandbox_id}"
+        return f"{_beside(self.hierarchies[0].own)}/{self._parent}/{sandbox_id}".replace("//", "/")
+
+    def counters(self, sandbox_id: str) -> Counters:
+        """Read the sandbox's counters; raises `SandboxGone` when its group is not there."""
+        try:
+            return self._read_unified(sandbox_id) if self.unified else self._read_v1(sandbox_id)
+        except (OSError, ValueError, KeyError) as error:
+            raise SandboxGone(f"the control group of sandbox {sandbox_id} is gone: {error}") from None
+
+    def processes(self, sandbox_id: str) -> list[int]:
+        """Host ids of every process in the sandbox; empty when there is no group."""
+        for directory in self._directories(sandbox_id):
+            with contextlib.suppress(OSError):
+                found = [int(word) for word in (directory / "cgroup.procs").read_text().split()]
+                if found:
+                    return found
+        return []
+
+    def remove(self, sandbox_id: str, *, deadline_seconds: float = 5) -> bool:
+        """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""
+        give_up = time.monotonic() + deadline_seconds
+        for directory in self._directories(sandbox_id):
+            while not _removed(directory):
+                if time.monotonic() > give_up:
+                    return False
+                time.sleep(0.01)
+        return True
+
+    def remove_parent(self) -> None:
+        """Remove the parent groups when no sandbox is left in them."""
+        for directory in self._directories(""):
+            _removed(directory)
+
+    def _hierarchy(self, controller: str) -> Hierarchy | None:
+        return next((one for one in self.hierarchies if controller in one.controllers), None)
+
+    def _directories(self, sandbox_id: str) -> list[Path]:
+        """Where the sandbox's group may lie in each hierarchy; an empty id means the parent."""
+        found = []
+        for one in self.hierarchies:
+            group = _beside(one.own) if self.unified else one.own
+            found.append(_within(one.mount, group) / self._parent / sandbox_id)
+        return found
+
+    def _v1(self, controller: str, sandbox_id: str) -> Path:
+        hierarchy = self._hierarchy(controller)
+        if hierarchy is None:
+            raise KeyError(controller)
+        return _within(hierarchy.mount, hierarchy.own) / self._parent / sandbox_id
+
+    def _read_v1(self, sandbox_id: str) -> Counters:
+        memory = self._v1("memory", sandbox_id)
+        return Counters(
+            memory_bytes=_number(memory / "memory.usage_in_bytes"),
+            memory_peak_bytes=_number(memory / "memory.max_usage_in_bytes"),
+            oom_kills=_field(memory / "memory.oom_control", "oom_kill"),
+            cpu_seconds=_number(self._v1("cpuacct", sandbox_id) / "cpuacct.usage") / 1e9,
+            pids=_number(self._v1("pids", sandbox_id) / "pids.current"),
+        )
+
+    def _read_unified(self, sandbox_id: str) -> Counters:
+        group = self._directories(sandbox_id)[0]
+        peak = group / "memory.peak"  # since Linux 5.19
+        return Counters(
+            memory_bytes=_number(group / "memory.current"),
+            memory_peak_bytes=_number(peak if peak.exists() else group / "memory.current"),
+            oom_kills=_field(group / "memory.events", "oom_kill"),
+            cpu_seconds=_field(group / "cpu.stat", "usage_usec") / 1e6,
+            pids=_number(group / "pids.current"),
+        )
+
+
+def hierarchies(mountinfo: str, groups: str) -> tuple[Hierarchy, ...]:
+    """Match `/proc/self/mountinfo` with `/proc/self/cgroup`; on a pure v2 host there is exactly one hierarchy."""
+    own: dict[frozenset[str], str] = {}
+    for line in groups.splitlines():
+        _, listed, group = line.split(":", 2)
+        own[frozenset(filter(None, listed.split(",")))] = group
+    found = []
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        if kind not in {"cgroup", "cgroup2"}:
+            continue
+        names = frozenset[str]() if kind == "cgroup2" else _mounted_controllers(options, own)
+        root, mount = left.split()[3:5]
+        path = own.get(names, "/")
+        found.append(Hierarchy(Path(mount), names, path if root == "/" else path.removeprefix(root) or "/"))
+    return tuple(found)
+
+
+def _mounted_controllers(options: str, known: dict[frozenset[str], str]) -> frozenset[str]:
+    words = set(options.rsplit(" ", 1)[-1].split(","))
+    return next((names for names in known if names and names <= words), frozenset())
+
+
+def _beside(group: str) -> str:
+    return str(Path(group).parent)
+
+
+def _within(mount: Path, group: str) -> Path:
+    return mount / group.lstrip("/")
+
+
+def _removed(directory: Path) -> bool:
+    try:
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return not directory.exists()
+    return True
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())
+
+
+def _field(path: Path, name: str) -> int:
+    rows = dict(line.split() for line in path.read_text().splitlines() if len(line.split()) == 2)
+    return int(rows[name])

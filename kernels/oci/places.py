@@ -1,0 +1,125 @@
+"""Where a sandbox's things lie on the host, and the journal that lets any later process clean them up.
+
+`home` (below the data directory) holds the bundle, the storage image and its mount; `transport` (below the run
+directory, so that socket paths stay short) is the socket directory. The journal is written before anything else is
+acquired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kernels.errors import RuntimeUnusable
+from kernels.oci.bundle import USER_ID
+from kernels.sandbox import SandboxInfo
+
+_LONGEST_SOCKET_NAME: Final = "/kernel/g99999999-5"
+_SUN_PATH_BYTES: Final = 107
+_ID_LENGTH: Final = 36
+
+
+@dataclass(frozen=True)
+class OciSettings:
+    """What an operator decides: the runtime, directories, the uid ranges and the free disk space a start must leave."""
+
+    runtime: str
+    data_directory: Path
+    run_directory: Path
+    uid_base: int = 1_200_000_000
+    uid_ranges: int = 4096
+    disk_reserve_bytes: int = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class SandboxPlaces:
+    """Every host path of one sandbox."""
+
+    sandbox_id: str
+    home: Path
+    transport: Path
+
+    @property
+    def bundle(self) -> Path:
+        return self.home / "bundle"
+
+    @property
+    def image(self) -> Path:
+        return self.home / "storage.img"
+
+    @property
+    def storage(self) -> Path:
+        return self.home / "storage"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "container.log"
+
+    @property
+    def journal(self) -> Path:
+        return self.home / "sandbox.json"
+
+    def info(self, uid_base: int) -> SandboxInfo:
+        """The sandbox as its users see it."""
+        return SandboxInfo(
+            sandbox_id=self.sandbox_id,
+            transport_directory=str(self.transport),
+            workspace_directory=str(self.storage / "workspace"),
+            user_uid=uid_base + USER_ID,
+            user_gid=uid_base + USER_ID,
+        )
+
+    def write_journal(self, uid_base: int) -> None:
+        self.journal.write_text(json.dumps({"uid_base": uid_base}))
+
+    def read_journal(self) -> int | None:
+        """The sandbox's first host uid, or None when it was cut off before it had one."""
+        try:
+            return int(json.loads(self.journal.read_text())["uid_base"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def first_process(self) -> int | None:
+        """Host id of PID 1, as the runtime wrote it."""
+        try:
+            return int((self.bundle / "pid").read_text())
+        except (OSError, ValueError):
+            return None
+
+
+class HostPlaces:
+    """The directories of one service: two services on one host never see each other's sandboxes."""
+
+    def __init__(self, settings: OciSettings) -> None:
+        data_directory, run_directory = settings.data_directory, settings.run_directory
+        self.tag = hashlib.sha256(str(data_directory).encode()).hexdigest()[:8]
+        self.data = data_directory
+        self.sandboxes = data_directory / "sandboxes"
+        self.guests = data_directory / "guest"
+        self.run = run_directory / self.tag
+        self.runtime_state = self.run / "oci"
+        self.uid_claims = run_directory / "uids"
+        longest = len(str(self.run)) + 1 + _ID_LENGTH + len(_LONGEST_SOCKET_NAME)
+        if longest > _SUN_PATH_BYTES:
+            raise RuntimeUnusable(
+                f"run_dir {run_directory} is too long for Unix sockets: it may have at most"
+                f" {_SUN_PATH_BYTES - longest + len(str(run_directory))} characters; choose a shorter one"
+            )
+
+    def prepare(self) -> None:
+        """Make the directories, closed to other users of the host."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.run.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (self.sandboxes, self.guests, self.run, self.runtime_state):
+            directory.mkdir(exist_ok=True, mode=0o700)
+
+    def of(self, sandbox_id: str) -> SandboxPlaces:
+        return SandboxPlaces(sandbox_id, self.sandboxes / sandbox_id, self.run / sandbox_id)
+
+    def known(self) -> list[str]:
+        """Ids of every sandbox that has anything left here."""
+        named = {path.name for path in self.sandboxes.glob("*-*-*-*-*")} | {p.name for p in self.run.glob("*-*-*-*-*")}
+        return sorted(named)

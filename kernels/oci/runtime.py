@@ -1,0 +1,215 @@
+"""`SandboxRuntime` on an OCI command line: makes, counts and removes sandboxes on this host.
+
+Blocking work (mounts, the runtime's process) runs in threads of the runtime's own; every step has a deadline. A create
+that fails takes back what it had acquired; a destroy can be repeated, and finishes what an earlier process left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+from kernels.errors import KernelsError, SandboxFailed, SandboxGone
+from kernels.oci import bundle, host, storage
+from kernels.oci.cgroups import Cgroups
+from kernels.oci.command import OciCommand
+from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces
+from kernels.oci.uid_ranges import UidRanges
+from kernels.sandbox import Finding, SandboxInfo, SandboxSpec, SandboxUsage
+
+T = TypeVar("T")
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_GUEST_SOURCE: Final = Path(__file__).parent.parent / "guest"
+_THREADS: Final = 8
+
+
+class OciRuntime:
+    """Sandboxes of one data directory. See `SandboxRuntime` for the contract."""
+
+    def __init__(self, settings: OciSettings) -> None:
+        self.settings = settings
+        self.places = HostPlaces(settings)
+        self.command = OciCommand(settings.runtime, self.places.runtime_state)
+        self.cgroups = Cgroups(f"sandcell-{self.places.tag}")
+        self._uids = UidRanges(self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    async def check(self) -> tuple[Finding, ...]:
+        return await self._in_thread(lambda: host.check(self.settings, self.command, self.cgroups))
+
+    async def create(self, spec: SandboxSpec) -> SandboxInfo:
+        return await self._in_thread(lambda: self._create(spec))
+
+    async def list(self) -> tuple[SandboxInfo, ...]:
+        return await self._in_thread(self._list)
+
+    async def running(self, sandbox_id: str) -> bool:
+        return await self._in_thread(lambda: self._running(self._places(sandbox_id)))
+
+    async def usage(self, sandbox_id: str) -> SandboxUsage:
+        return await self._in_thread(lambda: self._usage(self._places(sandbox_id)))
+
+    async def destroy(self, sandbox_id: str) -> None:
+        await self._in_thread(lambda: self._destroy(self._places(sandbox_id)))
+
+    async def aclose(self) -> None:
+        """Remove the service's empty directories and groups; sandboxes that still run are left alone."""
+        await self._in_thread(self._remove_empty)
+        self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        # A thread cannot be cancelled: the work goes on to its end, so that nothing stays half made.
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
+
+    def _places(self, sandbox_id: str) -> SandboxPlaces:
+        if not _UUID.fullmatch(sandbox_id):
+            raise SandboxFailed(f"a sandbox id is a UUID with dashes, not {sandbox_id!r}")
+        return self.places.of(sandbox_id)
+
+    def _create(self, spec: SandboxSpec) -> SandboxInfo:
+        places = self._places(spec.sandbox_id)
+        with self._alone(spec.sandbox_id):
+            host.require_free_space(self.places.data, self.settings.disk_reserve_bytes)
+            self.places.prepare()
+            try:
+                places.home.mkdir(mode=0o700)
+            except FileExistsError:
+                raise SandboxFailed(f"a sandbox {spec.sandbox_id} exists already") from None
+            try:
+                return self._build(spec, places)
+            except BaseException as error:
+                self._remove(places)
+                if isinstance(error, KernelsError) or not isinstance(error, Exception):
+                    raise
+                raise SandboxFailed(f"the sandbox could not be made: {error}") from error
+
+    def _build(self, spec: SandboxSpec, places: SandboxPlaces) -> SandboxInfo:
+        root = self._uids.claim(places.home)
+        user = root + bundle.USER_ID
+        places.write_journal(root)
+        storage.make_image(places.image, spec.environment.resources.storage_bytes, root)
+        storage.mount_image(places.image, places.storage)
+        storage.make_directories(places.storage, root, user)
+        places.transport.mkdir(mode=0o700)
+        storage.mount_transport(places.transport, root)
+        self._write_bundle(spec, places, root)
+        self.command.run(spec.sandbox_id, places.bundle, places.log)
+        return places.info(root)
+
+    def _write_bundle(self, spec: SandboxSpec, places: SandboxPlaces, root: int) -> None:
+        config = bundle.config(
+            spec,
+            bundle.Places(
+                guest=str(self._guest()),
+                transport=str(places.transport),
+                workspace=str(places.storage / "workspace"),
+                home=str(places.storage / "home"),
+                temporary=str(places.storage / "tmp"),
+                uid_base=root,
+                cgroup=self.cgroups.path(spec.sandbox_id),
+            ),
+            machine=platform.machine(),
+            swap=self.cgroups.limits_swap(),
+        )
+        places.bundle.mkdir()
+        (places.bundle / "config.json").write_text(json.dumps(config))
+
+    def _guest(self) -> Path:
+        """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""
+        sources = {path.name: path.read_bytes() for path in sorted(_GUEST_SOURCE.glob("*.py"))}
+        digest = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
+        target = self.places.guests / digest
+        if not target.exists():
+            building = self.places.guests / f".{digest}.{os.getpid()}.{threading.get_ident()}"
+            building.mkdir(exist_ok=True)
+            for name, content in sources.items():
+                (building / name).write_bytes(content)
+            with contextlib.suppress(OSError):
+                building.rename(target)
+            shutil.rmtree(building, ignore_errors=True)
+        return target
+
+    def _list(self) -> tuple[SandboxInfo, ...]:
+        found = (self.places.of(sandbox_id) for sandbox_id in self.places.known())
+        return tuple(places.info(places.read_journal() or 0) for places in found)
+
+    def _running(self, places: SandboxPlaces) -> bool:
+        process = places.first_process()
+        if process is None:
+            return False
+        try:
+            # The pid may be another program's by now; the group it is in says whose it is.
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            return places.sandbox_id in Path(f"/proc/{process}/cgroup").read_text() and state not in "ZX"
+        except OSError:
+            return False
+
+    def _usage(self, places: SandboxPlaces) -> SandboxUsage:
+        counters = self.cgroups.counters(places.sandbox_id)
+        try:
+            used, size = storage.used_bytes(places.storage)
+            memory = json.loads((places.bundle / "config.json").read_text())["linux"]["resources"]["memory"]["limit"]
+        except (OSError, ValueError) as error:
+            raise SandboxGone(f"sandbox {places.sandbox_id} is gone: {error}") from None
+        return SandboxUsage(
+            memory_bytes=counters.memory_bytes,
+            memory_peak_bytes=counters.memory_peak_bytes,
+            memory_limit_bytes=memory,
+            cpu_seconds=counters.cpu_seconds,
+            pids=counters.pids,
+            oom_kills=counters.oom_kills,
+            storage_used_bytes=used,
+            storage_limit_bytes=size,
+        )
+
+    def _destroy(self, places: SandboxPlaces) -> None:
+        with self._alone(places.sandbox_id):
+            self._remove(places)
+        with self._guard:
+            self._locks.pop(places.sandbox_id, None)
+
+    def _remove(self, places: SandboxPlaces) -> None:
+        """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""
+        if not places.home.exists() and not places.transport.exists():
+            return
+        self.command.delete(places.sandbox_id)
+        if not self.cgroups.remove(places.sandbox_id):
+            raise SandboxFailed(f"processes of sandbox {places.sandbox_id} do not end; destroy will be tried again")
+        storage.unmount(places.transport)
+        storage.unmount(places.storage)
+        if places.transport.exists():
+            places.transport.rmdir()
+        uid_base = places.read_journal()
+        if uid_base is not None:
+            self._uids.release(uid_base, places.home)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(places.home)
+
+    def _remove_empty(self) -> None:
+        if not self.places.known():
+            self.cgroups.remove_parent()
+            for directory in (self.places.runtime_state, self.places.run):
+                with contextlib.suppress(OSError):
+                    directory.rmdir()
+
+    @contextlib.contextmanager
+    def _alone(self, sandbox_id: str) -> Iterator[None]:
+        """One create or destroy of a sandbox at a time; a second destroy waits and finds nothing left to do."""
+        with self._guard:
+            lock = self._locks.setdefault(sandbox_id, threading.Lock())
+        with lock:
+            yield
