@@ -1,0 +1,259 @@
+"""One live sandbox with its kernel: the runtime's container, the guest inside it and the hub on the kernel's sockets.
+
+Words: the *sandbox* is gone when its PID 1 is; the *kernel* may die and be replaced in it, which raises the
+*generation*. A `SandboxedKernel` owns one task that watches the guest and one that replaces a dead kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kernels import execution
+from kernels.connection import KernelConnection
+from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
+from kernels.execution import Event, Outcome
+from kernels.guest_client import GuestClient, KernelExit, KernelStarted
+from kernels.hub import Hub
+from kernels.outputs import OutputCaps
+from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
+
+log = logging.getLogger(__name__)
+
+_START_TRIES: Final = 3
+_MEGABYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class KernelLimits:
+    """Bounds on one kernel: its outputs, the grace after an interrupt, how long a start may take."""
+
+    caps: OutputCaps = field(default_factory=OutputCaps)
+    interrupt_grace_seconds: float = 5.0
+    start_seconds: float = 60.0
+
+
+class SandboxedKernel:
+    """A live kernel in its sandbox. `on_generation` and `on_gone` are its owner's to set; they return at once.
+
+    `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
+    `on_gone(death)` once, when the sandbox itself is no more.
+    """
+
+    def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
+        self.info = info
+        self.guest = GuestClient(info.transport_directory)
+        self.on_generation: Callable[[int, Death | None], None] = lambda _generation, _death: None
+        self.on_gone: Callable[[Death], None] = lambda _death: None
+        self._runtime = runtime
+        self._limits = limits
+        self._hub: Hub | None = None
+        self._opening: tuple[int, Hub] | None = None
+        self._generation = 0
+        self._gone: Death | None = None
+        self._closing = False
+        self._oom_kills = 0
+        self._replacing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def generation(self) -> int:
+        """The number of the kernel that takes code now, or of the one that did last."""
+        return self._generation
+
+    async def open(self) -> None:
+        """Wait for the guest and its kernel, connect, and watch from then on."""
+        async with self._replacing:
+            started = await self.guest.wait_ready(self._limits.start_seconds)
+            self._own(self.guest.watch(lambda _started: None, self._kernel_exited, self._sandbox_gone))
+            await self._connect(started)
+
+    async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
+        """Run code; one at a time, the caller queues.
+
+        A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
+        `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
+        """
+        hub = await self._ready()
+        outcome = await execution.execute(
+            hub,
+            code,
+            timeout_seconds=timeout_seconds,
+            interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
+            caps=self._limits.caps,
+            interrupt=self.guest.interrupt_kernel,
+            emit=emit,
+        )
+        if not outcome.needs_kill:
+            return outcome
+        death = _deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
+        await self._replace(hub, death)
+        return dataclasses.replace(outcome, death=death)
+
+    async def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in what runs; nothing happens to an idle kernel."""
+        await self.guest.interrupt_kernel()
+
+    async def restart(self) -> int:
+        """Replace the kernel by a blank one; returns the new generation."""
+        hub = self._hub
+        await self._replace(hub, Death("restart", "the kernel was restarted on request; its globals are gone"))
+        return self._generation
+
+    async def usage(self) -> SandboxUsage:
+        """What the sandbox has used; raises `SandboxGone`."""
+        return await self._runtime.usage(self.info.sandbox_id)
+
+    async def aclose(self) -> None:
+        """Let go of the sandbox, which keeps running."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._hub is not None:
+            self._hub.fail(SandboxGone("the service let go of this sandbox"))
+            await self._hub.aclose()
+        await self.guest.aclose()
+
+    async def destroy(self) -> None:
+        """Let go of the sandbox and remove every trace of it."""
+        await self.aclose()
+        await self._runtime.destroy(self.info.sandbox_id)
+
+    async def _connect(self, started: KernelStarted) -> None:
+        directory = str(Path(self.info.transport_directory, "kernel"))
+        hub = Hub(KernelConnection(directory, started.generation, started.key.encode()))
+        self._opening = started.generation, hub
+        try:
+            await hub.open(self._limits.start_seconds)
+        except BaseException:
+            await hub.aclose()
+            raise
+        finally:
+            self._opening = None
+        self._hub, self._generation = hub, started.generation
+        with contextlib.suppress(SandboxGone):
+            self._oom_kills = (await self.usage()).oom_kills
+
+    async def _ready(self) -> Hub:
+        """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
+        async with self._replacing:
+            if self._gone is not None:
+                raise SandboxGone(self._gone.detail)
+            if self._hub is not None:
+                return self._hub
+        await self._replace(None, None)
+        if self._hub is None:
+            raise SandboxGone("the sandbox is gone")
+        return self._hub
+
+    def _own(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _kernel_exited(self, gone: KernelExit) -> None:
+        """The guest says a kernel ended: the one that starts, the one that runs, or one already replaced."""
+        if self._opening is not None and self._opening[0] == gone.generation:
+            self._opening[1].fail(KernelDied(Death("exit", f"the kernel ended while it started ({_how(gone)})")))
+        elif gone.generation == self._generation and not self._closing:
+            self._own(self._bury(gone, self._hub))
+
+    async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
+        death = await self._cause(gone)
+        if hub is not None:
+            hub.fail(KernelDied(death))
+        try:
+            await self._replace(hub, death)
+        except KernelsError as error:
+            log.warning("kernel_not_replaced %s: %s", self.info.sandbox_id, error)
+
+    async def _cause(self, gone: KernelExit) -> Death:
+        """Why a kernel ended: the guest knows code and signal, the control group whether memory ran out."""
+        if gone.signal == "SIGKILL":
+            with contextlib.suppress(SandboxGone):
+                usage = await self.usage()
+                if usage.oom_kills > self._oom_kills:
+                    return _memory_death(usage)
+        if gone.signal is not None:
+            return Death("signal", f"the kernel was ended by {gone.signal}; its globals are gone", signal=gone.signal)
+        detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
+        return Death("exit", detail, exit_code=gone.exit_code)
+
+    async def _replace(self, hub: Hub | None, death: Death | None) -> None:
+        """Start the next generation in place of the kernel behind `hub`; a second call for the same kernel waits."""
+        async with self._replacing:
+            if self._gone is not None:
+                raise SandboxGone(self._gone.detail)
+            if self._hub is not hub:
+                return
+            if hub is not None:
+                hub.fail(KernelDied(death or Death("restart", "the kernel was replaced")))
+                self._hub = None
+                await hub.aclose()
+            await self._start_next()
+        self.on_generation(self._generation, death)
+
+    async def _start_next(self) -> None:
+        """Start a kernel, a few times over: the first may fall to what killed the last one (a full process table)."""
+        for attempt in range(1, _START_TRIES + 1):
+            self._generation += 1
+            try:
+                await self._connect(await self.guest.start_kernel(self._generation))
+            except SandboxGone:
+                raise
+            except KernelsError as error:
+                if attempt == _START_TRIES:
+                    raise SandboxFailed(f"no kernel starts in this sandbox any more: {error}") from error
+            else:
+                return
+
+    def _sandbox_gone(self) -> None:
+        if self._closing or self._gone is not None:
+            return
+        self._gone = Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
+        for hub in (self._hub, self._opening[1] if self._opening else None):
+            if hub is not None:
+                hub.fail(KernelDied(self._gone))
+        self.on_gone(self._gone)
+
+
+async def launch(runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> SandboxedKernel:
+    """Open the sandbox that `runtime` has just made, or that still runs; lets go of it when that fails."""
+    kernel = SandboxedKernel(runtime, info, limits)
+    try:
+        await kernel.open()
+    except BaseException:
+        await kernel.aclose()
+        raise
+    return kernel
+
+
+def _how(gone: KernelExit) -> str:
+    return gone.signal or f"exit status {gone.exit_code}"
+
+
+def _deadline_death(timeout_seconds: float, grace_seconds: float) -> Death:
+    return Death(
+        "deadline",
+        f"the code ran past its timeout of {timeout_seconds:g} s and did not stop within {grace_seconds:g} s of an"
+        " interrupt, so its kernel was killed; its globals are gone",
+        signal="SIGKILL",
+    )
+
+
+def _memory_death(usage: SandboxUsage) -> Death:
+    return Death(
+        "oom",
+        f"the kernel was killed because the sandbox used all of its {usage.memory_limit_bytes // _MEGABYTE} MB of"
+        " memory; its globals are gone",
+        signal="SIGKILL",
+        memory_limit_bytes=usage.memory_limit_bytes,
+        memory_peak_bytes=usage.memory_peak_bytes,
+    )
