@@ -1,0 +1,49 @@
+# The verbs of this project. `make run` is all a new user needs; `make check test` is what CI calls.
+
+PYTHON ?= python3
+export PYTHON
+export SANDCELL_DATA_DIR ?= $(CURDIR)/.sandcell
+SANDCELL := .venv/bin/sandcell
+# Sandboxes need root: their mounts, their user namespaces, their control groups.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
+
+.PHONY: run demo test test-long check format bench image
+
+run: ## install what is missing and start the service in the foreground
+	@scripts/install service
+	@$(SUDO) $(SANDCELL) environments build python
+	@$(SUDO) $(SANDCELL) serve
+
+demo: ## run the example analysis against the running service
+	@scripts/install service
+	@.venv/bin/python examples/flights/run.py
+
+test: ## every test but the long ones
+	@scripts/install dev
+	@$(SUDO) $(SANDCELL) environments build python
+	$(SUDO) .venv/bin/python -m pytest -m "not long"
+
+test-long: ## the soaks and full-size runs
+	@scripts/install dev
+	@$(SUDO) $(SANDCELL) environments build python
+	$(SUDO) .venv/bin/python -m pytest -m long
+
+check: ## format, lint, types, import contracts
+	@scripts/install dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+format:
+	@scripts/install dev
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: ## the figures of the README, as ratios measured in one run
+	@scripts/install dev
+	@$(SUDO) $(SANDCELL) environments build python
+	$(SUDO) .venv/bin/python -m benchmarks
+
+image: ## the service's image and the kernel image, with podman, docker or buildah
+	scripts/image
