@@ -87,6 +87,7 @@ class Settings:
     host: str = _("127.0.0.1", "address to listen on")
     port: int = _(8899, "port to listen on; 0 takes a free one", low=0, high=65_535)
     data_dir: str = _(default_data_dir, "absolute directory for the database, environments, sandboxes and local store")
+    environments_dir: str = _("", "where built environments lie; empty: under data_dir")
     run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
     store: str = _("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
     database: str = _("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
@@ -107,8 +108,9 @@ class Settings:
     memory_mb: int = _(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
     storage_mb: int = _(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
     pids: int = _(512, "processes and threads of a sandbox", low=64, high=32_768)
-    uid_base: int = _(1_000_000, "first host uid given to sandboxes", low=65_536, high=4_000_000_000)
-    cgroup_parent: str = _("sandcell", "cgroup under which the sandboxes' cgroups are made")
+    uid_base: int = _(1_200_000_000, "first host uid given to sandboxes", low=65_536, high=3_900_000_000)
+    uid_ranges: int = _(4_096, "ranges of 65,536 host uids from uid_base up, one per sandbox", low=1, high=5_000)
+    cgroup_parent: str = _("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")
 
     live_sessions: int = _(1_000, "sessions alive at once", low=1, high=100_000)
     starts_at_once: int = _(4, "sandboxes being started at once; more wait", low=1, high=256)
@@ -144,6 +146,11 @@ class Settings:
     def store_url(self) -> str:
         """The store's URL, with the default filled in."""
         return self.store or "file://" + quote(str(Path(self.data_dir) / "store"))
+
+    @property
+    def environments_path(self) -> Path:
+        """The directory of built environments, with the default filled in."""
+        return Path(self.environments_dir or Path(self.data_dir) / "environments")
 
     @property
     def database_url(self) -> str:

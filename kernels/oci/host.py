@@ -47,8 +47,8 @@ def require_free_space(directory: Path, reserve_bytes: int) -> None:
     free = shutil.disk_usage(_existing(directory)).free
     if free < reserve_bytes:
         raise SandboxFailed(
-            f"the host has {free >> 20} MB of disk left in the data directory, less than disk_reserve_mb"
-            f" ({reserve_bytes >> 20} MB); free some space or lower the reserve"
+            f"the host has {free >> 20} MB of disk left in the data directory, less than disk_reserve_bytes"
+            f" ({reserve_bytes:,}); free some space or lower the reserve"
         )
 
 
@@ -138,7 +138,7 @@ def _uid_ranges(settings: OciSettings) -> Finding:
 def _free_space(settings: OciSettings) -> Finding:
     free = shutil.disk_usage(_existing(settings.data_directory)).free
     if free < settings.disk_reserve_bytes:
-        return _fails("disk", f"{free >> 20} MB free", "free some space or lower disk_reserve_mb")
+        return _fails("disk", f"{free >> 20} MB free", "free some space or lower disk_reserve_bytes")
     return _holds("disk", f"{free >> 20} MB free")
 
 

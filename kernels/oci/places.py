@@ -29,9 +29,10 @@ class OciSettings:
     runtime: str
     data_directory: Path
     run_directory: Path
+    cgroup_parent: str = "sandcell"
     uid_base: int = 1_200_000_000
     uid_ranges: int = 4096
-    disk_reserve_bytes: int = 512 * 1024 * 1024
+    disk_reserve_bytes: int = 512_000_000
 
 
 @dataclass(frozen=True)

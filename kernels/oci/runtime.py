@@ -42,7 +42,7 @@ class OciRuntime:
         self.settings = settings
         self.places = HostPlaces(settings)
         self.command = OciCommand(settings.runtime, self.places.runtime_state)
-        self.cgroups = Cgroups(f"sandcell-{self.places.tag}")
+        self.cgroups = Cgroups(f"{settings.cgroup_parent}-{self.places.tag}")
         self._uids = UidRanges(self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
         self._locks: dict[str, threading.Lock] = {}
