@@ -1,0 +1,63 @@
+"""From the first line to the first kernel, with as few imports as that takes; then the server.
+
+The start of a sandbox is what callers wait for: the kernel boots while this process imports tornado.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .kernel import Kernel
+from .options import Options, parse_options
+from .reaper import Reaper
+from .spawn import harden
+
+
+def main(arguments: list[str]) -> None:
+    """Start the first kernel, then serve until told to end."""
+    options = parse_options(arguments)
+    harden()
+    make_directories(options)
+    furnish_home(options)
+    reaper = Reaper()
+    kernel = Kernel(options, reaper)
+    try:
+        kernel.start(options.generation)
+    except OSError as error:
+        kernel.fail(options.generation, f"the kernel could not be started: {error}")
+    from .server import run  # noqa: PLC0415 - importing it is the slow part
+
+    run(options, reaper, kernel)
+
+
+def make_directories(options: Options) -> None:
+    """Make what is missing of the transport directory: one part root's alone, one part the user's alone."""
+    for directory, owner in ((options.guest_directory, 0), (options.kernel_directory, options.user)):
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        os.chown(directory, owner, owner)
+        os.chmod(directory, 0o700)
+
+
+def furnish_home(options: Options) -> None:
+    """Fill an empty home from the image's skeleton, e.g. matplotlib's font cache; a full disk is no reason to stop."""
+    try:
+        if not os.listdir(options.home):
+            _copy(options.skeleton, options.home, options.user)
+    except OSError as error:
+        sys.stderr.write(f"guest: home left as it is: {error}\n")
+
+
+def _copy(source: str, target: str, owner: int) -> None:
+    for entry in os.scandir(source):
+        place = f"{target}/{entry.name}"
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), place)
+        elif entry.is_dir():
+            os.mkdir(place)
+            _copy(entry.path, place, owner)
+        elif entry.is_file():
+            with open(entry.path, "rb") as original, open(place, "xb") as copy:
+                copy.write(original.read())
+                os.fchmod(copy.fileno(), entry.stat().st_mode & 0o777)
+        os.chown(place, owner, owner, follow_symlinks=False)

@@ -1,0 +1,235 @@
+"""The host's side of a sandbox's guest: one object per sandbox, HTTP over the guest's Unix socket.
+
+The guest is treated as hostile: what is read is bounded, every call has a deadline, and what makes no sense is
+`SandboxFailed`. A refusal of the guest is `GuestRefused`, a closed socket `SandboxGone`. The routes are in
+kernels/guest/README.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from kernels.errors import DeadlineExceeded, GuestRefused, SandboxFailed, SandboxGone
+
+MAX_SOCKET_PATH_BYTES = 107
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+"""Of one JSON answer: a listing or a command's output."""
+MAX_EVENT_BYTES = 64 * 1024
+SILENCE_SECONDS = 15.0
+"""Without a heartbeat for this long, the guest counts as dead."""
+CALL_SECONDS = 15.0
+START_SECONDS = 20.0
+POLL_SECONDS = 0.003
+
+
+@dataclass(frozen=True)
+class KernelStarted:
+    """A kernel of this generation runs; `key` is the HMAC key of its connection, in hex."""
+
+    generation: int
+    key: str
+
+
+@dataclass(frozen=True)
+class KernelExit:
+    """A kernel ended: with an exit code, or by a signal (by name, `SIGSEGV`), or neither when it never started.
+
+    `last_words` is the end of what it wrote to its raw stderr: user data.
+    """
+
+    generation: int
+    exit_code: int | None
+    signal: str | None
+    last_words: str = ""
+
+
+class GuestClient:
+    """Drives the guest of one sandbox. `transport_directory` is the host's path of its transport directory."""
+
+    def __init__(self, transport_directory: str) -> None:
+        self._socket = f"{transport_directory}/guest/http.sock"
+        if len(os.fsencode(self._socket)) > MAX_SOCKET_PATH_BYTES:
+            raise SandboxFailed(f"the path of the guest's socket is too long for a Unix socket: {self._socket}")
+        transport = httpx.AsyncHTTPTransport(uds=self._socket, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        self._http = httpx.AsyncClient(
+            transport=transport, base_url="http://guest", timeout=httpx.Timeout(None), trust_env=False
+        )
+
+    async def wait_ready(self, deadline_seconds: float) -> KernelStarted:
+        """Wait until the guest answers; its first kernel has been started by then. Raises `DeadlineExceeded`."""
+        async with _deadline(deadline_seconds, "the guest to answer"):
+            while True:
+                if self._is_there():
+                    try:
+                        return _started(await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds))
+                    except SandboxGone:
+                        pass
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def start_kernel(self, generation: int) -> KernelStarted:
+        """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on."""
+        body = {"generation": generation}
+        return _started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
+
+    async def interrupt_kernel(self) -> None:
+        """Send SIGINT to the kernel and its children."""
+        await self._json("POST", "/v1/kernel/interrupt", {})
+
+    async def kill_kernel(self) -> None:
+        """Send SIGKILL to the kernel's process group."""
+        await self._json("POST", "/v1/kernel/kill", {})
+
+    async def watch(
+        self,
+        on_started: Callable[[KernelStarted], None],
+        on_exit: Callable[[KernelExit], None],
+        on_gone: Callable[[], None],
+    ) -> None:
+        """Follow the kernel's life until the sandbox is gone: tell the current kernel, then each end and start.
+
+        A stream that breaks is opened again: only a guest that cannot be reached, is silent or makes no sense is gone.
+        """
+        progress = True
+        while progress:
+            progress = False
+            try:
+                async for event in self._events():
+                    progress = True
+                    if event["event"] == "kernel_started":
+                        on_started(_started(event))
+                    elif event["event"] == "kernel_exited":
+                        on_exit(_exit(event))
+            except (SandboxFailed, DeadlineExceeded):
+                continue
+        on_gone()
+
+    async def aclose(self) -> None:
+        """Let go of the guest; the sandbox lives on."""
+        await self._http.aclose()
+
+    async def _events(self) -> AsyncIterator[dict[str, Any]]:
+        async with self._answer("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response:
+            pending = b""
+            chunks = response.aiter_raw()
+            while True:
+                async with _deadline(SILENCE_SECONDS, "the guest's heartbeat"), _translated(self._socket):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
+                *lines, pending = (pending + chunk).split(b"\n")
+                if len(pending) > MAX_EVENT_BYTES:
+                    raise SandboxFailed("the guest sent an event that does not end")
+                for line in lines:
+                    yield _parse(line)
+
+    async def _json(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, deadline_seconds: float = CALL_SECONDS
+    ) -> dict[str, Any]:
+        """Make a call and read its JSON object, all within the deadline."""
+        async with (
+            _deadline(deadline_seconds, f"the guest's answer to {method} {path}"),
+            self._answer(method, path, deadline_seconds=deadline_seconds, json=body) as response,
+        ):
+            return _parse(await self._read(response))
+
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, path: str, *, deadline_seconds: float, **content: Any
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a call; what comes out has a good status, and its body is still to be read."""
+        async with _translated(self._socket):
+            request = self._http.build_request(method, path, **content)
+            async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
+                response = await self._http.send(request, stream=True)
+        try:
+            if response.status_code >= 300:
+                raise _refused(response.status_code, await self._read(response))
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        """The body as it came, bounded; nothing is decompressed."""
+        body = bytearray()
+        async with _translated(self._socket):
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise SandboxFailed("the guest's answer is larger than any answer of a guest can be")
+        return bytes(body)
+
+    def _is_there(self) -> bool:
+        try:
+            return stat.S_ISSOCK(os.lstat(self._socket).st_mode)
+        except OSError:
+            return False
+
+
+@asynccontextmanager
+async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise DeadlineExceeded(f"waited {seconds:g} s for {what}") from None
+
+
+@asynccontextmanager
+async def _translated(socket: str) -> AsyncIterator[None]:
+    """Turn httpx's errors into this package's."""
+    try:
+        yield
+    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        raise SandboxGone(f"the guest at {socket} closed the connection: {error}") from error
+    except httpx.HTTPError as error:
+        raise SandboxFailed(f"the guest at {socket} could not be spoken to: {error}") from error
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SandboxFailed(f"the guest sent what is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise SandboxFailed("the guest sent JSON that is not an object")
+    return value
+
+
+def _refused(status: int, body: bytes) -> GuestRefused:
+    value = _parse(body)
+    return GuestRefused(status, str(value.get("code", "failed"))[:100], str(value.get("message", ""))[:1000])
+
+
+def _started(value: dict[str, Any]) -> KernelStarted:
+    return KernelStarted(_of(value, "generation", int), _of(value, "key", str))
+
+
+def _exit(value: dict[str, Any]) -> KernelExit:
+    exit_code, signal = value.get("exit_code"), value.get("signal")
+    return KernelExit(
+        generation=_of(value, "generation", int),
+        exit_code=exit_code if isinstance(exit_code, int) else None,
+        signal=str(signal)[:40] if signal is not None else None,
+        last_words=str(value.get("last_words", ""))[:8192],
+    )
+
+
+def _of(value: dict[str, Any], name: str, kind: type) -> Any:
+    """A field that must have this type."""
+    found = value.get(name)
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+        raise SandboxFailed(f"the guest's answer lacks a proper {name}")
+    return found
+
+
+__all__ = ["GuestClient", "KernelExit", "KernelStarted"]
