@@ -79,7 +79,7 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     ),
     "the machine": (
         "reading names and load; programs ask at start",
-        "sysinfo uname getrlimit",
+        "sysinfo uname",
     ),
     "self-restraint": (
         "a program may only give up more: filters and Landlock rules of its own",

@@ -1,0 +1,83 @@
+"""Fixtures that many tests share, and the check that a test run leaves nothing behind.
+
+`environments_dir` and `environment`: the built environment `python` (`make test` builds it). `runtime`: a real OCI
+runtime in directories of its own. `service`: one real service for the whole run, `make_service` starts more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels.environment import Environment
+from kernels.oci import environments
+from tests import leftovers
+from tests.running_service import RunningService
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    os.environ[leftovers.MARK] = str(uuid.uuid4())
+    session.stash[leftovers.BEFORE] = leftovers.snapshot()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves a container, mount, cgroup, loop device, network namespace or process."""
+    left = leftovers.since(session.stash[leftovers.BEFORE])
+    if left:
+        print("\nleft behind by the tests:", *left, sep="\n  ")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def environments_dir() -> Path:
+    data = Path(os.environ.get("SANDCELL_DATA_DIR", REPOSITORY / ".sandcell"))
+    return data / "environments"
+
+
+@pytest.fixture(scope="session")
+def environment(environments_dir: Path) -> Environment:
+    built = environments.installed(environments_dir)
+    assert "python" in built, (
+        "the environment is not built; `make test` builds it, as `sandcell environments build python` does"
+    )
+    return built["python"]
+
+
+@pytest.fixture(scope="session")
+def short_directory() -> Iterator[Path]:
+    """A directory with a path short enough for Unix sockets below it."""
+    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def make_service(environments_dir: Path) -> Iterator[Callable[..., RunningService]]:
+    """Starts services, each with directories of its own unless given; all are stopped at the end of the run."""
+    started: list[RunningService] = []
+
+    def make(data_dir: Path | None = None, **settings: object) -> RunningService:
+        directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
+        service = RunningService(directory, {"environments_dir": environments_dir, **settings})
+        started.append(service)
+        service.start()
+        return service
+
+    yield make
+    for service in started:
+        service.stop()
+    for service in started:
+        shutil.rmtree(service.data_dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def service(make_service: Callable[..., RunningService]) -> RunningService:
+    """One real service for tests that do not restart or starve it."""
+    return make_service(invocations_per_second=1000)

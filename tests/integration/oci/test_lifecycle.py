@@ -1,0 +1,152 @@
+"""Sandboxes come and go whole: whatever fails or is killed, destroy leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels.environment import Environment
+from kernels.errors import SandboxFailed, SandboxGone
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import SandboxSpec
+from tests.integration.oci.conftest import Sandboxes, Test
+
+
+def traces(settings: OciSettings, sandbox_id: str) -> list[str]:
+    """Everything on the host that carries the sandbox's id, and claims of uid ranges."""
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if sandbox_id in line]
+    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{sandbox_id}")]
+    files = [
+        str(p) for top in (settings.data_directory, settings.run_directory) for p in top.glob(f"**/*{sandbox_id}*")
+    ]
+    claims = [str(path) for path in (settings.run_directory / "uids").glob("[0-9]*") if sandbox_id in path.read_text()]
+    return mounts + groups + files + claims
+
+
+def test_destroy_leaves_nothing_and_can_be_repeated(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        runtime = sandboxes.runtime
+        assert await runtime.running(info.sandbox_id)
+        assert [one.sandbox_id for one in await runtime.list()] == [info.sandbox_id]
+        assert traces(runtime.settings, info.sandbox_id)
+        await asyncio.gather(*(runtime.destroy(info.sandbox_id) for _ in range(3)))
+        assert traces(runtime.settings, info.sandbox_id) == []
+        assert not await runtime.running(info.sandbox_id)
+        await runtime.destroy(info.sandbox_id)
+        with pytest.raises(SandboxGone):
+            await runtime.usage(info.sandbox_id)
+
+    in_sandboxes(test)
+
+
+def test_a_killed_sandbox_is_noticed_and_removed(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        process = sandboxes.runtime.places.of(info.sandbox_id).first_process()
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        for _ in range(100):
+            if not await sandboxes.runtime.running(info.sandbox_id):
+                break
+            await asyncio.sleep(0.05)
+        assert not await sandboxes.runtime.running(info.sandbox_id)
+        await sandboxes.runtime.destroy(info.sandbox_id)
+        assert traces(sandboxes.runtime.settings, info.sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+def test_a_later_process_finds_and_removes_what_an_earlier_one_left(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        later = OciRuntime(sandboxes.runtime.settings)
+        assert await later.list() == (info,)
+        assert await later.running(info.sandbox_id)
+        await later.destroy(info.sandbox_id)
+        assert traces(later.settings, info.sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+def test_a_start_that_fails_takes_everything_back(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        sandbox_id = str(uuid.uuid4())
+        broken = dataclasses.replace(sandboxes.environment, root="/nonexistent/root")
+        with pytest.raises(SandboxFailed, match="runc run failed"):
+            await sandboxes.runtime.create(SandboxSpec(sandbox_id, broken))
+        assert traces(sandboxes.runtime.settings, sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+@pytest.mark.parametrize("left", ["directory", "journal", "transport"])
+def test_a_start_cut_off_half_way_is_cleaned_by_destroy(in_sandboxes: Callable[[Test], None], left: str) -> None:
+    """What a process killed in the middle of a create leaves, stage by stage."""
+
+    async def test(sandboxes: Sandboxes) -> None:
+        sandbox_id = str(uuid.uuid4())
+        places = sandboxes.runtime.places.of(sandbox_id)
+        sandboxes.runtime.places.prepare()
+        places.home.mkdir()
+        if left != "directory":
+            places.write_journal(sandboxes.runtime._uids.claim(places.home))
+        if left == "transport":
+            places.transport.mkdir()
+        assert [one.sandbox_id for one in await sandboxes.runtime.list()] == [sandbox_id]
+        await sandboxes.runtime.destroy(sandbox_id)
+        assert traces(sandboxes.runtime.settings, sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+def test_an_id_is_never_used_twice_at_once(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        with pytest.raises(SandboxFailed, match="exists already"):
+            await sandboxes.runtime.create(SandboxSpec(info.sandbox_id, sandboxes.environment))
+        assert await sandboxes.runtime.running(info.sandbox_id)
+
+    in_sandboxes(test)
+
+
+@pytest.mark.parametrize("bad", ["../escape", "x", "", "a" * 36])
+def test_an_id_that_is_no_uuid_is_refused(in_sandboxes: Callable[[Test], None], bad: str) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        with pytest.raises(SandboxFailed, match="UUID"):
+            await sandboxes.runtime.create(SandboxSpec(bad, sandboxes.environment))
+
+    in_sandboxes(test)
+
+
+def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: Environment) -> None:
+    greedy = dataclasses.replace(settings, disk_reserve_bytes=1 << 60)
+
+    async def test() -> None:
+        runtime = OciRuntime(greedy)
+        try:
+            with pytest.raises(SandboxFailed, match="disk_reserve_bytes"):
+                await runtime.create(SandboxSpec(str(uuid.uuid4()), environment))
+            assert await runtime.list() == ()
+            assert [one.name for one in await runtime.check() if not one.ok] == ["disk"]
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(test())
+
+
+def test_every_check_of_the_host_holds_here(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        findings = await sandboxes.runtime.check()
+        assert {one.name: one.detail for one in findings if not one.ok} == {}
+        assert len(findings) >= 10
+
+    in_sandboxes(test)

@@ -1,0 +1,98 @@
+"""Memory, processes, disk and processor time: reached inside, refused there, harmless outside."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from kernels.environment import Resources
+from tests.integration.oci.conftest import Sandboxes, Test
+
+
+def test_memory_ends_the_program_and_spares_the_guest(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        small = dataclasses.replace(sandboxes.environment, resources=Resources(memory_mb=256))
+        info = await sandboxes.create(small)
+        before = await sandboxes.runtime.usage(info.sandbox_id)
+        result = await sandboxes.run(info, "python3 -c 'x = b\"1\" * (1 << 30)'")
+        after = await sandboxes.runtime.usage(info.sandbox_id)
+        assert result.exit_code in (137, -9)
+        assert after.oom_kills > before.oom_kills
+        assert after.memory_limit_bytes == 256 << 20
+        assert after.memory_peak_bytes <= 256 << 20
+        assert (await sandboxes.run(info, "echo alive")).stdout == "alive\n"
+
+    in_sandboxes(test)
+
+
+def test_shared_memory_counts_too(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        small = dataclasses.replace(sandboxes.environment, resources=Resources(memory_mb=256))
+        result = await sandboxes.run(
+            await sandboxes.create(small), "head -c 1G /dev/zero > /dev/shm/x; stat -c %s /dev/shm/x"
+        )
+        assert result.exit_code != 0 or int(result.stdout) <= 128 << 20
+
+    in_sandboxes(test)
+
+
+def test_a_fork_bomb_fills_its_own_process_table_only(in_sandboxes: Callable[[Test], None]) -> None:
+    bomb = (
+        "import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(60)\n"
+        "except OSError as error: print(error)"
+    )
+
+    async def test(sandboxes: Sandboxes) -> None:
+        few = dataclasses.replace(sandboxes.environment, resources=Resources(pids=64))
+        info = await sandboxes.create(few)
+        assert (
+            "temporarily unavailable" in (await sandboxes.run(info, f"python3 -c '{bomb}'", timeout_seconds=10)).stdout
+        )
+        assert (await sandboxes.runtime.usage(info.sandbox_id)).pids <= 64
+        assert (await sandboxes.run(info, "echo alive")).stdout == "alive\n"
+
+    in_sandboxes(test)
+
+
+def test_a_full_disk_is_full_inside_only(in_sandboxes: Callable[[Test], None], tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        for place in ("/workspace", "/home/user", "/tmp"):
+            result = await sandboxes.run(info, f"head -c 2G /dev/zero > {place}/big; rm -f {place}/big")
+            assert "No space left" in result.stderr or "File size limit" in result.stderr
+        usage = await sandboxes.runtime.usage(info.sandbox_id)
+        assert usage.storage_limit_bytes < 512 << 20
+        assert (await sandboxes.run(info, "echo x > /workspace/small && cat /workspace/small")).stdout == "x\n"
+        assert shutil.disk_usage(tmp_path).free > free - (1 << 30)
+
+    in_sandboxes(test)
+
+
+def test_the_socket_directory_is_bounded(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        result = await sandboxes.run(await sandboxes.create(), "head -c 10M /dev/zero > /run/sandcell/kernel/big")
+        assert "No space left" in result.stderr
+
+    in_sandboxes(test)
+
+
+def test_processor_time_is_held_to_the_environment(in_sandboxes: Callable[[Test], None]) -> None:
+    """The quota that the kernel enforces is the one that memory gives."""
+
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        groups = sandboxes.runtime.cgroups
+        assert groups.processes(info.sandbox_id)
+        quota = [
+            int(path.read_text().split()[0])
+            for one in groups.hierarchies
+            for path in one.mount.glob(f"**/{info.sandbox_id}/cpu.cfs_quota_us")
+        ]
+        assert quota
+        assert set(quota) == {round(2048 / 1769 * 100_000 + 0.5)}
+
+    in_sandboxes(test)

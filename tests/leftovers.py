@@ -1,0 +1,71 @@
+"""What a test run could leave on the host, and whether it did."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+MARK = "TEST_RUN_OF_SANDCELL"
+"""Every process that the tests start inherits this variable with the run's id."""
+
+BEFORE = pytest.StashKey[dict[str, set[str]]]()
+
+
+def snapshot() -> dict[str, set[str]]:
+    """What is on the host now, by kind."""
+    return {
+        "mount": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
+        "cgroup": {str(path) for path in Path("/sys/fs/cgroup").glob("**/*sandcell*")},
+        "loop device": set(_lines("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")),
+        "network namespace": set(_lines("ip", "netns", "list")),
+        "process": _marked_processes() | _sandboxed_processes(),
+        "run directory": {str(path) for path in Path("/run/sandcell-test").glob("*/*-*-*-*-*")},
+    }
+
+
+def since(before: dict[str, set[str]], *, patience_seconds: float = 10) -> list[str]:
+    """What is there now and was not there before; things on their way out have a moment to go."""
+    give_up = time.monotonic() + patience_seconds
+    while True:
+        now = snapshot()
+        left = [f"{kind}: {one}" for kind in now for one in sorted(now[kind] - before[kind])]
+        if not left or time.monotonic() > give_up:
+            return left
+        time.sleep(0.2)
+
+
+def _lines(*command: str) -> list[str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except FileNotFoundError:
+        return []
+    return [line.strip() for line in done.stdout.splitlines()]
+
+
+def _marked_processes() -> set[str]:
+    wanted = f"{MARK}={os.environ.get(MARK, '')}\0".encode()
+    return {name for name in _processes() if name.split()[0] != str(os.getpid()) and wanted in _read(name, "environ")}
+
+
+def _sandboxed_processes() -> set[str]:
+    return {name for name in _processes() if b"/sandcell-" in _read(name, "cgroup")}
+
+
+def _processes() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        command = _read(path.name, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+        if command:
+            found.append(f"{path.name} {command[:200]}")
+    return found
+
+
+def _read(process: str, name: str) -> bytes:
+    try:
+        return Path("/proc", process.split(maxsplit=1)[0], name).read_bytes()
+    except OSError:
+        return b""

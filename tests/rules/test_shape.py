@@ -1,0 +1,49 @@
+"""The rules of the house that a reader would otherwise have to remember: sizes, docstrings, names, settings."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent.parent
+PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
+MODULES = sorted(path for package in PACKAGES for path in (REPOSITORY / package).glob("**/*.py"))
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "manager", "base", "misc"}
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_a_module_answers_one_question(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert len(text.splitlines()) <= 400
+    assert path.stem not in FORBIDDEN_NAMES
+    assert not text.strip() or ast.get_docstring(tree), "a module says what lives in it"
+    long = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > 40
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_only_the_settings_read_the_process_environment(path: Path) -> None:
+    if name(path) == "kernel_gateway/settings.py" or "guest" in path.parts:
+        return  # the guest hands its own, made in the bundle, to what it starts
+    reads = [
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr in {"environ", "getenv"}
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+    ]
+    assert reads == []

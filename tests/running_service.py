@@ -1,0 +1,116 @@
+"""A real `sandcell serve` as a child process of the tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernel_gateway.client import Client
+
+
+class RunningService:
+    """Starts and stops the service on a free port; `url` and `token` are those of the running process.
+
+    Settings are those of the service, by name. What it printed is in `output`, and in the assertion when it does not
+    start.
+    """
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, object]) -> None:
+        self.data_dir = data_dir
+        self.token = "test-token-of-the-administrator"
+        self.url = ""
+        self.output: list[str] = []
+        self._settings = {
+            "data_dir": data_dir,
+            "run_dir": "/run/sandcell-test",
+            "port": 0,
+            "token": self.token,
+            "log_level": "warning",
+            **settings,
+        }
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def client(self, token: str | None = None) -> Client:
+        from kernel_gateway.client import Client
+
+        return Client(self.url, token or self.token)
+
+    def start(self, deadline_seconds: float = 60, **settings: object) -> None:
+        """Start the process and wait until it says that it listens."""
+        self._settings.update(settings)
+        listening = threading.Event()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kernel_gateway", "serve"],
+            env={
+                **_clean_environment(),
+                **{f"SANDCELL_{key.upper()}": str(value) for key, value in self._settings.items()},
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._process = process
+        self._reader = threading.Thread(target=self._read, args=(process, listening), daemon=True)
+        self._reader.start()
+        if not listening.wait(deadline_seconds) or not self.url:
+            self.stop()
+            raise AssertionError("the service did not start:\n" + "".join(self.output))
+
+    def stop(self, deadline_seconds: float = 90) -> int | None:
+        """SIGTERM and wait: sessions end, nothing is left. Returns the exit status."""
+        if self._process is None:
+            return None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._wait(deadline_seconds)
+
+    def kill(self) -> None:
+        """SIGKILL: no last words, sandboxes stay."""
+        assert self._process is not None
+        self._process.kill()
+        self._wait(10)
+
+    def _wait(self, deadline_seconds: float) -> int:
+        assert self._process is not None
+        assert self._reader is not None
+        try:
+            status = self._process.wait(deadline_seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+            raise AssertionError("the service did not stop:\n" + "".join(self.output)) from None
+        self._reader.join(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+        return status
+
+    def _read(self, process: subprocess.Popen[str], listening: threading.Event) -> None:
+        assert process.stdout is not None
+        self.url = ""
+        for line in process.stdout:
+            self.output.append(line)
+            found = re.search(r"listens on (http://\S+)", line)
+            if found:
+                self.url = found[1]
+                listening.set()
+        listening.set()
+
+
+def _clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("SANDCELL_")}

@@ -1,0 +1,92 @@
+"""The security profile, read from the bundle: what DESIGN promises stands in the file that the runtime gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernels.environment import Environment, Resources
+from kernels.oci import bundle, seccomp
+from kernels.sandbox import SandboxSpec
+
+PLACES = bundle.Places(
+    guest="/data/guest/1",
+    transport="/run/t",
+    workspace="/data/w",
+    home="/data/h",
+    temporary="/data/t",
+    uid_base=1_200_000_000,
+    cgroup="sandcell-1/x",
+)
+
+
+def make(**resources: int) -> dict[str, Any]:
+    environment = Environment("python", "/images/python", "sha256:0", resources=Resources(**resources))
+    return bundle.config(SandboxSpec("x", environment, generation=7), PLACES, machine="x86_64", swap=True)
+
+
+def test_every_namespace_is_new() -> None:
+    kinds = {one["type"] for one in make()["linux"]["namespaces"]}
+    assert kinds == {"user", "pid", "mount", "ipc", "uts", "network", "cgroup"}
+    assert all("path" not in one for one in make()["linux"]["namespaces"])
+
+
+def test_the_guest_is_root_of_its_own_ids_only() -> None:
+    linux = make()["linux"]
+    assert linux["uidMappings"] == linux["gidMappings"] == [{"containerID": 0, "hostID": 1_200_000_000, "size": 65_536}]
+
+
+def test_the_root_is_read_only_and_privileges_cannot_grow() -> None:
+    config = make()
+    assert config["root"] == {"path": "/images/python", "readonly": True}
+    assert config["process"]["noNewPrivileges"] is True
+    assert not {"CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_SYS_PTRACE", "CAP_MKNOD"} & set(bundle.GUEST_CAPABILITIES)
+    assert "inheritable" not in config["process"]["capabilities"]
+    assert "ambient" not in config["process"]["capabilities"]
+
+
+def test_limits_follow_the_resources() -> None:
+    resources = make(memory_mb=3538, pids=99)["linux"]["resources"]
+    assert resources["memory"] == {"limit": 3538 << 20, "swap": 3538 << 20}
+    assert resources["cpu"] == {"period": 100_000, "quota": 200_000}
+    assert resources["pids"] == {"limit": 99}
+    assert resources["devices"] == [{"allow": False, "access": "rwm"}]
+
+
+def test_only_the_three_writable_places_and_the_sockets_come_from_the_host() -> None:
+    binds = {one["destination"]: one for one in make()["mounts"] if one["type"] == "bind"}
+    assert set(binds) == {"/opt/sandcell/guest", "/run/sandcell", "/workspace", "/home/user", "/tmp"}
+    assert "ro" in binds["/opt/sandcell/guest"]["options"]
+    assert all({"nosuid", "nodev"} <= set(one["options"]) for one in binds.values())
+
+
+def test_no_variable_of_the_host_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hostsecret")
+    assert {line.partition("=")[0] for line in make()["process"]["env"]} == {"PATH", "LANG"}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_seccomp_denies_by_default_and_never_names_a_dangerous_call(machine: str) -> None:
+    profile = seccomp.profile(machine)
+    allowed = {name for rule in profile["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert len(profile["architectures"]) == 1
+    assert not allowed & {
+        *("mount", "umount2", "pivot_root", "chroot", "unshare", "setns", "ptrace", "process_vm_readv", "bpf"),
+        *("process_vm_writev", "perf_event_open", "io_uring_setup", "userfaultfd", "kexec_load", "init_module"),
+        *("finit_module", "keyctl", "add_key", "request_key", "clock_settime", "settimeofday", "open_by_handle_at"),
+        *("name_to_handle_at", "reboot", "swapon", "syslog", "sethostname", "iopl", "ioperm", "pidfd_getfd", "clone3"),
+        *("fsopen", "fsmount", "move_mount", "open_tree", "mount_setattr", "quotactl", "acct", "fanotify_init"),
+    }
+
+
+def test_every_group_of_calls_has_its_reason_and_no_call_twice() -> None:
+    names = [name for _, listed in seccomp.ALLOWED.values() for name in listed.split()]
+    assert all(len(reason) > 20 for reason, _ in seccomp.ALLOWED.values())
+    assert len(names) == len(set(names))
+
+
+def test_an_unknown_architecture_is_refused() -> None:
+    with pytest.raises(ValueError, match="mips"):
+        seccomp.profile("mips")

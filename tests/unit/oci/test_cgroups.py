@@ -1,0 +1,72 @@
+"""Finding our groups on cgroup v1, hybrid and v2 hosts, and reading their counters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import SandboxGone
+from kernels.oci.cgroups import Cgroups
+
+V1 = """\
+30 20 0:1 / {root}/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+31 20 0:2 / {root}/memory rw - cgroup cgroup rw,memory
+32 20 0:3 / {root}/pids rw - cgroup cgroup rw,pids
+33 20 0:4 / {root}/systemd rw - cgroup cgroup rw,xattr,name=systemd
+34 20 0:5 / {root}/unified rw - cgroup2 cgroup2 rw
+"""
+V1_OWN = "5:cpu,cpuacct:/\n4:memory:/box/1\n3:pids:/box/1\n2:name=systemd:/\n0::/\n"
+V2 = "30 20 0:1 / {root} rw - cgroup2 cgroup2 rw,nsdelegate\n"
+V2_OWN = "0::/system.slice/sandcell.service\n"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_v1_groups_lie_below_our_own_in_each_hierarchy(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN)
+    write(tmp_path / "memory/box/1/sandcell-t/a/memory.usage_in_bytes", "11\n")
+    write(tmp_path / "memory/box/1/sandcell-t/a/memory.max_usage_in_bytes", "22\n")
+    write(tmp_path / "memory/box/1/sandcell-t/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
+    write(tmp_path / "cpu,cpuacct/sandcell-t/a/cpuacct.usage", "2500000000\n")
+    write(tmp_path / "pids/box/1/sandcell-t/a/pids.current", "4\n")
+    counters = groups.counters("a")
+    assert not groups.unified
+    assert groups.missing_controllers() == []
+    assert groups.path("a") == "sandcell-t/a"
+    assert (counters.memory_bytes, counters.memory_peak_bytes, counters.oom_kills) == (11, 22, 3)
+    assert (counters.cpu_seconds, counters.pids) == (2.5, 4)
+
+
+def test_v2_groups_lie_beside_our_own(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN)
+    group = tmp_path / "system.slice/sandcell-t/a"
+    write(tmp_path / "cgroup.controllers", "cpuset cpu io memory pids\n")
+    write(group / "memory.current", "11\n")
+    write(group / "memory.peak", "22\n")
+    write(group / "memory.events", "low 0\nhigh 0\nmax 9\noom 1\noom_kill 3\n")
+    write(group / "cpu.stat", "usage_usec 2500000\nuser_usec 1\n")
+    write(group / "pids.current", "4\n")
+    counters = groups.counters("a")
+    assert groups.unified
+    assert groups.missing_controllers() == []
+    assert groups.path("a") == "/system.slice/sandcell-t/a"
+    assert (counters.memory_bytes, counters.memory_peak_bytes, counters.oom_kills) == (11, 22, 3)
+    assert (counters.cpu_seconds, counters.pids) == (2.5, 4)
+
+
+def test_a_missing_controller_is_named(tmp_path: Path) -> None:
+    lines = [line for line in V1.format(root=tmp_path).splitlines() if "pids" not in line]
+    own = "\n".join(line for line in V1_OWN.splitlines() if "pids" not in line)
+    assert Cgroups("t", mounts="\n".join(lines), own=own).missing_controllers() == ["pids"]
+
+
+def test_counters_of_a_group_that_is_gone(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN)
+    with pytest.raises(SandboxGone):
+        groups.counters("a")
+    assert groups.processes("a") == []
+    assert groups.remove("a")
