@@ -22,6 +22,7 @@ Tree (code, status):
     ├── InternalError           internal               500   a defect of ours
     ├── SandboxUnavailable      sandbox_unavailable    503   the sandbox could not be started or reached
     ├── StoreUnavailable        store_unavailable      503   the workspaces' store does not answer
+    ├── DatabaseUnavailable     database_unavailable   503   the database does not answer
     ├── ShuttingDown            shutting_down          503   the service is draining
     ├── DeadlinePassed          deadline_passed        504   a wait of ours ran out
     ├── NoSpace                 no_space               507   the workspace or the host's disk is full
@@ -176,6 +177,12 @@ class StoreUnavailable(GatewayError):
     """The store of the workspaces does not answer."""
 
     code, status, retryable = "store_unavailable", 503, True
+
+
+class DatabaseUnavailable(GatewayError):
+    """The database does not answer, or cannot be written."""
+
+    code, status, retryable = "database_unavailable", 503, True
 
 
 class ShuttingDown(GatewayError):

@@ -1,0 +1,64 @@
+"""How values become columns and pages: microseconds, JSON bytes, and the cursor of a list."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, Table
+
+from kernel_gateway.errors import InvalidRequest
+
+MOST_ROWS = 1_000
+"""The most rows one page of a list may have."""
+
+
+def micros(seconds: float) -> int:
+    """An epoch time as the tables hold it."""
+    return round(seconds * 1_000_000)
+
+
+def micros_or_none(seconds: float | None) -> int | None:
+    return None if seconds is None else micros(seconds)
+
+
+def seconds(value: int) -> float:
+    """An epoch time as code holds it."""
+    return value / 1_000_000
+
+
+def seconds_or_none(value: int | None) -> float | None:
+    return None if value is None else seconds(value)
+
+
+def to_json(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def page(
+    connection: Connection, select: Select[Any], table: Table, limit: int, cursor: str | None, *, newest_first: bool
+) -> tuple[list[Row[Any]], str | None]:
+    """One page of a table in its order, and the cursor of the next; raises InvalidRequest."""
+    if not 1 <= limit <= MOST_ROWS:
+        raise InvalidRequest(f"limit must be between 1 and {MOST_ROWS:,}")
+    number = table.c.number
+    if cursor is not None:
+        place = _place(cursor)
+        select = select.where(number < place if newest_first else number > place)
+    select = select.order_by(number.desc() if newest_first else number).limit(limit + 1)
+    rows = list(connection.execute(select))
+    more = len(rows) > limit
+    return rows[:limit], _cursor(rows[limit - 1].number) if more else None
+
+
+def _cursor(number: int) -> str:
+    return base64.urlsafe_b64encode(str(number).encode()).decode().rstrip("=")
+
+
+def _place(cursor: str) -> int:
+    try:
+        return int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error):
+        raise InvalidRequest("the cursor is not one that a list gave") from None

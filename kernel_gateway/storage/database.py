@@ -1,0 +1,121 @@
+"""One database: its engine, its migrations, and `run`, which carries out a query in one transaction off the loop.
+
+SQLite gets one thread and one connection (WAL, foreign keys, a busy timeout): one writer is all it has, and a second
+thread would only wait. Committed work survives a `kill -9` of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+
+from kernel_gateway.errors import DatabaseTooNew, DatabaseUnavailable, GatewayError, NoSpace, StartRefused
+
+T = TypeVar("T")
+MIGRATIONS = Path(__file__).parent / "migrations"
+BUSY_SECONDS = 5
+DEADLINE_SECONDS = 30.0
+THREADS = 8
+"""Threads, and so connections, for a database other than SQLite."""
+
+
+class Database:
+    """Open it, run queries, close it."""
+
+    def __init__(self, url: str) -> None:
+        self._sqlite = make_url(url).get_backend_name() == "sqlite"
+        self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=THREADS)
+        self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
+
+    async def open(self) -> None:
+        """Bring the tables to this version; raises StartRefused (DatabaseTooNew among them)."""
+        try:
+            await self._in_thread(lambda: _migrate(self._engine))
+        except DBAPIError as error:
+            raise StartRefused(f"the database cannot be opened: {error.orig}") from error
+
+    async def run(self, query: Callable[[Connection], T]) -> T:
+        """Run a query in one transaction, committed when this returns; on an exception nothing of it stays."""
+        try:
+            return await self._in_thread(lambda: self._transaction(query))
+        except DBAPIError as error:
+            raise _translated(error) from error
+
+    async def aclose(self) -> None:
+        """Wait for what runs, then close every connection."""
+        try:
+            await self._in_thread(self._engine.dispose)
+        finally:
+            self._executor.shutdown(wait=False)
+
+    def _transaction(self, query: Callable[[Connection], T]) -> T:
+        with self._engine.begin() as connection:
+            return query(connection)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        except TimeoutError:
+            raise DatabaseUnavailable("the database did not answer in time") from None
+
+
+def _sqlite_engine(url: str) -> Engine:
+    path = make_url(url).database
+    if path and path != ":memory:":
+        Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    engine = create_engine(url, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None
+        for pragma in (
+            f"busy_timeout = {BUSY_SECONDS * 1000}",
+            "journal_mode = WAL",
+            "synchronous = NORMAL",
+            "foreign_keys = ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _migrate(engine: Engine) -> None:
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        script = ScriptDirectory.from_config(config)
+        present = MigrationContext.configure(connection).get_current_revision()
+        if present is not None and present not in {each.revision for each in script.walk_revisions()}:
+            raise DatabaseTooNew(
+                f"the database is at revision {present}, which this version does not know: "
+                "start the newer version of Sandcell that wrote it, or give another database"
+            )
+        if present != script.get_current_head():
+            command.upgrade(config, "head")
+
+
+def _translated(error: DBAPIError) -> GatewayError | DBAPIError:
+    """Our error for a full disk or an absent database; a broken statement stays what it is."""
+    if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+        return NoSpace("the disk that holds the database is full")
+    if type(error).__name__ == "OperationalError":
+        return DatabaseUnavailable(f"the database cannot be used: {error.orig}")
+    return error

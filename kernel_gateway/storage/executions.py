@@ -1,0 +1,171 @@
+"""Queries on executions and on the notes between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, insert, select, update
+
+from kernel_gateway.shapes import Death, ExecutionError, Truncated
+from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
+from kernel_gateway.storage.tables import executions, notes
+
+
+class StoredOutcome(msgspec.Struct):
+    """What is stored of an execution's outcome."""
+
+    stdout: str = ""
+    stderr: str = ""
+    outputs: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    error: ExecutionError | None = None
+    death: Death | None = None
+    truncated: Truncated = msgspec.field(default_factory=Truncated)
+
+
+@dataclass(frozen=True)
+class ExecutionRow:
+    """An execution as it is stored."""
+
+    id: str
+    session_id: str
+    status: str
+    language: str
+    code: str
+    generation: int
+    timeout_seconds: float
+    expect_generation: int | None
+    idempotency_key: str | None
+    request_digest: str | None
+    queued: float
+    execution_count: int | None = None
+    last_sequence: int | None = None
+    outcome: StoredOutcome | None = None
+    started: float | None = None
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class NoteRow:
+    """Something that happened to a session: a Markdown cell of its notebook."""
+
+    session_id: str
+    generation: int
+    at: float
+    kind: str
+    body: str
+    number: int = 0
+
+
+def add(connection: Connection, row: ExecutionRow) -> None:
+    connection.execute(
+        insert(executions).values(
+            id=row.id,
+            session_id=row.session_id,
+            status=row.status,
+            language=row.language,
+            code=row.code.encode(),
+            generation=row.generation,
+            timeout_seconds=row.timeout_seconds,
+            expect_generation=row.expect_generation,
+            idempotency_key=row.idempotency_key,
+            request_digest=row.request_digest,
+            queued=micros(row.queued),
+        )
+    )
+
+
+def begin(connection: Connection, execution_id: str, generation: int, now: float) -> None:
+    """The execution is about to run: from here on it is never run again."""
+    connection.execute(
+        update(executions)
+        .where(executions.c.id == execution_id)
+        .values(status="running", generation=generation, started=micros(now))
+    )
+
+
+def finish(connection: Connection, row: ExecutionRow) -> None:
+    """Store how it ended; an execution that has ended stays as it ended."""
+    connection.execute(
+        update(executions)
+        .where(executions.c.id == row.id, executions.c.ended.is_(None))
+        .values(
+            status=row.status,
+            generation=row.generation,
+            execution_count=row.execution_count,
+            last_sequence=row.last_sequence,
+            outcome=to_json(row.outcome),
+            started=micros_or_none(row.started),
+            ended=micros_or_none(row.ended),
+        )
+    )
+
+
+def find(connection: Connection, session_id: str, execution_id: str) -> ExecutionRow | None:
+    query = select(executions).where(executions.c.id == execution_id, executions.c.session_id == session_id)
+    row = connection.execute(query).first()
+    return _execution(row) if row else None
+
+
+def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -> ExecutionRow | None:
+    query = select(executions).where(
+        executions.c.session_id == session_id, executions.c.idempotency_key == idempotency_key
+    )
+    row = connection.execute(query).first()
+    return _execution(row) if row else None
+
+
+def list_of(
+    connection: Connection, session_id: str, limit: int, cursor: str | None
+) -> tuple[list[ExecutionRow], str | None]:
+    query = select(executions).where(executions.c.session_id == session_id)
+    rows, following = page(connection, query, executions, limit, cursor, newest_first=False)
+    return [_execution(row) for row in rows], following
+
+
+def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:
+    """What has not ended, in the order it was queued."""
+    query = (
+        select(executions)
+        .where(executions.c.session_id == session_id, executions.c.ended.is_(None))
+        .order_by(executions.c.number)
+    )
+    return [_execution(row) for row in connection.execute(query)]
+
+
+def add_note(connection: Connection, note: NoteRow) -> None:
+    connection.execute(
+        insert(notes).values(
+            session_id=note.session_id, generation=note.generation, at=micros(note.at), kind=note.kind, body=note.body
+        )
+    )
+
+
+def list_notes(connection: Connection, session_id: str) -> list[NoteRow]:
+    query = select(notes).where(notes.c.session_id == session_id).order_by(notes.c.number)
+    return [
+        NoteRow(row.session_id, row.generation, seconds(row.at), row.kind, row.body, row.number)
+        for row in connection.execute(query)
+    ]
+
+
+def _execution(row: Row[Any]) -> ExecutionRow:
+    return ExecutionRow(
+        id=row.id,
+        session_id=row.session_id,
+        status=row.status,
+        language=row.language,
+        code=row.code.decode(),
+        generation=row.generation,
+        timeout_seconds=row.timeout_seconds,
+        expect_generation=row.expect_generation,
+        idempotency_key=row.idempotency_key,
+        request_digest=row.request_digest,
+        queued=seconds(row.queued),
+        execution_count=row.execution_count,
+        last_sequence=row.last_sequence,
+        outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=StoredOutcome),
+        started=seconds_or_none(row.started),
+        ended=seconds_or_none(row.ended),
+    )

@@ -1,0 +1,198 @@
+"""Queries on sessions and on the workspaces they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from kernel_gateway.shapes import Sync, Usage
+from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
+from kernel_gateway.storage.tables import sessions, workspaces
+
+
+class Record(msgspec.Struct):
+    """Usage and sync of a session, as they were at its end."""
+
+    usage: Usage = msgspec.field(default_factory=Usage)
+    sync: Sync = msgspec.field(default_factory=Sync)
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """A session as it is stored."""
+
+    id: str
+    principal_id: str
+    workspace_id: str
+    name: str
+    environment: str
+    generation: int
+    created: float
+    last_activity: float
+    expires: float
+    timeout_seconds: int
+    idle_timeout_seconds: int
+    agent: str | None
+    labels: dict[str, str]
+    status: str = "READY"
+    executions: int = 0
+    ended_reason: str | None = None
+    ended_detail: str | None = None
+    ended: float | None = None
+    record: Record = field(default_factory=Record)
+
+
+@dataclass(frozen=True)
+class WorkspaceRow:
+    """A workspace as it is stored; `session_id` is the session that used it last."""
+
+    id: str
+    principal_id: str
+    created: float
+    session_id: str | None
+    live: bool
+
+
+def count_live(connection: Connection) -> int:
+    found = connection.execute(select(func.count()).select_from(sessions).where(sessions.c.status == "READY"))
+    return int(found.scalar_one())
+
+
+def add(connection: Connection, row: SessionRow) -> None:
+    connection.execute(
+        insert(sessions).values(
+            id=row.id,
+            principal_id=row.principal_id,
+            workspace_id=row.workspace_id,
+            name=row.name,
+            status=row.status,
+            environment=row.environment,
+            generation=row.generation,
+            created=micros(row.created),
+            last_activity=micros(row.last_activity),
+            expires=micros(row.expires),
+            timeout_seconds=row.timeout_seconds,
+            idle_timeout_seconds=row.idle_timeout_seconds,
+            agent=row.agent,
+            labels=to_json(row.labels),
+            executions=row.executions,
+        )
+    )
+
+
+def find(connection: Connection, session_id: str, principal_id: str | None = None) -> SessionRow | None:
+    """One session; with a principal only when it is theirs."""
+    query = select(sessions).where(sessions.c.id == session_id)
+    if principal_id is not None:
+        query = query.where(sessions.c.principal_id == principal_id)
+    row = connection.execute(query).first()
+    return _session(row) if row else None
+
+
+def list_of(
+    connection: Connection, principal_id: str, limit: int, cursor: str | None, status: str | None
+) -> tuple[list[SessionRow], str | None]:
+    query = select(sessions).where(sessions.c.principal_id == principal_id)
+    if status is not None:
+        query = query.where(sessions.c.status == status)
+    rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)
+    return [_session(row) for row in rows], following
+
+
+def list_live(connection: Connection) -> list[SessionRow]:
+    """Every READY session, oldest first."""
+    query = select(sessions).where(sessions.c.status == "READY").order_by(sessions.c.number)
+    return [_session(row) for row in connection.execute(query)]
+
+
+def set_generation(connection: Connection, session_id: str, generation: int) -> None:
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(generation=generation))
+
+
+def touch(connection: Connection, session_id: str, moment: float) -> None:
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(last_activity=micros(moment)))
+
+
+def count_execution(connection: Connection, session_id: str, moment: float) -> None:
+    """One more execution has ended; it counts as activity."""
+    connection.execute(
+        update(sessions)
+        .where(sessions.c.id == session_id)
+        .values(last_activity=micros(moment), executions=sessions.c.executions + 1)
+    )
+
+
+def end(connection: Connection, session_id: str, *, reason: str, detail: str, now: float, record: Record) -> None:
+    """READY becomes TERMINATED; an ended session stays as it ended."""
+    connection.execute(
+        update(sessions)
+        .where(sessions.c.id == session_id, sessions.c.status == "READY")
+        .values(
+            status="TERMINATED",
+            ended_reason=reason,
+            ended_detail=detail,
+            ended=micros(now),
+            record=to_json(record),
+        )
+    )
+
+
+def set_record(connection: Connection, session_id: str, record: Record) -> None:
+    """Replace what an ended session says of its usage and sync (a late flush has gone through)."""
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(record=to_json(record)))
+
+
+def add_workspace(connection: Connection, workspace_id: str, principal_id: str, now: float) -> None:
+    connection.execute(insert(workspaces).values(id=workspace_id, principal_id=principal_id, created=micros(now)))
+
+
+def find_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
+    query = select(workspaces).where(workspaces.c.id == workspace_id, workspaces.c.principal_id == principal_id)
+    row = connection.execute(query).first()
+    return _workspace(connection, row) if row else None
+
+
+def list_workspaces(
+    connection: Connection, principal_id: str, limit: int, cursor: str | None
+) -> tuple[list[WorkspaceRow], str | None]:
+    query = select(workspaces).where(workspaces.c.principal_id == principal_id)
+    rows, following = page(connection, query, workspaces, limit, cursor, newest_first=True)
+    return [_workspace(connection, row) for row in rows], following
+
+
+def _workspace(connection: Connection, row: Row[Any]) -> WorkspaceRow:
+    used = connection.execute(
+        select(sessions.c.id, sessions.c.status)
+        .where(sessions.c.workspace_id == row.id)
+        .order_by(sessions.c.number.desc())
+        .limit(1)
+    ).first()
+    session_id, live = (used.id, used.status == "READY") if used else (None, False)
+    return WorkspaceRow(row.id, row.principal_id, seconds(row.created), session_id, live)
+
+
+def _session(row: Row[Any]) -> SessionRow:
+    found = SessionRow(
+        id=row.id,
+        principal_id=row.principal_id,
+        workspace_id=row.workspace_id,
+        name=row.name,
+        status=row.status,
+        environment=row.environment,
+        generation=row.generation,
+        created=seconds(row.created),
+        last_activity=seconds(row.last_activity),
+        expires=seconds(row.expires),
+        timeout_seconds=row.timeout_seconds,
+        idle_timeout_seconds=row.idle_timeout_seconds,
+        agent=row.agent,
+        labels=msgspec.json.decode(row.labels, type=dict[str, str]),
+        executions=row.executions,
+        ended_reason=row.ended_reason,
+        ended_detail=row.ended_detail,
+        ended=seconds_or_none(row.ended),
+    )
+    return found if row.record is None else replace(found, record=msgspec.json.decode(row.record, type=Record))
