@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import ssl
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -30,6 +32,10 @@ SILENCE_SECONDS = 15.0
 CALL_SECONDS = 15.0
 START_SECONDS = 20.0
 POLL_SECONDS = 0.003
+WALK_SECONDS = 45.0
+"""For a listing or removal; the guest gives up after 30 s."""
+TRANSFER_SECONDS = 900.0
+FILE_KINDS = ("file", "directory", "link", "other")
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,37 @@ class KernelExit:
     exit_code: int | None
     signal: str | None
     last_words: str = ""
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A shell command: `status` is running, done, timeout or stopped; `*_truncated` are bytes cut from each stream.
+
+    `exit_code` is as shells say it: 128 plus the number of the signal that ended the shell.
+    """
+
+    id: str
+    status: str
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    timed_out: bool
+    duration_seconds: float
+    stdout_truncated: int
+    stderr_truncated: int
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """One entry of the workspace: `path` is relative to it, `kind` one of file, directory, link, other.
+
+    Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
+    """
+
+    path: str
+    kind: str
+    size: int
+    modified: float
 
 
 class GuestClient:
@@ -113,6 +150,66 @@ class GuestClient:
                 continue
         on_gone()
 
+    async def run_command(
+        self, command: str, *, timeout_seconds: float, output_bytes: int, background: bool = False
+    ) -> CommandResult:
+        """Run a shell command and wait for its end, or start it as a task and return at once.
+
+        At the deadline all of it is ended (TERM, then KILL) and the result says `timed_out`; that is no error. Each
+        stream keeps `output_bytes`. A cancelled call stops the command.
+        """
+        body = {
+            "command": command,
+            "timeout_seconds": timeout_seconds,
+            "output_bytes": output_bytes,
+            "background": background,
+        }
+        deadline_seconds = CALL_SECONDS + (0 if background else timeout_seconds)
+        return _result(await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds))
+
+    async def task(self, task_id: str) -> CommandResult:
+        """How a background command is now."""
+        return _result(await self._json("GET", f"/v1/tasks/{_quoted(task_id)}"))
+
+    async def stop_task(self, task_id: str) -> CommandResult:
+        """End a background command and say how it was; one that has ended stays as it was."""
+        return _result(await self._json("DELETE", f"/v1/tasks/{_quoted(task_id)}"))
+
+    async def list_files(self, path: str, *, recursive: bool, limit: int) -> list[FileStat]:
+        """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
+        query = f"path={_quoted(path)}&recursive={str(recursive).lower()}&limit={limit}"
+        found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
+        return [_file(entry) for entry in _of(found, "files", list)]
+
+    async def stat_file(self, path: str) -> FileStat:
+        """What is at this path; links are described and not followed."""
+        return _file(await self._json("GET", f"/v1/files/stat?path={_quoted(path)}"))
+
+    async def read_file(self, path: str, *, max_bytes: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`."""
+        bound = "" if max_bytes is None else f"&max_bytes={max_bytes}"
+        address = f"/v1/files/content?path={_quoted(path)}{bound}"
+        async with self._answer("GET", address, deadline_seconds=CALL_SECONDS) as response:
+            chunks = response.aiter_raw()
+            received = 0
+            while (chunk := await self._next(chunks, SILENCE_SECONDS, f"the content of {path!r}")) is not None:
+                received += len(chunk)
+                if max_bytes is not None and received > max_bytes:
+                    raise SandboxFailed(f"the guest sends more of {path!r} than it said there is")
+                yield chunk
+
+    async def write_file(
+        self, path: str, chunks: AsyncIterator[bytes], *, deadline_seconds: float = TRANSFER_SECONDS
+    ) -> FileStat:
+        """Write a file, parents included; only when complete does it take the place of what was there."""
+        address = f"/v1/files/content?path={_quoted(path)}"
+        return _file(await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds))
+
+    async def remove_file(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""
+        address = f"/v1/files?path={_quoted(path)}&recursive={str(recursive).lower()}"
+        await self._json("DELETE", address, deadline_seconds=WALK_SECONDS)
+
     async def aclose(self) -> None:
         """Let go of the guest; the sandbox lives on."""
         await self._http.aclose()
@@ -122,8 +219,7 @@ class GuestClient:
             pending = b""
             chunks = response.aiter_raw()
             while True:
-                async with _deadline(SILENCE_SECONDS, "the guest's heartbeat"), _translated(self._socket):
-                    chunk = await anext(chunks, None)
+                chunk = await self._next(chunks, SILENCE_SECONDS, "the guest's heartbeat")
                 if chunk is None:
                     return
                 *lines, pending = (pending + chunk).split(b"\n")
@@ -133,12 +229,18 @@ class GuestClient:
                     yield _parse(line)
 
     async def _json(
-        self, method: str, path: str, body: dict[str, Any] | None = None, *, deadline_seconds: float = CALL_SECONDS
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        content: AsyncIterator[bytes] | None = None,
+        deadline_seconds: float = CALL_SECONDS,
     ) -> dict[str, Any]:
         """Make a call and read its JSON object, all within the deadline."""
         async with (
             _deadline(deadline_seconds, f"the guest's answer to {method} {path}"),
-            self._answer(method, path, deadline_seconds=deadline_seconds, json=body) as response,
+            self._answer(method, path, deadline_seconds=deadline_seconds, json=body, content=content) as response,
         ):
             return _parse(await self._read(response))
 
@@ -147,7 +249,7 @@ class GuestClient:
         self, method: str, path: str, *, deadline_seconds: float, **content: Any
     ) -> AsyncIterator[httpx.Response]:
         """Open a call; what comes out has a good status, and its body is still to be read."""
-        async with _translated(self._socket):
+        async with self._translated():
             request = self._http.build_request(method, path, **content)
             async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
                 response = await self._http.send(request, stream=True)
@@ -161,12 +263,38 @@ class GuestClient:
     async def _read(self, response: httpx.Response) -> bytes:
         """The body as it came, bounded; nothing is decompressed."""
         body = bytearray()
-        async with _translated(self._socket):
+        async with self._translated():
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MAX_ANSWER_BYTES:
                     raise SandboxFailed("the guest's answer is larger than any answer of a guest can be")
         return bytes(body)
+
+    async def _next(self, chunks: AsyncIterator[bytes], seconds: float, what: str) -> bytes | None:
+        """The next piece of an answer's body, None at its end."""
+        async with _deadline(seconds, what), self._translated():
+            return await anext(chunks, None)
+
+    @asynccontextmanager
+    async def _translated(self) -> AsyncIterator[None]:
+        """Turn httpx's errors into this package's: a dead guest no longer listens."""
+        try:
+            yield
+        except httpx.HTTPError as error:
+            if self._listens():
+                raise SandboxFailed(f"the guest at {self._socket} broke off: {error}") from error
+            raise SandboxGone(f"the guest at {self._socket} is gone: {error}") from error
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(0)
+            try:
+                probe.connect(self._socket)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            return True
 
     def _is_there(self) -> bool:
         try:
@@ -182,17 +310,6 @@ async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise DeadlineExceeded(f"waited {seconds:g} s for {what}") from None
-
-
-@asynccontextmanager
-async def _translated(socket: str) -> AsyncIterator[None]:
-    """Turn httpx's errors into this package's."""
-    try:
-        yield
-    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-        raise SandboxGone(f"the guest at {socket} closed the connection: {error}") from error
-    except httpx.HTTPError as error:
-        raise SandboxFailed(f"the guest at {socket} could not be spoken to: {error}") from error
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -224,12 +341,38 @@ def _exit(value: dict[str, Any]) -> KernelExit:
     )
 
 
+def _result(value: dict[str, Any]) -> CommandResult:
+    exit_code = value.get("exit_code")
+    return CommandResult(
+        id=_of(value, "id", str),
+        status=_of(value, "status", str),
+        stdout=_of(value, "stdout", str),
+        stderr=_of(value, "stderr", str),
+        exit_code=exit_code if isinstance(exit_code, int) else None,
+        timed_out=_of(value, "timed_out", bool),
+        duration_seconds=_of(value, "duration_seconds", float),
+        stdout_truncated=_of(value, "stdout_truncated", int),
+        stderr_truncated=_of(value, "stderr_truncated", int),
+    )
+
+
+def _file(value: object) -> FileStat:
+    if not isinstance(value, dict):
+        raise SandboxFailed("the guest listed what is not a file")
+    kind = _of(value, "kind", str)
+    if kind not in FILE_KINDS:
+        raise SandboxFailed(f"the guest knows a kind of file that we do not: {kind[:40]!r}")
+    return FileStat(_of(value, "path", str), kind, _of(value, "size", int), _of(value, "modified", float))
+
+
+def _quoted(text: str) -> str:
+    """As part of an address; bytes of file names that are not UTF-8 travel as they are."""
+    return quote(os.fsencode(text), safe="")
+
+
 def _of(value: dict[str, Any], name: str, kind: type) -> Any:
     """A field that must have this type."""
     found = value.get(name)
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
         raise SandboxFailed(f"the guest's answer lacks a proper {name}")
     return found
-
-
-__all__ = ["GuestClient", "KernelExit", "KernelStarted"]

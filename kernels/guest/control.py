@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
+from contextlib import suppress
 
-from .boot import make_directories
+from .commands import Commands
+from .files import Upload, Workspace
+from .identity import UserThreads
 from .kernel import Event, Kernel
 from .options import Options
-from .processes import kill_all
+from .processes import ROUND_SECONDS, kill_all
 from .reaper import Reaper
 from .refusal import Refusal, refusal_of
 
 START_DEADLINE_SECONDS = 3.0
+REAP_ROUNDS = 100
 
 
 class Control:
-    """Owns the kernel once the loop runs."""
+    """What routes call: owns the kernel once the loop runs, the commands, and the threads for files."""
 
     def __init__(self, options: Options, reaper: Reaper, kernel: Kernel) -> None:
         self.kernel = kernel
         self._options = options
         self._reaper = reaper
         self._starting = asyncio.Lock()
+        self.commands = Commands(options, reaper)
+        self.files = Workspace(options.workspace)
+        self._threads = UserThreads(options.user)
+        self.as_user = self._threads.run
 
     async def start_kernel(self, generation: int) -> Event:
         """Kill what is left of the old kernel and start a new one; asked again for the running one, names it."""
@@ -31,12 +38,21 @@ class Control:
                 return self.kernel.started()
             if generation <= self.kernel.generation:
                 raise Refusal(409, "stale_generation", f"the kernel is at generation {self.kernel.generation}")
-            if not await kill_all(lambda: (), self._reaper.reap):
-                raise Refusal(503, "busy", "processes of the user could not be killed in time")
-            shutil.rmtree(self._options.kernel_directory, ignore_errors=True)
-            make_directories(self._options)
+            await self._clear_away()
             await self._start_when_possible(generation)
             return self.kernel.started()
+
+    async def _clear_away(self) -> None:
+        """Leave nothing of the old kernel: no process, and nothing in the directory of its sockets."""
+        if not await kill_all(self.commands.running, self._reaper.reap):
+            raise Refusal(503, "busy", "processes of the user could not be killed in time")
+        for _ in range(REAP_ROUNDS):
+            if self.kernel.pid is None:
+                break
+            await asyncio.sleep(ROUND_SECONDS)
+            self._reaper.reap()
+        with suppress(OSError, Refusal):  # what is left there is only in the user's own way
+            Workspace(self._options.kernel_directory).remove("", recursive=True)
 
     async def _start_when_possible(self, generation: int) -> None:
         """Start it, again and again for a while: those just killed may still count against the process limit."""
@@ -51,6 +67,10 @@ class Control:
             except OSError as error:
                 raise refusal_of(error) from error
             await asyncio.sleep(0.02)
+
+    def discard(self, upload: Upload) -> None:
+        """Forget an upload whose sender is gone."""
+        self._threads.submit(upload.abort)
 
     async def close(self) -> None:
         """Kill every process of the sandbox."""

@@ -1,6 +1,6 @@
 """Who is whose child: a snapshot of /proc, and the killing of whole families.
 
-A process group is what its members keep together; a family also has those who left the group by setsid.
+A family is a process, its session and all their descendants: those who left the process group belong to it too.
 """
 
 from __future__ import annotations
@@ -14,34 +14,44 @@ KILL_DEADLINE_SECONDS = 5.0
 ROUND_SECONDS = 0.01
 
 
-def parents() -> dict[int, int]:
-    """Every process that can be seen, dead ones excepted, and its parent."""
-    found: dict[int, int] = {}
+class Kin:
+    """The parent and the session of a process."""
+
+    def __init__(self, parent: int, session: int) -> None:
+        self.parent = parent
+        self.session = session
+
+
+def snapshot() -> dict[int, Kin]:
+    """Every process that can be seen, dead ones excepted."""
+    found: dict[int, Kin] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as stat:
-                    fields = stat.read().rpartition(b") ")[2].split()
+                    state, parent, _, session = stat.read().rpartition(b") ")[2].split()[:4]
             except OSError:
                 continue
-            if fields[0] not in (b"Z", b"X"):
-                found[int(name)] = int(fields[1])
+            if state not in (b"Z", b"X"):
+                found[int(name)] = Kin(int(parent), int(session))
     return found
 
 
-def family(roots: Iterable[int], of: dict[int, int]) -> set[int]:
-    """The roots and all their descendants (pure)."""
+def family(heads: Iterable[int], all_kin: dict[int, Kin]) -> set[int]:
+    """The heads, the members of the sessions they lead, and all descendants of these (pure)."""
     children: dict[int, list[int]] = {}
-    for child, parent in of.items():
-        children.setdefault(parent, []).append(child)
+    for pid, kin in all_kin.items():
+        children.setdefault(kin.parent, []).append(pid)
+        if kin.session != pid:
+            children.setdefault(kin.session, []).append(pid)
     members: set[int] = set()
-    waiting = list(roots)
+    waiting = list(heads)
     while waiting:
         member = waiting.pop()
         if member not in members:
             members.add(member)
             waiting.extend(children.get(member, ()))
-    return members
+    return members & all_kin.keys()
 
 
 def signal_all(pids: Iterable[int], number: int) -> None:
@@ -56,7 +66,7 @@ def signal_all(pids: Iterable[int], number: int) -> None:
 async def kill_all(spared: Callable[[], Iterable[int]], reap: Callable[[], None]) -> bool:
     """Kill every process below this one but the families of `spared()`; True when none is left.
 
-    Rounds, since the hunted may fork between look and kill. Half the time over, PID 1 kills all there is in one call
+    In rounds, since the hunted may fork between look and kill. Half the time over, PID 1 kills all there is in one call
     that no fork escapes, the spared with it.
     """
     loop = asyncio.get_running_loop()
@@ -64,6 +74,7 @@ async def kill_all(spared: Callable[[], Iterable[int]], reap: Callable[[], None]
     while True:
         victims = _victims(spared())
         if not victims:
+            reap()
             return True
         elapsed = loop.time() - begun
         if elapsed > KILL_DEADLINE_SECONDS:
@@ -76,6 +87,6 @@ async def kill_all(spared: Callable[[], Iterable[int]], reap: Callable[[], None]
 
 
 def _victims(spared: Iterable[int]) -> set[int]:
-    of = parents()
+    all_kin = snapshot()
     me = os.getpid()
-    return family([me], of) - family(spared, of) - {me}
+    return family([me], all_kin) - family(spared, all_kin) - {me}

@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 
 class Exit:
-    """How a process ended: an exit code, or the name of the signal that killed it."""
+    """How a process ended: an exit code, or the name of the signal that killed it; `shell_code` is either."""
 
     def __init__(self, wait_status: int) -> None:
         code = os.waitstatus_to_exitcode(wait_status)
         self.exit_code = code if code >= 0 else None
         self.signal = _signal_name(-code) if code < 0 else None
+        self.shell_code = code if code >= 0 else 128 - code
 
 
 class Reaper:

@@ -9,11 +9,11 @@ import signal
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
-from .api import make_application
 from .control import Control
 from .kernel import Kernel
 from .options import Options
 from .reaper import Reaper
+from .routes import make_application
 
 MAX_HEADER_BYTES = 32 * 1024
 MAX_BODY_BYTES = 2 * 1024 * 1024

@@ -1,0 +1,124 @@
+"""Routes about the files of the workspace. Contents are streamed both ways, in constant memory."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any, ClassVar
+
+from tornado.iostream import StreamClosedError
+from tornado.web import stream_request_body
+
+from .files import Upload
+from .handler import Handler
+from .refusal import Refusal
+
+CHUNK_BYTES = 256 * 1024
+MAX_UPLOAD_BYTES = 16 * 1024**3
+"""Beyond any workspace; the storage limit is what ends an upload."""
+MAX_UPLOADS = 16
+
+
+class FilesHandler(Handler):
+    """GET /v1/files?path=&recursive=&limit=: list a directory. DELETE /v1/files?path=&recursive=: remove."""
+
+    async def get(self) -> None:
+        look = partial(
+            self.control.files.list,
+            self.path_argument(),
+            recursive=self.flag_argument("recursive"),
+            limit=self.number_argument("limit", 1000),
+        )
+        self.answer({"files": await self.control.as_user(look)})
+
+    async def delete(self) -> None:
+        recursive = self.flag_argument("recursive")
+        await self.control.as_user(partial(self.control.files.remove, self.path_argument(), recursive=recursive))
+        self.answer({})
+
+
+class StatHandler(Handler):
+    """GET /v1/files/stat?path=: one entry."""
+
+    async def get(self) -> None:
+        self.answer(await self.control.as_user(self.control.files.stat, self.path_argument()))
+
+
+@stream_request_body
+class ContentHandler(Handler):
+    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all.
+
+    A refused upload is read to its end before it is answered, so that the other side hears the answer.
+    """
+
+    under_way: ClassVar[set[ContentHandler]] = set()
+    upload: Upload | None = None
+    failure: Exception | None = None
+
+    async def prepare(self) -> None:
+        if self.request.method != "PUT":
+            return
+        connection: Any = self.request.connection
+        connection.set_max_body_size(MAX_UPLOAD_BYTES)
+        if len(self.under_way) >= MAX_UPLOADS:
+            self.failure = Refusal(429, "too_many_uploads", f"{MAX_UPLOADS} uploads are under way already")
+            return
+        self.under_way.add(self)
+        try:
+            self.upload = await self.control.as_user(self.control.files.upload, self.path_argument())
+        except (OSError, Refusal) as failure:
+            self.failure = failure
+
+    async def data_received(self, chunk: bytes) -> None:
+        if self.upload is None or self.failure is not None:
+            return
+        try:
+            await self.control.as_user(self.upload.write, chunk)
+        except OSError as failure:
+            self.failure = failure
+
+    async def put(self) -> None:
+        upload, self.upload = self.upload, None
+        try:
+            if self.failure is not None or upload is None:
+                raise self.failure or Refusal(400, "invalid_request", "there is no body")
+            self.answer(await self.control.as_user(upload.commit))
+        finally:
+            if upload is not None:
+                await self.control.as_user(upload.abort)
+
+    def on_connection_close(self) -> None:
+        """Nothing comes of an upload that breaks off. While data comes in, tornado calls this between two chunks."""
+        self.under_way.discard(self)
+        if self.upload is not None:
+            self.control.discard(self.upload)
+            self.upload = None
+
+    def on_finish(self) -> None:
+        self.under_way.discard(self)
+
+    async def get(self) -> None:
+        descriptor, size = await self.control.as_user(self.control.files.open, self.path_argument())
+        try:
+            if size > self.number_argument("max_bytes", size):
+                raise Refusal(413, "too_large", f"the file has {size} bytes")
+            await self._send(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    async def _send(self, descriptor: int, size: int) -> None:
+        self.set_header("Content-Type", "application/octet-stream")
+        self.set_header("Content-Length", str(size))
+        try:
+            await self.flush()
+            while size:
+                chunk = await self.control.as_user(os.read, descriptor, min(CHUNK_BYTES, size))
+                if not chunk:
+                    return self.break_off()
+                size -= len(chunk)
+                self.write(chunk)
+                await self.flush()
+        except (OSError, StreamClosedError):
+            return self.break_off()
+        self.finish()
+        return None

@@ -1,0 +1,75 @@
+"""Routes about the kernel: what it is, its start and its signals, and the stream of what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from tornado.iostream import StreamClosedError
+
+from .handler import Handler
+from .kernel import Event
+from .refusal import Refusal
+
+HEARTBEAT_SECONDS = 4.0
+MAX_EVENTS_WAITING = 100
+
+
+class StatusHandler(Handler):
+    """GET /v1/status: the current kernel, and whether it runs."""
+
+    def get(self) -> None:
+        kernel = self.control.kernel
+        self.answer({"generation": kernel.generation, "key": kernel.key, "running": kernel.pid is not None})
+
+
+class StartHandler(Handler):
+    """POST /v1/kernel/start {generation}: a new kernel; answers as `kernel_started` does."""
+
+    async def post(self) -> None:
+        self.answer(await self.control.start_kernel(self.field("generation", int)))
+
+
+class SignalHandler(Handler):
+    """POST /v1/kernel/interrupt and /v1/kernel/kill."""
+
+    def post(self, action: str) -> None:
+        kernel = self.control.kernel
+        done = kernel.interrupt() if action == "interrupt" else kernel.kill()
+        if not done:
+            raise Refusal(409, "no_kernel", "no kernel is running")
+        self.answer({})
+
+
+class EventsHandler(Handler):
+    """GET /v1/events: a line for what the kernel is and for each thing that becomes of it, and heartbeats between."""
+
+    async def get(self) -> None:
+        waiting: asyncio.Queue[Event] = asyncio.Queue(MAX_EVENTS_WAITING)
+        for event in self.control.kernel.story():
+            waiting.put_nowait(event)
+        unsubscribe = self.control.kernel.subscribe(lambda event: self._keep(waiting, event))
+        self.set_header("Content-Type", "application/x-ndjson")
+        try:
+            while True:
+                self.write(json.dumps(await _next(waiting)) + "\n")
+                await self.flush()
+        except StreamClosedError:
+            self.break_off()
+        finally:
+            unsubscribe()
+
+    def _keep(self, waiting: asyncio.Queue[Event], event: Event) -> None:
+        """Hold an event for a follower; one that does not read is let go and may come again."""
+        if waiting.full():
+            self.break_off()
+        else:
+            waiting.put_nowait(event)
+
+
+async def _next(waiting: asyncio.Queue[Event]) -> Event:
+    try:
+        async with asyncio.timeout(HEARTBEAT_SECONDS):
+            return await waiting.get()
+    except TimeoutError:
+        return {"event": "heartbeat"}
