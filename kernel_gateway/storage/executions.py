@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from kernel_gateway.shapes import Death, ExecutionError, Truncated
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
@@ -58,48 +58,60 @@ class NoteRow:
     number: int = 0
 
 
-def add(connection: Connection, row: ExecutionRow) -> None:
-    connection.execute(
-        insert(executions).values(
-            id=row.id,
-            session_id=row.session_id,
-            status=row.status,
-            language=row.language,
-            code=row.code.encode(),
-            generation=row.generation,
-            timeout_seconds=row.timeout_seconds,
-            expect_generation=row.expect_generation,
-            idempotency_key=row.idempotency_key,
-            request_digest=row.request_digest,
-            queued=micros(row.queued),
-        )
+# The three statements of every execution are built once: building one costs as much as running it.
+_ADD = insert(executions)
+_BEGIN = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"))
+    .values(status="running", generation=bindparam("kernel"), started=bindparam("now"))
+)
+_FINISH = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.ended.is_(None))
+    .values(
+        {
+            name: bindparam(f"its_{name}")
+            for name in ("status", "generation", "execution_count", "last_sequence", "outcome", "started", "ended")
+        }
     )
+)
+
+
+def add(connection: Connection, row: ExecutionRow) -> None:
+    values = {
+        "id": row.id,
+        "session_id": row.session_id,
+        "status": row.status,
+        "language": row.language,
+        "code": row.code.encode(),
+        "generation": row.generation,
+        "timeout_seconds": row.timeout_seconds,
+        "expect_generation": row.expect_generation,
+        "idempotency_key": row.idempotency_key,
+        "request_digest": row.request_digest,
+        "queued": micros(row.queued),
+    }
+    connection.execute(_ADD, values)
 
 
 def begin(connection: Connection, execution_id: str, generation: int, now: float) -> None:
     """The execution is about to run: from here on it is never run again."""
-    connection.execute(
-        update(executions)
-        .where(executions.c.id == execution_id)
-        .values(status="running", generation=generation, started=micros(now))
-    )
+    connection.execute(_BEGIN, {"execution": execution_id, "kernel": generation, "now": micros(now)})
 
 
 def finish(connection: Connection, row: ExecutionRow) -> None:
     """Store how it ended; an execution that has ended stays as it ended."""
-    connection.execute(
-        update(executions)
-        .where(executions.c.id == row.id, executions.c.ended.is_(None))
-        .values(
-            status=row.status,
-            generation=row.generation,
-            execution_count=row.execution_count,
-            last_sequence=row.last_sequence,
-            outcome=to_json(row.outcome),
-            started=micros_or_none(row.started),
-            ended=micros_or_none(row.ended),
-        )
-    )
+    values = {
+        "execution": row.id,
+        "its_status": row.status,
+        "its_generation": row.generation,
+        "its_execution_count": row.execution_count,
+        "its_last_sequence": row.last_sequence,
+        "its_outcome": to_json(row.outcome),
+        "its_started": micros_or_none(row.started),
+        "its_ended": micros_or_none(row.ended),
+    }
+    connection.execute(_FINISH, values)
 
 
 def find(connection: Connection, session_id: str, execution_id: str) -> ExecutionRow | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from kernel_gateway.shapes import Sync, Usage
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
@@ -116,13 +116,16 @@ def touch(connection: Connection, session_id: str, moment: float) -> None:
     connection.execute(update(sessions).where(sessions.c.id == session_id).values(last_activity=micros(moment)))
 
 
+_COUNT_EXECUTION = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("session"))
+    .values(last_activity=bindparam("moment"), executions=sessions.c.executions + 1)
+)
+
+
 def count_execution(connection: Connection, session_id: str, moment: float) -> None:
     """One more execution has ended; it counts as activity."""
-    connection.execute(
-        update(sessions)
-        .where(sessions.c.id == session_id)
-        .values(last_activity=micros(moment), executions=sessions.c.executions + 1)
-    )
+    connection.execute(_COUNT_EXECUTION, {"session": session_id, "moment": micros(moment)})
 
 
 def end(connection: Connection, session_id: str, *, reason: str, detail: str, now: float, record: Record) -> None:
