@@ -1,0 +1,1 @@
+"""What the README's figures come from; each benchmark prints ratios or differences measured in one run."""

@@ -1,0 +1,70 @@
+"""What this host can enforce, said line by line: `sandcell doctor`, and the refusals of `sandcell serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from kernel_gateway import sandboxes
+from kernel_gateway.settings import Settings
+from kernels.environment import Environment
+from kernels.errors import KernelsError
+from kernels.oci import environments
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import Finding, SandboxRuntime, SandboxSpec
+from workspace_sync import WorkspaceSyncError, open_store
+
+
+def run(settings: Settings) -> tuple[Finding, ...]:
+    """Every finding, in the order a person would mend them; ends with a sandbox that is really started."""
+    return asyncio.run(_run(settings))
+
+
+async def _run(settings: Settings) -> tuple[Finding, ...]:
+    runtime = sandboxes.runtime(settings)
+    try:
+        findings = [*await runtime.check(), _environments(settings), await asyncio.to_thread(_store, settings)]
+        if all(one.ok for one in findings if one.required):
+            findings.append(await trial(runtime, settings))
+        return tuple(findings)
+    finally:
+        await runtime.aclose()
+
+
+async def trial(runtime: SandboxRuntime | OciRuntime, settings: Settings) -> Finding:
+    """Start a sandbox of the first environment, count it, remove it."""
+    environment = next(iter(environments.installed(settings.environments_path).values()))
+    try:
+        return await _start_and_count(runtime, sandboxes.bounded(environment, settings))
+    except KernelsError as error:
+        return Finding("sandbox", ok=False, detail=str(error), remedy="see the line above that does not hold, if any")
+
+
+async def _start_and_count(runtime: SandboxRuntime, environment: Environment) -> Finding:
+    sandbox_id = str(uuid.uuid4())
+    try:
+        await runtime.create(SandboxSpec(sandbox_id, environment))
+        usage = await runtime.usage(sandbox_id)
+    finally:
+        await runtime.destroy(sandbox_id)
+    memory, storage = usage.memory_limit_bytes >> 20, usage.storage_limit_bytes >> 20
+    return Finding("sandbox", ok=True, detail=f"one starts, held to {memory} MB of memory and {storage} MB of disk")
+
+
+def _environments(settings: Settings) -> Finding:
+    names = sorted(environments.installed(settings.environments_path))
+    if names:
+        return Finding("environments", ok=True, detail=", ".join(names))
+    remedy = "run: sandcell environments build python"
+    return Finding("environments", ok=False, detail=f"none is built in {settings.environments_path}", remedy=remedy)
+
+
+def _store(settings: Settings) -> Finding:
+    """A store that is away does not stop the service: it waits for it."""
+    try:
+        store = open_store(settings.store_url)
+        store.check()
+    except WorkspaceSyncError as error:
+        remedy = "files wait in sandboxes until it is back"
+        return Finding("store", ok=False, detail=str(error), remedy=remedy, required=False)
+    return Finding("store", ok=True, detail=settings.store_url.partition("?")[0], required=False)
