@@ -50,13 +50,26 @@ def build(name: str, directory: Path, progress: Progress, *, variables: Mapping[
     `UnknownEnvironment` and `EnvironmentBuildFailed`.
     """
     recipe = recipes.read(name)
-    target = directory / name / recipe.digest.replace(":", "-")
+    target = directory / name / _folder(recipe)
     with _building(directory / name):
         if not (target / "environment.json").exists():
             _require_tools()
             _build(recipe, target, progress, variables)
         _point(target.parent / "current", target.name)
     return _environment(target / "environment.json")
+
+
+def adopt(name: str, root: Path) -> Environment:
+    """Register `root`, which was unpacked by other means from the recipe `name` (an image build), as its build.
+
+    `root` is `<environments directory>/<name>/<any>/root`. Raises `UnknownEnvironment`.
+    """
+    recipe = recipes.read(name)
+    _declare(recipe, root.parent)
+    by_digest = root.parent.with_name(_folder(recipe))
+    _point(by_digest, root.parent.name)
+    _point(root.parent.parent / "current", by_digest.name)
+    return _environment(root.parent / "environment.json")
 
 
 def _environment(path: Path) -> Environment:
@@ -84,13 +97,21 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
         _run(_install(recipe, root), log, variables)
         progress("3/3 compiling, fonts, the user")
         _run(_finish(root), log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, stdin=recipe.finish)
-        declared = {name: getattr(recipe, name) for name in ("name", "digest", "description", "python")}
-        (unfinished / "environment.json").write_text(json.dumps(declared))
+        _declare(recipe, unfinished)
         unfinished.rename(target)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     progress(f"environment {recipe.name} built in {time.monotonic() - started:.0f} s")
+
+
+def _declare(recipe: Recipe, build: Path) -> None:
+    declared = {name: getattr(recipe, name) for name in ("name", "digest", "description", "python")}
+    (build / "environment.json").write_text(json.dumps(declared))
+
+
+def _folder(recipe: Recipe) -> str:
+    return recipe.digest.replace(":", "-")
 
 
 def _bootstrap(recipe: Recipe, root: Path) -> list[str]:
@@ -156,7 +177,7 @@ def _require_tools() -> None:
 
 
 def _point(link: Path, target: str) -> None:
-    fresh = link.with_name(f".current.{os.getpid()}")
+    fresh = link.with_name(f".{link.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.replace(link)
