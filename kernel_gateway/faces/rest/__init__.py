@@ -1,0 +1,49 @@
+"""Our own protocol: JSON over HTTP under `/v1`, with the probes `/healthz` and `/readyz`.
+
+`table` lists every route once. For the application: `routes` are tornado's rules, `options` its settings for addresses
+that nothing answers and for the access log.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tornado.routing import PathMatches, Rule
+
+from kernel_gateway.faces.rest import replies
+from kernel_gateway.faces.rest.handler import RestHandler
+from kernel_gateway.faces.rest.table import PARAMETER, TABLE, Route
+from kernel_gateway.services.composition import Services
+
+__all__ = ["options", "routes"]
+
+
+def routes(services: Services) -> list[Rule]:
+    """A rule for each address of the table."""
+    addresses: dict[str, dict[str, Route]] = {}
+    for route in TABLE:
+        addresses.setdefault(route.path, {})[route.method] = route
+    return [
+        Rule(PathMatches(pattern(path)), RestHandler, {"services": services, "routes": by_method})
+        for path, by_method in addresses.items()
+    ]
+
+
+def options(services: Services) -> dict[str, Any]:
+    """Keyword arguments of `tornado.web.Application`."""
+    return {
+        "default_handler_class": RestHandler,
+        "default_handler_args": {"services": services, "routes": {}},
+        "log_function": replies.log_request,
+    }
+
+
+def pattern(path: str) -> str:
+    """The regular expression of an address; `{path}` takes slashes too."""
+
+    def group(match: re.Match[str]) -> str:
+        return f"(?P<{match[1]}>.*)" if match[1] == "path" else f"(?P<{match[1]}>[^/]+)"
+
+    literal = "".join(part if part.startswith("{") else re.escape(part) for part in re.split(r"(\{\w+\})", path))
+    return PARAMETER.sub(group, literal) + "$"

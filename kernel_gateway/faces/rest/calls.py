@@ -1,0 +1,80 @@
+"""What an endpoint gets and what it may answer with, free of tornado.
+
+An endpoint is `async (Call) -> answer`. An answer is a shape (sent as JSON), None (204), or one of the kinds below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.composition import Services
+from kernel_gateway.shapes import Event
+
+NOBODY = Principal(id="", name="", admin=False)
+OCTETS = "application/octet-stream"
+NOTEBOOK = "application/x-ipynb+json"
+EVENTS = "text/event-stream"
+JSON = "application/json"
+
+
+@dataclass
+class Call:
+    """One admitted request. `ids` are the address's parameters, `path` its file path; `body` and `query` are typed.
+
+    `cancellable`: the endpoint only looks or waits, so it is cancelled when the client goes away. Whatever changes
+    something runs to its end, whether or not someone is left to hear of it.
+    """
+
+    services: Services
+    principal: Principal = NOBODY
+    ids: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Any = None
+    body: Any = None
+    chunks: AsyncIterator[bytes] | None = None
+    cancellable: bool = False
+
+    @property
+    def upload(self) -> AsyncIterator[bytes]:
+        """The request's body, for routes that take one as bytes."""
+        if self.chunks is None:
+            raise RuntimeError("the route takes no upload")
+        return self.chunks
+
+
+@dataclass
+class Accepted:
+    """A shape with 202: the work goes on."""
+
+    value: Any
+
+
+@dataclass
+class Document:
+    """Bytes at hand, with their media type."""
+
+    content: bytes
+    media_type: str
+
+
+@dataclass
+class Download:
+    """`size` bytes that come piece by piece; `name` is what a browser would save them as."""
+
+    chunks: AsyncIterator[bytes]
+    size: int
+    name: str
+
+
+@dataclass
+class Following:
+    """Server-sent events until the iterator ends."""
+
+    events: AsyncIterator[Event]
+
+
+Endpoint = Callable[[Call], Awaitable[Any]]

@@ -1,0 +1,56 @@
+"""Refusals that only a face speaking HTTP can make; the rest of the tree is in `kernel_gateway.errors`.
+
+InvalidRequest
+├── MalformedJson          malformed_json           400   the body is not JSON, or not UTF-8
+└── InvalidPath            invalid_path             400   not a relative path below the workspace
+NotFound
+└── UnknownRoute           unknown_route            404   no such address
+GatewayError
+├── MethodNotAllowed       method_not_allowed       405   the address takes other methods, see `Allow`
+├── BodyTooSlow            body_too_slow            408   the body did not arrive in time
+└── UnsupportedMediaType   unsupported_media_type   415   the body must be application/json
+"""
+
+from __future__ import annotations
+
+from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound
+
+
+class MalformedJson(InvalidRequest):
+    """The body is not JSON, or not UTF-8."""
+
+    code = "malformed_json"
+
+
+class InvalidPath(InvalidRequest):
+    """Not a relative path below the workspace."""
+
+    code = "invalid_path"
+
+
+class UnknownRoute(NotFound):
+    """There is nothing at this address."""
+
+    code = "unknown_route"
+
+
+class MethodNotAllowed(GatewayError):
+    """The address takes other methods; `allowed` names them."""
+
+    code, status = "method_not_allowed", 405
+
+    def __init__(self, method: str, allowed: list[str]) -> None:
+        super().__init__(f"{method} is not allowed here; allowed: {', '.join(allowed) or 'none'}", allowed=allowed)
+        self.allowed = allowed
+
+
+class BodyTooSlow(GatewayError):
+    """The body did not arrive in time."""
+
+    code, status, retryable = "body_too_slow", 408, True
+
+
+class UnsupportedMediaType(GatewayError):
+    """A JSON body must say so."""
+
+    code, status = "unsupported_media_type", 415

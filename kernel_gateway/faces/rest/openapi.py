@@ -1,0 +1,124 @@
+"""The OpenAPI 3.1 document, made from the table of routes and the types in it. Pure."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from kernel_gateway.faces.operations import VERSION
+from kernel_gateway.faces.rest.calls import JSON, OCTETS
+from kernel_gateway.faces.rest.parameters import ErrorBody
+from kernel_gateway.faces.rest.table import TABLE, Route, any_route
+
+REFERENCE = "#/components/schemas/{name}"
+BYTES = {"type": "string", "format": "binary"}
+TAGS = {"sessions": "sessions", "workspaces": "workspaces", "environments": "environments", "tokens": "tokens"}
+Schemas = dict[Any, dict[str, Any]]
+
+
+@cache
+def document() -> bytes:
+    """The document as JSON."""
+    return json.dumps(as_dict(), ensure_ascii=False).encode()
+
+
+def as_dict() -> dict[str, Any]:
+    """The document as plain values."""
+    types = _types()
+    schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    by_type = dict(zip(types, schemas, strict=True))
+    addresses: dict[str, Any] = {}
+    for route in TABLE:
+        addresses.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Sandcell", "version": VERSION, "description": "A self-hosted, stateful code interpreter."},
+        "paths": addresses,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"bearer": []}],
+    }
+
+
+def _types() -> list[Any]:
+    wanted = [ErrorBody]
+    for route in TABLE:
+        wanted += [each for each in (route.body, route.result) if each is not None and each not in wanted]
+    return wanted
+
+
+def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": operation_id(route),
+        "summary": route.summary,
+        "tags": [tag(route)],
+        "parameters": [*_in_path(route), *_in_query(route), *_in_headers(route)],
+        "responses": _responses(route, schemas),
+    }
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas[route.body]}}}
+    if route.uploads:
+        operation["requestBody"] = {"required": True, "content": {OCTETS: {"schema": BYTES}}}
+    if route.public:
+        operation["security"] = []
+    return operation
+
+
+def operation_id(route: Route) -> str:
+    """A name for the operation that generated clients can use: the endpoint's module and name."""
+    module = route.endpoint.__module__.rsplit(".", 1)[-1]
+    return f"{module}_{route.endpoint.__name__}"
+
+
+def tag(route: Route) -> str:
+    """The group a route is shown in."""
+    parts = route.path.split("/")
+    return TAGS.get(parts[2], "operations") if len(parts) > 2 else "operations"
+
+
+def _in_path(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in route.parameters
+    ]
+
+
+def _in_query(route: Route) -> list[dict[str, Any]]:
+    schema = msgspec.json.schema(route.query)["$defs"][route.query.__name__]
+    return [
+        {"name": name, "in": "query", "required": False, "schema": each} for name, each in schema["properties"].items()
+    ]
+
+
+def _in_headers(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        for name, text in route.headers.items()
+    ]
+
+
+def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
+    responses = {str(route.status): _success(route, schemas, "done")}
+    if route.accepted:
+        responses["202"] = _success(route, schemas, "accepted; the work goes on")
+    errors: dict[int, list[str]] = {}
+    for error in (*any_route(route), *route.errors):
+        codes = errors.setdefault(error.status, [])
+        if error.code not in codes:
+            codes.append(error.code)
+    for status, codes in sorted(errors.items()):
+        described = "error: " + ", ".join(f"`{code}`" for code in codes)
+        responses[str(status)] = {"description": described, "content": {JSON: {"schema": schemas[ErrorBody]}}}
+    return responses
+
+
+def _success(route: Route, schemas: Schemas, description: str) -> dict[str, Any]:
+    if route.status == 204:
+        return {"description": description}
+    schema = BYTES if route.media == OCTETS else schemas[route.result]
+    return {"description": description, "content": {route.media: {"schema": schema}}}

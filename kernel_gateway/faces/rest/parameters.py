@@ -1,0 +1,78 @@
+"""Query strings and small bodies of the REST face; the larger shapes are in `kernel_gateway.shapes`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from kernel_gateway.shapes import SessionStatus
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
+FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entries in the answer")]
+Cursor = Annotated[str, msgspec.Meta(max_length=1024, description="`next_cursor` of the page before; opaque")]
+Directory = Annotated[str, msgspec.Meta(description="directory relative to the workspace; empty: the workspace")]
+Recursive = Annotated[bool, msgspec.Meta(description="with everything below")]
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """No query parameter is taken."""
+
+
+class PageOf(msgspec.Struct, forbid_unknown_fields=True):
+    """Which page of a list."""
+
+    limit: Limit = 100
+    cursor: Cursor | None = None
+
+
+class SessionsPage(PageOf):
+    """Which page of the sessions, all or those of one status."""
+
+    status: SessionStatus | None = None
+
+
+class Listing(msgspec.Struct, forbid_unknown_fields=True):
+    """Which files."""
+
+    path: Directory = ""
+    recursive: Recursive = False
+    limit: FilesLimit = 1000
+    cursor: Cursor | None = None
+
+
+class Removal(msgspec.Struct, forbid_unknown_fields=True):
+    """How a file is removed; a directory that is not empty needs `recursive`."""
+
+    recursive: Recursive = False
+
+
+class CreateToken(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /v1/tokens`; the principal is created when new."""
+
+    principal: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class Health(msgspec.Struct):
+    """The process answers; `version` is the service's."""
+
+    status: str
+    version: str
+
+
+class ErrorDetail(msgspec.Struct):
+    """What every error carries; further fields say more, as `field`, `request_id` or `retry_after_seconds`."""
+
+    code: str
+    message: str
+    retryable: bool = False
+
+
+class ErrorBody(msgspec.Struct):
+    """The one shape of errors."""
+
+    error: ErrorDetail
+
+
+AnyObject = dict[str, Any]

@@ -1,0 +1,197 @@
+"""Answers on the wire: JSON, documents, downloads, server-sent events, and errors of every origin in one shape.
+
+What is sent piece by piece waits for the client to take it, and not for ever. Once its headers are out an answer can
+only be cut off: the connection is closed, and the client sees that something is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import uuid
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+import tornado.web
+
+from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized, translate
+from kernel_gateway.faces.rest import bodies, sse
+from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following
+from kernel_gateway.faces.rest.errors import MethodNotAllowed, UnknownRoute
+
+log = structlog.get_logger(__name__)
+
+STALL_SECONDS = 60.0
+"""How long a client may leave what it was sent unread before the connection is closed."""
+HEARTBEAT_SECONDS = 15.0
+
+
+class ClientStalled(Exception):
+    """The client does not read what it asked for."""
+
+
+class AnswerCut(Exception):
+    """An answer ended before its announced length."""
+
+
+def default_headers(handler: tornado.web.RequestHandler) -> None:
+    """The headers of every answer."""
+    handler.clear_header("Server")
+    handler.set_header("Content-Type", JSON)
+    handler.set_header("Cache-Control", "no-store")
+    handler.set_header("X-Content-Type-Options", "nosniff")
+
+
+async def send(handler: Any, answer: Any) -> None:
+    """Send what an endpoint answered with."""
+    match answer:
+        case None:
+            handler.set_status(204)
+            handler.clear_header("Content-Type")
+            handler.finish()
+        case Accepted(value):
+            handler.set_status(202)
+            handler.finish(bodies.encode(value))
+        case Document(content, media_type):
+            handler.set_header("Content-Type", media_type)
+            handler.finish(content)
+        case Download():
+            await _send_download(handler, answer)
+        case Following(events):
+            await _send_events(handler, events)
+        case _:
+            handler.set_status(handler.route.status)
+            handler.finish(bodies.encode(answer))
+
+
+async def _send_download(handler: Any, download: Download) -> None:
+    """A file, never as something a browser would run; a file that shrinks meanwhile is an answer cut off."""
+    handler.set_header("Content-Type", OCTETS)
+    handler.set_header("Content-Length", str(download.size))
+    handler.set_header("Content-Disposition", disposition(download.name))
+    left = download.size
+    try:
+        while left > 0 and (chunk := await anext(download.chunks, None)) is not None:
+            piece = chunk[:left]
+            left -= len(piece)
+            await _push(handler, piece)
+    finally:
+        await _close(download.chunks)
+    if left:
+        raise AnswerCut(f"{left} bytes of the file are missing")
+    handler.finish()
+
+
+async def _send_events(handler: Any, events: AsyncIterator[Any]) -> None:
+    """Events as they come, and a comment now and then so that both ends notice a dead connection."""
+    handler.set_header("Content-Type", EVENTS)
+    handler.set_header("X-Accel-Buffering", "no")
+    upcoming = asyncio.ensure_future(anext(events, None))
+    try:
+        await _push(handler, b"")
+        while True:
+            done, _ = await asyncio.wait({upcoming}, timeout=HEARTBEAT_SECONDS)
+            if not done:
+                await _push(handler, sse.HEARTBEAT)
+                continue
+            if (event := upcoming.result()) is None:
+                break
+            await _push(handler, sse.frame(event))
+            upcoming = asyncio.ensure_future(anext(events, None))
+    finally:
+        upcoming.cancel()
+        await asyncio.wait({upcoming})
+        await _close(events)
+    handler.finish()
+
+
+async def _push(handler: Any, data: bytes) -> None:
+    handler.write(data)
+    try:
+        async with asyncio.timeout(STALL_SECONDS):
+            await handler.flush()
+    except TimeoutError:
+        raise ClientStalled from None
+
+
+async def _close(iterator: AsyncIterator[Any]) -> None:
+    close = getattr(iterator, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def disposition(path: str) -> str:
+    """`Content-Disposition` for a file: its last name, any bytes, as RFC 6266 wants it."""
+    name = path.rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
+    return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def ours(error: BaseException) -> GatewayError:
+    """Any error as one of ours; a defect is logged under an id that the answer names."""
+    if isinstance(error, GatewayError):
+        return error
+    found = translate(error) if isinstance(error, Exception) else InternalError("interrupted")
+    if not isinstance(found, InternalError):
+        return found
+    request_id = str(uuid.uuid4())
+    log.error("request_failed", request_id=request_id, exc_info=error)
+    return InternalError("an internal error; the service's log has the particulars", request_id=request_id)
+
+
+def fail(handler: Any, error: Exception) -> None:
+    """Answer with an error, or cut the answer off when it has begun."""
+    if not handler._headers_written:
+        handler.clear()
+        write_error(handler, ours(error))
+        handler.finish()
+        return
+    if not handler.gone:
+        log.warning("answer_cut_off", path=handler.request.path, error=type(error).__name__)
+        handler.request.connection.stream.close()
+
+
+def write_error(handler: tornado.web.RequestHandler, error: GatewayError) -> None:
+    """Status, headers and body of an error; the caller sends them."""
+    content = bodies.encode(error.body())
+    handler.set_status(error.status)
+    if isinstance(error, Unauthorized):
+        handler.set_header("WWW-Authenticate", "Bearer")
+    if isinstance(error, MethodNotAllowed):
+        handler.set_header("Allow", ", ".join(error.allowed))
+    if isinstance(error, LimitReached):
+        handler.set_header("Retry-After", str(max(1, math.ceil(error.retry_after_seconds))))
+    handler.set_header("Content-Length", str(len(content)))
+    handler.write(content)
+
+
+def write_tornado_error(handler: Any, status: int, exc_info: Any, allowed: list[str]) -> None:
+    """An error that tornado raised itself, in our shape."""
+    error = exc_info[1] if exc_info else None
+    if status == 405:
+        found: GatewayError = MethodNotAllowed(str(handler.request.method)[:32], allowed)
+    elif status == 404:
+        found = UnknownRoute("there is nothing at this address")
+    elif 400 <= status < 500:
+        found = InvalidRequest(HTTPStatus(status).phrase)
+    else:
+        found = ours(error) if error is not None else InternalError("an internal error")
+    write_error(handler, found)
+    handler.finish()
+
+
+def log_request(handler: tornado.web.RequestHandler) -> None:
+    """The access log, one line a request: no query, no header, no body."""
+    request, status = handler.request, handler.get_status()
+    principal = getattr(getattr(handler, "call", None), "principal", None)
+    level = log.debug if request.path in ("/healthz", "/readyz") else log.info
+    level(
+        "request",
+        method=request.method,
+        path=request.path,
+        status=status,
+        milliseconds=round(1000 * request.request_time(), 2),
+        principal=principal.name if principal and principal.name else None,
+    )

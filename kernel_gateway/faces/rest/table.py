@@ -1,0 +1,261 @@
+"""The one table of the REST face: tornado's routes, the OpenAPI document and the docs are made from it.
+
+An address is written with its parameters in braces; `{path}` comes last and takes the rest, slashes included.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_gateway import errors as e
+from kernel_gateway.faces import operations
+from kernel_gateway.faces.rest import administration, files, sessions
+from kernel_gateway.faces.rest import errors as r
+from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document, Endpoint
+from kernel_gateway.faces.rest.parameters import (
+    AnyObject,
+    CreateToken,
+    Health,
+    Listing,
+    Nothing,
+    PageOf,
+    Removal,
+    SessionsPage,
+)
+from kernel_gateway.shapes import (
+    Command,
+    CommandRequest,
+    EnvironmentInfo,
+    Event,
+    Execution,
+    FileEntry,
+    Page,
+    Session,
+    StartSession,
+    Submission,
+    TokenInfo,
+    Workspace,
+)
+
+Errors = tuple[type[e.GatewayError], ...]
+PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method at one address.
+
+    `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
+    `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
+    also answers 202. `public`: needs no token. `errors`: what it raises beside the ones any route may raise.
+    """
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    summary: str
+    result: Any = None
+    status: int = 200
+    body: Any = None
+    query: type = Nothing
+    media: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    uploads: bool = False
+    invocation: bool = False
+    accepted: bool = False
+    public: bool = False
+    errors: Errors = ()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the address's parameters."""
+        return tuple(PARAMETER.findall(self.path))
+
+
+async def openapi(call: Call) -> Document:
+    from kernel_gateway.faces.rest.openapi import document  # noqa: PLC0415 - it is made from this table
+
+    return Document(document(), JSON)
+
+
+ID: Errors = (e.NotFound,)
+LIVE: Errors = (e.NotFound, e.SessionTerminated, e.SandboxUnavailable)
+START: Errors = (
+    e.NotFound,
+    e.UnknownEnvironment,
+    e.WorkspaceInUse,
+    e.SessionLimit,
+    e.RateLimited,
+    e.NoSpace,
+    e.SandboxUnavailable,
+    e.StoreUnavailable,
+    e.ShuttingDown,
+    e.DeadlinePassed,
+)
+RUN: Errors = (
+    *LIVE,
+    e.SessionBusy,
+    e.GenerationMismatch,
+    e.IdempotencyConflict,
+    e.QueueFull,
+    e.RateLimited,
+    e.NoSpace,
+    e.ShuttingDown,
+)
+FILE: Errors = (*LIVE, r.InvalidPath, e.Conflict, e.DeadlinePassed)
+DURABLE: Errors = (e.NotFound, r.InvalidPath, e.StoreUnavailable)
+IN_USE: Errors = (*DURABLE, e.WorkspaceInUse)
+ADMIN: Errors = (e.Forbidden,)
+
+S = "/v1/sessions"
+ONE = "/v1/sessions/{session_id}"
+RUNS = "/v1/sessions/{session_id}/executions"
+RUN_ONE = "/v1/sessions/{session_id}/executions/{execution_id}"
+TASK = "/v1/sessions/{session_id}/tasks/{task_id}"
+LIVE_FILES = "/v1/sessions/{session_id}/files"
+W = "/v1/workspaces"
+W_FILES = "/v1/workspaces/{workspace_id}/files"
+KEY = {"Idempotency-Key": "the same key and body return the same execution: code never runs twice on a retry"}
+LAST = {"Last-Event-ID": "go on after this event"}
+
+TABLE: tuple[Route, ...] = (
+    Route("POST", S, sessions.start, "Start a session", Session, 201, StartSession, invocation=True, errors=START),
+    Route("GET", S, sessions.index, "List your sessions, newest first", Page[Session], query=SessionsPage),
+    Route("GET", ONE, sessions.show, "Show a session: status, generation, usage, expiry", Session, errors=ID),
+    Route("DELETE", ONE, sessions.stop, "Stop a session, after its last flush", Session, errors=ID),
+    Route("POST", f"{ONE}/interrupt", sessions.interrupt, "Interrupt what runs", status=204, errors=LIVE),
+    Route("POST", f"{ONE}/restart", sessions.restart, "Start a blank kernel of a new generation", Session, errors=LIVE),
+    Route(
+        "POST",
+        RUNS,
+        sessions.execute,
+        "Run code; with `wait` answer with the outcome, else with 202",
+        Execution,
+        body=Submission,
+        headers=KEY,
+        invocation=True,
+        accepted=True,
+        errors=RUN,
+    ),
+    Route("GET", RUNS, sessions.executions, "List executions, oldest first", Page[Execution], query=PageOf, errors=ID),
+    Route("GET", RUN_ONE, sessions.show_execution, "Show an execution", Execution, errors=ID),
+    Route(
+        "GET",
+        f"{RUN_ONE}/events",
+        sessions.follow_execution,
+        "Follow an execution by server-sent events, from the start or after `Last-Event-ID`",
+        Event,
+        media=EVENTS,
+        headers=LAST,
+        errors=ID,
+    ),
+    Route(
+        "POST", f"{RUN_ONE}/interrupt", sessions.interrupt_execution, "Interrupt an execution", Execution, errors=LIVE
+    ),
+    Route(
+        "POST",
+        f"{ONE}/commands",
+        sessions.run_command,
+        "Run a shell command; with `background` answer with a task and 202",
+        Command,
+        body=CommandRequest,
+        invocation=True,
+        accepted=True,
+        errors=(*LIVE, e.RateLimited, e.DeadlinePassed, e.ShuttingDown),
+    ),
+    Route("GET", TASK, sessions.show_task, "Show a background task and its output so far", Command, errors=LIVE),
+    Route("DELETE", TASK, sessions.stop_task, "Stop a background task", Command, errors=LIVE),
+    Route("GET", LIVE_FILES, files.index, "List live files", Page[FileEntry], query=Listing, errors=FILE),
+    Route("GET", f"{LIVE_FILES}/{{path}}", files.read, "Download a live file", media=OCTETS, errors=FILE),
+    Route(
+        "PUT",
+        f"{LIVE_FILES}/{{path}}",
+        files.write,
+        "Upload a live file, whole or not at all; directories are made",
+        FileEntry,
+        uploads=True,
+        errors=(*FILE, e.NoSpace),
+    ),
+    Route(
+        "DELETE",
+        f"{LIVE_FILES}/{{path}}",
+        files.remove,
+        "Remove a live file or directory",
+        status=204,
+        query=Removal,
+        errors=FILE,
+    ),
+    Route("GET", f"{ONE}/notebook", sessions.notebook, "The session's `.ipynb`", AnyObject, media=NOTEBOOK, errors=ID),
+    Route("GET", W, files.workspaces, "List your workspaces", Page[Workspace], query=PageOf),
+    Route("GET", f"{W}/{{workspace_id}}", files.workspace, "Show a workspace", Workspace, errors=ID),
+    Route("GET", W_FILES, files.index_durable, "List durable files", Page[FileEntry], query=Listing, errors=DURABLE),
+    Route("GET", f"{W_FILES}/{{path}}", files.read_durable, "Download a durable file", media=OCTETS, errors=DURABLE),
+    Route(
+        "PUT",
+        f"{W_FILES}/{{path}}",
+        files.write_durable,
+        "Upload a durable file; refused while a live session holds the workspace",
+        FileEntry,
+        uploads=True,
+        errors=IN_USE,
+    ),
+    Route(
+        "DELETE",
+        f"{W_FILES}/{{path}}",
+        files.remove_durable,
+        "Remove a durable file or directory",
+        status=204,
+        query=Removal,
+        errors=IN_USE,
+    ),
+    Route("GET", "/v1/environments", administration.environments, "List environments", Page[EnvironmentInfo]),
+    Route(
+        "POST",
+        "/v1/tokens",
+        administration.create_token,
+        "Create a token, and its principal when new; the answer alone carries the secret",
+        TokenInfo,
+        201,
+        CreateToken,
+        errors=ADMIN,
+    ),
+    Route("GET", "/v1/tokens", administration.tokens, "List tokens", Page[TokenInfo], query=PageOf, errors=ADMIN),
+    Route(
+        "DELETE",
+        "/v1/tokens/{token_id}",
+        administration.revoke_token,
+        "Revoke a token",
+        TokenInfo,
+        errors=(*ADMIN, *ID),
+    ),
+    Route("GET", "/v1/openapi.json", openapi, "This interface as OpenAPI 3.1", AnyObject, public=True),
+    Route("GET", "/healthz", operations.healthz, "Whether the process answers", Health, public=True),
+    Route(
+        "GET",
+        "/readyz",
+        operations.readyz,
+        "Whether new work is taken",
+        Health,
+        public=True,
+        errors=(e.ShuttingDown,),
+    ),
+)
+
+
+def documented() -> list[tuple[str, str, str]]:
+    """Method, address and summary of every route, for the docs."""
+    return [(route.method, route.path, route.summary) for route in TABLE]
+
+
+def any_route(route: Route) -> Errors:
+    """What any such route may raise, whatever it does."""
+    common: Errors = (e.InvalidRequest, r.MethodNotAllowed, e.InternalError)
+    if not route.public:
+        common += (e.Unauthorized,)
+    if route.body is not None:
+        common += (r.MalformedJson, r.UnsupportedMediaType, e.PayloadTooLarge, r.BodyTooSlow)
+    if route.uploads:
+        common += (e.PayloadTooLarge, r.BodyTooSlow)
+    return common
