@@ -32,6 +32,9 @@ SILENCE_SECONDS = 15.0
 CALL_SECONDS = 15.0
 START_SECONDS = 20.0
 POLL_SECONDS = 0.003
+PROBE_SECONDS = 3.0
+FOLLOW_AGAIN_SECONDS = 0.1
+DYING_ROUNDS = 50
 WALK_SECONDS = 45.0
 """For a listing or removal; the guest gives up after 30 s."""
 TRANSFER_SECONDS = 900.0
@@ -90,6 +93,10 @@ class FileStat:
     modified: float
 
 
+class _BrokenOff(SandboxFailed):
+    """The guest did not finish what it was saying, and still listens."""
+
+
 class GuestClient:
     """Drives the guest of one sandbox. `transport_directory` is the host's path of its transport directory."""
 
@@ -134,21 +141,34 @@ class GuestClient:
     ) -> None:
         """Follow the kernel's life until the sandbox is gone: tell the current kernel, then each end and start.
 
-        A stream that breaks is opened again: only a guest that cannot be reached, is silent or makes no sense is gone.
+        A guest that cannot be reached, is silent or makes no sense is gone. One that only seemed so, since this process
+        was held up or could not keep pace, is followed again.
         """
-        progress = True
-        while progress:
-            progress = False
-            try:
-                async for event in self._events():
-                    progress = True
-                    if event["event"] == "kernel_started":
-                        on_started(_started(event))
-                    elif event["event"] == "kernel_exited":
-                        on_exit(_exit(event))
-            except (SandboxFailed, DeadlineExceeded):
-                continue
-        on_gone()
+        while True:
+            if not await self._follow(on_started, on_exit):
+                return on_gone()
+            await asyncio.sleep(FOLLOW_AGAIN_SECONDS)
+
+    async def _follow(self, on_started: Callable[[KernelStarted], None], on_exit: Callable[[KernelExit], None]) -> bool:
+        """Follow one stream of events to its end; True when the guest is well all the same."""
+        try:
+            async for event in self._events():
+                if event.get("event") == "kernel_started":
+                    on_started(_started(event))
+                elif event.get("event") == "kernel_exited":
+                    on_exit(_exit(event))
+        except (_BrokenOff, DeadlineExceeded):
+            pass
+        except SandboxFailed:
+            return False
+        return await self._is_well()
+
+    async def _is_well(self) -> bool:
+        try:
+            await self._json("GET", "/v1/status", deadline_seconds=PROBE_SECONDS)
+        except (SandboxFailed, GuestRefused, DeadlineExceeded):
+            return False
+        return True
 
     async def run_command(
         self, command: str, *, timeout_seconds: float, output_bytes: int, background: bool = False
@@ -281,9 +301,17 @@ class GuestClient:
         try:
             yield
         except httpx.HTTPError as error:
-            if self._listens():
-                raise SandboxFailed(f"the guest at {self._socket} broke off: {error}") from error
+            if await self._survives():
+                raise _BrokenOff(f"the guest at {self._socket} broke off: {error}") from error
             raise SandboxGone(f"the guest at {self._socket} is gone: {error}") from error
+
+    async def _survives(self) -> bool:
+        """Whether the guest still listens a moment later: a dying process closes its sockets one after the other."""
+        for _ in range(DYING_ROUNDS):
+            if not self._listens():
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
 
     def _listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:

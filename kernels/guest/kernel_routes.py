@@ -11,7 +11,7 @@ from .handler import Handler
 from .kernel import Event
 from .refusal import Refusal
 
-HEARTBEAT_SECONDS = 4.0
+HEARTBEAT_SECONDS = 3.0
 MAX_EVENTS_WAITING = 100
 
 
@@ -55,9 +55,10 @@ class EventsHandler(Handler):
                 self.write(json.dumps(await _next(waiting)) + "\n")
                 await self.flush()
         except StreamClosedError:
-            self.break_off()
+            return
         finally:
             unsubscribe()
+            self.break_off()
 
     def _keep(self, waiting: asyncio.Queue[Event], event: Event) -> None:
         """Hold an event for a follower; one that does not read is let go and may come again."""

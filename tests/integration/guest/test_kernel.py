@@ -1,0 +1,188 @@
+"""The kernel of a guest: started, spoken to, interrupted, replaced; its end is noticed at once, with its cause."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+
+from kernels.errors import GuestRefused
+
+from .conftest import Guests, RunningGuest, Test
+
+Runner = Callable[[Test], None]
+
+
+class Session:
+    """A Jupyter client of the current kernel."""
+
+    def __init__(self, guest: RunningGuest, generation: int) -> None:
+        self._client = BlockingKernelClient()
+        self._client.load_connection_file(str(guest.kernel_directory / f"g{generation}.json"))
+        self._client.start_channels()
+        self._client.wait_for_ready(timeout=20)
+
+    def run(self, code: str) -> tuple[str, dict[str, Any]]:
+        printed: list[str] = []
+
+        def collect(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "stream":
+                printed.append(message["content"]["text"])
+
+        reply = self._client.execute_interactive(code, timeout=20, output_hook=collect, allow_stdin=False)
+        return "".join(printed), reply["content"]
+
+    def send(self, code: str) -> None:
+        self._client.execute(code)
+
+    def close(self) -> None:
+        self._client.stop_channels()
+
+
+async def session(guest: RunningGuest, generation: int) -> Session:
+    return await asyncio.to_thread(Session, guest, generation)
+
+
+def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start(python=sys.executable, user=0)
+        await guest.client.interrupt_kernel()  # long before it can handle it: no harm done
+        first = await session(guest, 1)
+        content = json.loads((guest.kernel_directory / "g1.json").read_text())
+        assert (content["key"], content["ip"]) == (guest.first.key, str(guest.kernel_directory / "g1"))
+
+        printed, _ = await asyncio.to_thread(first.run, "import os; print(os.getcwd(), os.environ['OMP_NUM_THREADS'])")
+        assert printed.strip() == f"{guest.workspace} 2"
+        running = asyncio.create_task(asyncio.to_thread(first.run, "import time; time.sleep(60)"))
+        await asyncio.sleep(0.3)
+        await guest.client.interrupt_kernel()
+        assert (await running)[1]["ename"] == "KeyboardInterrupt"
+
+        await asyncio.to_thread(first.run, "import subprocess; subprocess.Popen(['setsid', 'sleep', '7654321'])")
+        task = await guest.client.run_command("sleep 7654322", timeout_seconds=60, output_bytes=10, background=True)
+        started = await guest.client.start_kernel(2)
+        assert (started.generation, started.key != guest.first.key) == (2, True)
+        assert (await guest.exit_of(1)).signal == "SIGKILL"
+        assert not guest.alive("7654321")
+        assert guest.alive("7654322")
+        assert (await guest.client.stop_task(task.id)).status == "stopped"
+        first.close()
+
+        second = await session(guest, 2)
+        assert {path.name for path in guest.kernel_directory.iterdir()} == {f"g2-{n}" for n in range(1, 6)} | {
+            "g2.json"
+        }
+        assert await guest.client.start_kernel(2) == started
+        with pytest.raises(GuestRefused) as refused:
+            await guest.client.start_kernel(1)
+        assert refused.value.code == "stale_generation"
+        await asyncio.to_thread(second.send, "import os; os._exit(3)")
+        assert (await guest.exit_of(2)).exit_code == 3
+        with pytest.raises(GuestRefused) as refused:
+            await guest.client.interrupt_kernel()
+        assert refused.value.code == "no_kernel"
+        second.close()
+
+    with_guests(test)
+
+
+FAKE = """#!/bin/sh
+case "$*" in
+  *g1.json) echo "no such thing" >&2; kill -SEGV $$;;
+  *) exec sleep 7654323;;
+esac
+"""
+
+
+def test_an_end_is_told_with_its_cause_within_moments(with_guests: Runner, tmp_path: Path) -> None:
+    fake = Path("/tmp") / f"{tmp_path.name}-{os.getpid()}-fake"
+    fake.write_text(FAKE)
+    fake.chmod(0o755)
+
+    async def test(guests: Guests) -> None:
+        guest = await guests.start(python=str(fake))
+        ended = await guest.exit_of(1)
+        assert (ended.exit_code, ended.signal, ended.last_words) == (None, "SIGSEGV", "no such thing\n")
+        await guest.client.start_kernel(2)
+        begun = time.monotonic()
+        await guest.client.kill_kernel()
+        assert (await guest.exit_of(2)).signal == "SIGKILL"
+        assert time.monotonic() - begun < 1
+
+    try:
+        with_guests(test)
+    finally:
+        fake.unlink()
+
+
+def test_a_kernel_that_cannot_be_started_has_ended(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start(python="/nonexistent/python")
+        ended = await guest.exit_of(1)
+        assert (ended.exit_code, ended.signal) == (None, None)
+        assert "No such file" in ended.last_words
+
+    with_guests(test)
+
+
+def test_the_transport_directory_has_a_part_for_each(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        found = {
+            name: (stat.S_IMODE(at.st_mode), at.st_uid)
+            for name in ("guest", "guest/http.sock", "kernel", "kernel/g1.json")
+            for at in [(guest.directory / "t" / name).stat()]
+        }
+        assert found == {
+            "guest": (0o700, 0),
+            "guest/http.sock": (0o600, 0),
+            "kernel": (0o700, guest.user),
+            "kernel/g1.json": (0o600, guest.user),
+        }
+        home = guest.directory / "h"
+        assert (home / ".link/fonts").read_text() == "prebuilt"
+        assert {path.lstat().st_uid for path in home.rglob("*")} == {guest.user}
+
+    with_guests(test)
+
+
+def test_the_watch_tells_that_the_guest_is_gone(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        await guest.exit_of(1)
+        begun = time.monotonic()
+        os.kill(guest.pid, signal.SIGKILL)
+        await guest.told(lambda one: one == "gone")
+        assert time.monotonic() - begun < 1
+        assert guest.story.count("gone") == 1
+
+    with_guests(test)
+
+
+def test_a_guest_that_is_silent_is_gone(with_guests: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernels.guest_client.SILENCE_SECONDS", 3.5)
+    monkeypatch.setattr("kernels.guest_client.PROBE_SECONDS", 1.0)
+
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        await asyncio.sleep(4)  # heartbeats carry it over
+        assert "gone" not in guest.story
+        os.kill(guest.pid, signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(12):
+                await guests.tasks[0]
+            assert guest.story[-1] == "gone"
+        finally:
+            os.kill(guest.pid, signal.SIGCONT)
+
+    with_guests(test)
