@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Writes the generated tables into README.md and docs/: settings, routes, errors, bounds. `--check` only compares.
+
+A table stands between `<!-- NAME: made by scripts/docs.py -->` and `<!-- end of NAME -->`. The code is the source;
+what a bound is and what happens at it is said in docs/bounds.toml, which must name every bound there is and no other.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parent.parent
+sys.path.insert(0, str(REPOSITORY))
+
+import kernel_gateway  # noqa: E402
+from kernel_gateway import settings  # noqa: E402
+from kernel_gateway.errors import GatewayError  # noqa: E402
+from kernel_gateway.faces.rest import table as routes  # noqa: E402
+from kernels.oci.seccomp import ALLOWED  # noqa: E402
+
+PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
+BOUNDS = REPOSITORY / "docs" / "bounds.toml"
+BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
+BOUND_SETTINGS = (
+    *("live_sessions", "starts_at_once", "invocations_per_second", "queue_length", "files_listed", "transfer_threads"),
+    *("memory_mb", "storage_mb", "pids"),
+)
+UNTIL = "<!-- end of {0} -->"
+FROM = "<!-- {0}: made by scripts/docs.py -->"
+
+
+def documents() -> list[Path]:
+    """The README, the other pages at the root, and all of docs/."""
+    return [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+def rows(header: str, lines: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    rule = "|".join("---" for _ in header.split("|"))
+    body = ("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join([f"| {header} |", f"|{rule}|", *body])
+
+
+def setting_table() -> str:
+    """Every setting with its unit, default, range and meaning."""
+    return rows("setting | default | range | what", (_setting(row) for row in settings.table()))
+
+
+def _setting(row: settings.Setting) -> tuple[str, ...]:
+    default = f"`{shown(row.default)}`" if row.default != "" else "empty"
+    if row.name == "data_dir":
+        default = "`/var/lib/sandcell` for root, else `~/.local/share/sandcell`"
+    span = ", ".join(f"`{choice}`" for choice in row.choices)
+    if row.low is not None and row.high is not None:
+        span = f"{shown(row.low)} to {shown(row.high)}"
+    return f"`{row.name}`", default, span, row.help + (" (secret)" if row.secret else "")
+
+
+def shown(value: Any) -> str:
+    """A value as the docs write it: thousands apart, whole floats without a fraction."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+
+
+def route_table() -> str:
+    """Every route of the REST face."""
+    return rows("route | does", ((f"`{method} {path}`", what) for method, path, what in routes.documented()))
+
+
+def error_table() -> str:
+    """Every error code with its status, whether to retry, and what it means."""
+    lines = ((f"`{e.code}`", str(e.status), "yes" if e.retryable else "no", _first(e)) for e in errors())
+    return rows("code | status | retry unchanged | when", lines)
+
+
+def errors() -> list[type[GatewayError]]:
+    """One class per code, by status: the one nearest the root."""
+    for module in pkgutil.walk_packages(kernel_gateway.__path__, "kernel_gateway."):
+        if module.name.endswith(".errors"):
+            importlib.import_module(module.name)
+    found: dict[str, type[GatewayError]] = {}
+    for one in _below(GatewayError):
+        if "code" in vars(one) or "status" in vars(one) or one.__module__ == "kernel_gateway.errors":
+            found.setdefault(one.code, one)
+    return sorted(found.values(), key=lambda one: (one.status, one.code))
+
+
+def _below(one: type[GatewayError]) -> Iterator[type[GatewayError]]:
+    for child in one.__subclasses__():
+        if child.__module__.startswith("kernel_gateway."):
+            yield child
+            yield from _below(child)
+
+
+def _first(one: type) -> str:
+    return (one.__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+def bound_table() -> str:
+    """Every bound on memory, queues and sizes: the settings first, then those that are fixed."""
+    said, values = bound_words(), bounds()
+    lines = []
+    for name, (what, then) in said.items():
+        kind = "setting" if "." not in name else "fixed"
+        lines.append((what, human(name, values.get(name)), f"`{name}` ({kind})", then))
+    return rows("what is bounded | bound | name | at the bound", lines)
+
+
+def bound_words() -> dict[str, tuple[str, str]]:
+    """What docs/bounds.toml says of each bound."""
+    read = tomllib.loads(BOUNDS.read_text())
+    return {name: (what, then) for name, (what, then) in {**read["settings"], **read["fixed"]}.items()}
+
+
+def not_bounds() -> set[str]:
+    """Numbers whose names look like bounds, with the reason why they are none."""
+    return set(tomllib.loads(BOUNDS.read_text())["not_bounds"])
+
+
+def bounds() -> dict[str, float]:
+    """Every bound the code has: settings by name, constants and defaults by module and name."""
+    found = {
+        row.name: row.default
+        for row in settings.table()
+        if (row.name.endswith("_bytes") and row.type is int) or row.name in BOUND_SETTINGS
+    }
+    for path in sorted(path for package in PACKAGES for path in (REPOSITORY / package).glob("**/*.py")):
+        if path != REPOSITORY / "kernel_gateway/settings.py":
+            module = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+            for name, value in _numbers(ast.parse(path.read_text())):
+                found[f"{module}.{name}"] = value
+    return found
+
+
+def _numbers(tree: ast.Module) -> Iterator[tuple[str, float]]:
+    """Numbers of a module that bound something by their names: its constants, fields and arguments in bytes."""
+    for node in tree.body:
+        for name, value in _assigned(node):
+            if name.isupper() and BOUND_NAME.search(name) and not name.endswith("_SECONDS"):
+                yield from _number(name, value)
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                for name, value in _assigned(inner):
+                    if name.endswith("_bytes") and not (isinstance(value, ast.Constant) and value.value == 0):
+                        yield from _number(f"{node.name}.{name}", value)
+    for call in ast.walk(tree):
+        if isinstance(call, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = call.args
+            keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            trailing = zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)
+            for argument, default in [*keywords, *trailing]:
+                if argument.arg.endswith("_bytes") and default is not None:
+                    yield from _number(f"{call.name}.{argument.arg}", default)
+
+
+def _assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    value = getattr(node, "value", None)
+    for target in targets:
+        if isinstance(target, ast.Name) and value is not None:
+            yield target.id, value
+
+
+def _number(name: str, value: ast.expr) -> Iterator[tuple[str, float]]:
+    """The value of an expression of plain numbers, as `64 * 1024`."""
+    allowed = ast.Expression | ast.BinOp | ast.UnaryOp | ast.Constant | ast.operator | ast.unaryop
+    if all(isinstance(part, allowed) for part in ast.walk(value)):
+        number = eval(compile(ast.Expression(value), name, "eval"), {"__builtins__": {}})  # noqa: S307 - numbers only
+        if isinstance(number, int | float):
+            yield name, number
+
+
+def human(name: str, value: float | None) -> str:
+    """A bound with its unit; sizes as people write them."""
+    if value is None:
+        return "?"
+    last = name.rsplit(".", 1)[-1].lower()
+    if not re.search(r"(^|_)(bytes|chunk)(_|$)", last):
+        unit = {"memory_mb": " MB", "storage_mb": " MB", "invocations_per_second": " a second"}.get(last, "")
+        return shown(value) + unit
+    decimal, binary = (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)), (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+    for unit, size in decimal if value % 1000 == 0 else binary:
+        if value >= size and value % size == 0:
+            return f"{shown(value // size)} {unit}"
+    return f"{shown(value)} bytes"
+
+
+def seccomp_table() -> str:
+    """The groups of system calls that a sandbox may make, each with its reason."""
+    return rows("group | calls | why", ((name, str(len(calls.split())), why) for name, (why, calls) in ALLOWED.items()))
+
+
+TABLES = {
+    "settings": setting_table,
+    "routes": route_table,
+    "errors": error_table,
+    "bounds": bound_table,
+    "seccomp": seccomp_table,
+}
+
+
+def filled(text: str) -> str:
+    """The page with its tables as the code has them now."""
+    for name, table in TABLES.items():
+        start, end = FROM.format(name), UNTIL.format(name)
+        if start in text:
+            before, _, rest = text.partition(start)
+            after = rest.partition(end)[2]
+            text = f"{before}{start}\n\n{table()}\n\n{end}{after}"
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    stale = [path for path in documents() if filled(path.read_text()) != path.read_text()]
+    for path in stale:
+        if "--check" in arguments:
+            sys.stderr.write(f"{path.relative_to(REPOSITORY)} is behind the code; run scripts/docs.py\n")
+        else:
+            path.write_text(filled(path.read_text()))
+            sys.stdout.write(f"{path.relative_to(REPOSITORY)} written\n")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
