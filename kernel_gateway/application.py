@@ -19,7 +19,7 @@ from tornado.netutil import bind_sockets
 
 from kernel_gateway import sandboxes, welcome
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.faces import operations, rest
+from kernel_gateway.faces import rest
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
@@ -54,7 +54,7 @@ async def _serve(settings: Settings) -> None:
 
 def application(services: Services) -> tornado.web.Application:
     """The routes of every face over one set of services."""
-    return rest.application(services, [*operations.routes(services)])
+    return rest.application(services)
 
 
 @contextlib.asynccontextmanager

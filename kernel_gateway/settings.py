@@ -260,3 +260,36 @@ def _consistent(settings: Settings) -> Settings:
     if settings.token and len(settings.token) < 8:
         raise SettingInvalid("token must have at least 8 characters")
     return settings
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """What the client and the command line take from their surroundings; empty means not said."""
+
+    url: str
+    token: str
+    session: str
+    config_dir: Path
+    state_dir: Path
+
+
+def client_settings(environ: Mapping[str, str] | None = None) -> ClientSettings:
+    """`SANDCELL_URL`, `SANDCELL_TOKEN`, `SANDCELL_SESSION`, and the user's own directories by the XDG rules."""
+    environ = os.environ if environ is None else environ
+
+    def directory(variable: str, otherwise: str) -> Path:
+        base = environ.get(variable, "")
+        return (Path(base) if base.startswith("/") else Path.home() / otherwise) / "sandcell"
+
+    return ClientSettings(
+        url=environ.get("SANDCELL_URL", ""),
+        token=environ.get("SANDCELL_TOKEN", ""),
+        session=environ.get("SANDCELL_SESSION", ""),
+        config_dir=directory("XDG_CONFIG_HOME", ".config"),
+        state_dir=directory("XDG_STATE_HOME", ".local/state"),
+    )
+
+
+def process_environment() -> dict[str, str]:
+    """The variables of this process, for the tools that build environments: proxies, package indexes."""
+    return dict(os.environ)

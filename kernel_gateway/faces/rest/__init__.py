@@ -1,22 +1,32 @@
 """Our own protocol: JSON over HTTP under `/v1`, with the probes `/healthz` and `/readyz`.
 
-`table` lists every route once. For the application: `routes` are tornado's rules, `options` its settings for addresses
-that nothing answers and for the access log.
+`table` lists every route once; `application` serves it, with the rules of other faces before it.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from tornado.routing import PathMatches, Rule
+from tornado.web import Application
 
 from kernel_gateway.faces.rest import replies
 from kernel_gateway.faces.rest.handler import RestHandler
 from kernel_gateway.faces.rest.table import PARAMETER, TABLE, Route
 from kernel_gateway.services.composition import Services
 
-__all__ = ["options", "routes"]
+__all__ = ["application", "routes"]
+
+
+def application(services: Services, rules: Sequence[Rule] = ()) -> Application:
+    """The table's routes and `rules`; an address that nothing answers gets our 404."""
+    return Application(
+        [*rules, *routes(services)],
+        default_handler_class=RestHandler,
+        default_handler_args={"services": services, "routes": {}},
+        log_function=replies.log_request,
+    )
 
 
 def routes(services: Services) -> list[Rule]:
@@ -28,15 +38,6 @@ def routes(services: Services) -> list[Rule]:
         Rule(PathMatches(pattern(path)), RestHandler, {"services": services, "routes": by_method})
         for path, by_method in addresses.items()
     ]
-
-
-def options(services: Services) -> dict[str, Any]:
-    """Keyword arguments of `tornado.web.Application`."""
-    return {
-        "default_handler_class": RestHandler,
-        "default_handler_args": {"services": services, "routes": {}},
-        "log_function": replies.log_request,
-    }
 
 
 def pattern(path: str) -> str:
