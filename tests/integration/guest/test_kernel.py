@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.blocking.client import BlockingKernelClient
+import zmq
+from jupyter_client.session import Session
 
 from kernels.errors import GuestRefused
 
@@ -23,41 +24,57 @@ from .conftest import Guests, RunningGuest, Test
 Runner = Callable[[Test], None]
 
 
-class Session:
-    """A Jupyter client of the current kernel."""
+class Notebook:
+    """A client of one kernel on raw, blocking sockets."""
 
     def __init__(self, guest: RunningGuest, generation: int) -> None:
-        self._client = BlockingKernelClient()
-        self._client.load_connection_file(str(guest.kernel_directory / f"g{generation}.json"))
-        self._client.start_channels()
-        self._client.wait_for_ready(timeout=20)
+        content = json.loads((guest.kernel_directory / f"g{generation}.json").read_text())
+        self._session = Session(key=content["key"].encode())
+        self._context = zmq.Context()
+        self._shell = self._context.socket(zmq.DEALER)
+        self._iopub = self._context.socket(zmq.SUB)
+        self._iopub.subscribe(b"")
+        for socket, port in ((self._shell, "shell_port"), (self._iopub, "iopub_port")):
+            socket.linger = 0
+            socket.connect(f"ipc://{content['ip']}-{content[port]}")
+        while not self._iopub.poll(200):
+            self._session.send(self._shell, "kernel_info_request", {})
 
     def run(self, code: str) -> tuple[str, dict[str, Any]]:
-        printed: list[str] = []
-
-        def collect(message: dict[str, Any]) -> None:
+        """What it prints, and the reply's content."""
+        sent = self.send(code)
+        printed = ""
+        while True:
+            message = self._receive(self._iopub, sent)
             if message["msg_type"] == "stream":
-                printed.append(message["content"]["text"])
+                printed += message["content"]["text"]
+            if message["content"].get("execution_state") == "idle":
+                return printed, self._receive(self._shell, sent)["content"]
 
-        reply = self._client.execute_interactive(code, timeout=20, output_hook=collect, allow_stdin=False)
-        return "".join(printed), reply["content"]
+    def send(self, code: str) -> str:
+        sent = self._session.send(self._shell, "execute_request", {"code": code, "silent": False})
+        return str(sent["header"]["msg_id"])
 
-    def send(self, code: str) -> None:
-        self._client.execute(code)
+    def _receive(self, socket: zmq.Socket[bytes], parent: str) -> dict[str, Any]:
+        while True:
+            assert socket.poll(20_000)
+            message: dict[str, Any] = self._session.recv(socket, mode=0)[1]
+            if message["parent_header"].get("msg_id") == parent:
+                return message
 
     def close(self) -> None:
-        self._client.stop_channels()
+        self._context.destroy()
 
 
-async def session(guest: RunningGuest, generation: int) -> Session:
-    return await asyncio.to_thread(Session, guest, generation)
+async def notebook(guest: RunningGuest, generation: int) -> Notebook:
+    return await asyncio.to_thread(Notebook, guest, generation)
 
 
 def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start(python=sys.executable, user=0)
         await guest.client.interrupt_kernel()  # long before it can handle it: no harm done
-        first = await session(guest, 1)
+        first = await notebook(guest, 1)
         content = json.loads((guest.kernel_directory / "g1.json").read_text())
         assert (content["key"], content["ip"]) == (guest.first.key, str(guest.kernel_directory / "g1"))
 
@@ -78,7 +95,7 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
         assert (await guest.client.stop_task(task.id)).status == "stopped"
         first.close()
 
-        second = await session(guest, 2)
+        second = await notebook(guest, 2)
         assert {path.name for path in guest.kernel_directory.iterdir()} == {f"g2-{n}" for n in range(1, 6)} | {
             "g2.json"
         }
