@@ -144,14 +144,12 @@ class SandboxedKernel:
     async def _ready(self) -> Hub:
         """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
         async with self._replacing:
-            if self._gone is not None:
-                raise SandboxGone(self._gone.detail)
-            if self._hub is not None:
-                return self._hub
-        await self._replace(None, None)
-        if self._hub is None:
-            raise SandboxGone("the sandbox is gone")
-        return self._hub
+            hub = self._hub
+        if hub is None:
+            hub = await self._replace(None, None)
+        if self._gone is not None or hub is None:
+            raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
+        return hub
 
     def _own(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]
@@ -186,19 +184,20 @@ class SandboxedKernel:
         detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
         return Death("exit", detail, exit_code=gone.exit_code)
 
-    async def _replace(self, hub: Hub | None, death: Death | None) -> None:
+    async def _replace(self, hub: Hub | None, death: Death | None) -> Hub | None:
         """Start the next generation in place of the kernel behind `hub`; a second call for the same kernel waits."""
         async with self._replacing:
             if self._gone is not None:
                 raise SandboxGone(self._gone.detail)
             if self._hub is not hub:
-                return
+                return self._hub
             if hub is not None:
                 hub.fail(KernelDied(death or Death("restart", "the kernel was replaced")))
                 self._hub = None
                 await hub.aclose()
             await self._start_next()
         self.on_generation(self._generation, death)
+        return self._hub
 
     async def _start_next(self) -> None:
         """Start a kernel, a few times over: the first may fall to what killed the last one (a full process table)."""
