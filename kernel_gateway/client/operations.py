@@ -1,0 +1,318 @@
+"""Every operation of the client, once: what is asked, what comes back, what is tried again. No I/O.
+
+Each function makes a generator (see `steps`) that `Client` and `AsyncClient` run.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from kernel_gateway.client.errors import StillRunning
+from kernel_gateway.client.result import Result
+from kernel_gateway.client.steps import (
+    START_SECONDS,
+    Ask,
+    Operation,
+    Pause,
+    decoded,
+    exchange,
+    may_repeat,
+    pause_seconds,
+    quoted,
+)
+from kernel_gateway.shapes import (
+    Command,
+    EnvironmentInfo,
+    Execution,
+    FileEntry,
+    OnBusy,
+    Page,
+    Session,
+    SessionStatus,
+    TokenInfo,
+    Workspace,
+)
+
+EXECUTION_SECONDS = 900.0
+"""The service's default timeout of an execution or a command."""
+MARGIN_SECONDS = 60.0
+POLL_SECONDS = 1.0
+ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
+SESSIONS = "/v1/sessions"
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """The values that were given: what is left out takes the service's default."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def start_session(
+    environment: str = "python",
+    *,
+    name: str = "",
+    workspace_id: str | None = None,
+    timeout_seconds: int | None = None,
+    idle_timeout_seconds: int | None = None,
+    labels: dict[str, str] | None = None,
+) -> Operation[Session]:
+    """Start a session."""
+    body = _given(
+        environment=environment,
+        name=name,
+        workspace_id=workspace_id,
+        timeout_seconds=timeout_seconds,
+        idle_timeout_seconds=idle_timeout_seconds,
+        labels=labels,
+    )
+    return decoded((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=START_SECONDS))), Session)
+
+
+def list_sessions(
+    *, status: SessionStatus | None = None, limit: int = 100, cursor: str | None = None
+) -> Operation[Page[Session]]:
+    """One page of your sessions, newest first."""
+    query = _given(status=status, limit=limit, cursor=cursor)
+    return decoded((yield from exchange(Ask("GET", SESSIONS, query))), Page[Session])
+
+
+def get_session(session_id: str) -> Operation[Session]:
+    """Show a session."""
+    return decoded((yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}"))), Session)
+
+
+def stop_session(session_id: str) -> Operation[Session]:
+    """Stop a session; returns when its files are in the store."""
+    ask = Ask("DELETE", f"{SESSIONS}/{quoted(session_id)}", timeout_seconds=START_SECONDS)
+    return decoded((yield from exchange(ask)), Session)
+
+
+def interrupt(session_id: str) -> Operation[None]:
+    """Interrupt what runs in a session."""
+    yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/interrupt"), repeatable=True)
+
+
+def restart(session_id: str) -> Operation[Session]:
+    """Start a blank kernel of a new generation."""
+    return decoded((yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/restart"))), Session)
+
+
+def run(
+    session_id: str,
+    code: str,
+    *,
+    timeout_seconds: float | None = None,
+    on_busy: OnBusy = "queue",
+    expect_generation: int | None = None,
+    idempotency_key: str | None = None,
+    patience_seconds: float | None = None,
+) -> Operation[Result]:
+    """Run code and return its outcome. Code runs once, whatever happens to the connection.
+
+    When the connection is lost the execution is found again by its idempotency key. `patience_seconds` bounds the
+    whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution.
+    """
+    patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
+    until = time.monotonic() + patience
+    key = idempotency_key or str(uuid.uuid4())
+    body = _submission(code, timeout_seconds, on_busy, expect_generation)
+    answer = yield Ask(
+        "POST",
+        f"{SESSIONS}/{quoted(session_id)}/executions",
+        json={**body, "wait": True},
+        headers={"Idempotency-Key": key},
+        timeout_seconds=patience,
+    )
+    error = answer.error()
+    if error is None:
+        return Result(decoded(answer.content, Execution))
+    if not may_repeat(error, repeatable=True):
+        raise error
+    execution = yield from _submit(session_id, body, key)
+    return (yield from wait(session_id, execution.id, patience_seconds=max(until - time.monotonic(), POLL_SECONDS)))
+
+
+def submit(
+    session_id: str,
+    code: str,
+    *,
+    timeout_seconds: float | None = None,
+    on_busy: OnBusy = "queue",
+    expect_generation: int | None = None,
+    idempotency_key: str | None = None,
+) -> Operation[Execution]:
+    """Submit code and return at once; `wait` or `events` follow it."""
+    body = _submission(code, timeout_seconds, on_busy, expect_generation)
+    return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4())))
+
+
+def _submission(code: str, timeout: float | None, on_busy: OnBusy, generation: int | None) -> dict[str, Any]:
+    return _given(code=code, timeout_seconds=timeout, on_busy=on_busy, expect_generation=generation)
+
+
+def _submit(session_id: str, body: dict[str, Any], key: str) -> Operation[Execution]:
+    ask = Ask(
+        "POST",
+        f"{SESSIONS}/{quoted(session_id)}/executions",
+        json={**body, "wait": False},
+        headers={"Idempotency-Key": key},
+    )
+    return decoded((yield from exchange(ask, repeatable=True)), Execution)
+
+
+def wait(
+    session_id: str, execution_id: str, *, patience_seconds: float = EXECUTION_SECONDS + MARGIN_SECONDS
+) -> Operation[Result]:
+    """The outcome of an execution once it has ended; raises `StillRunning` when patience ends first."""
+    until, attempt = time.monotonic() + patience_seconds, 0
+    while (execution := (yield from get_execution(session_id, execution_id))).status not in ENDED:
+        if time.monotonic() >= until:
+            raise StillRunning("the execution has not ended yet", code="still_running", execution_id=execution_id)
+        yield Pause(min(pause_seconds(attempt), POLL_SECONDS))
+        attempt += 1
+    return Result(execution)
+
+
+def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
+    """Show an execution."""
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions/{quoted(execution_id)}")
+    return decoded((yield from exchange(ask)), Execution)
+
+
+def list_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[Page[Execution]]:
+    """One page of a session's executions, oldest first."""
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions", _given(limit=limit, cursor=cursor))
+    return decoded((yield from exchange(ask)), Page[Execution])
+
+
+def interrupt_execution(session_id: str, execution_id: str) -> Operation[Execution]:
+    """Interrupt one execution, queued or running."""
+    ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions/{quoted(execution_id)}/interrupt")
+    return decoded((yield from exchange(ask, repeatable=True)), Execution)
+
+
+def command(
+    session_id: str, command: str, *, timeout_seconds: float | None = None, background: bool = False
+) -> Operation[Command]:
+    """Run a shell command to its end, or start it as a background task. Never sent twice."""
+    body = _given(command=command, timeout_seconds=timeout_seconds, background=background)
+    patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
+    ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/commands", json=body, timeout_seconds=patience)
+    return decoded((yield from exchange(ask)), Command)
+
+
+def get_task(session_id: str, task_id: str) -> Operation[Command]:
+    """A background task and its output so far."""
+    return decoded(
+        (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/tasks/{quoted(task_id)}"))), Command
+    )
+
+
+def stop_task(session_id: str, task_id: str) -> Operation[Command]:
+    """Stop a background task."""
+    ask = Ask("DELETE", f"{SESSIONS}/{quoted(session_id)}/tasks/{quoted(task_id)}")
+    return decoded((yield from exchange(ask)), Command)
+
+
+def notebook(session_id: str) -> Operation[bytes]:
+    """The session as an `.ipynb`."""
+    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook")))
+
+
+def files(session_id: str, path: str = "", *, recursive: bool = False) -> Operation[list[FileEntry]]:
+    """The live files below a directory of the workspace."""
+    return (yield from _files(f"{SESSIONS}/{quoted(session_id)}", path, recursive=recursive))
+
+
+def upload(session_id: str, path: str, content: bytes | Path) -> Operation[FileEntry]:
+    """Write a live file, whole or not at all; a `Path` is sent as it is read."""
+    return (yield from _upload(f"{SESSIONS}/{quoted(session_id)}", path, content))
+
+
+def download(session_id: str, path: str) -> Operation[bytes]:
+    """A live file's content; `download_to` is for large ones."""
+    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/files/{quoted(path)}")))
+
+
+def remove_file(session_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
+    """Remove a live file."""
+    yield from _remove(f"{SESSIONS}/{quoted(session_id)}", path, recursive=recursive)
+
+
+def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
+    """One page of your workspaces."""
+    return decoded(
+        (yield from exchange(Ask("GET", "/v1/workspaces", _given(limit=limit, cursor=cursor)))), Page[Workspace]
+    )
+
+
+def get_workspace(workspace_id: str) -> Operation[Workspace]:
+    """Show a workspace."""
+    return decoded((yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}"))), Workspace)
+
+
+def workspace_files(workspace_id: str, path: str = "", *, recursive: bool = True) -> Operation[list[FileEntry]]:
+    """The durable files below a directory of a workspace."""
+    return (yield from _files(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive))
+
+
+def workspace_upload(workspace_id: str, path: str, content: bytes | Path) -> Operation[FileEntry]:
+    """Write a durable file; refused while a live session holds the workspace."""
+    return (yield from _upload(f"/v1/workspaces/{quoted(workspace_id)}", path, content))
+
+
+def workspace_download(workspace_id: str, path: str) -> Operation[bytes]:
+    """A durable file's content; `workspace_download_to` is for large ones."""
+    return (yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}")))
+
+
+def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
+    """Remove a durable file."""
+    yield from _remove(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive)
+
+
+def list_environments() -> Operation[Page[EnvironmentInfo]]:
+    """The environments that sessions can be started from."""
+    return decoded((yield from exchange(Ask("GET", "/v1/environments"))), Page[EnvironmentInfo])
+
+
+def create_token(principal: str, name: str = "") -> Operation[TokenInfo]:
+    """A new token; the answer alone carries the secret. Administrators only."""
+    ask = Ask("POST", "/v1/tokens", json={"principal": principal, "name": name})
+    return decoded((yield from exchange(ask)), TokenInfo)
+
+
+def list_tokens(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[TokenInfo]]:
+    """One page of the tokens. Administrators only."""
+    return decoded((yield from exchange(Ask("GET", "/v1/tokens", _given(limit=limit, cursor=cursor)))), Page[TokenInfo])
+
+
+def revoke_token(token_id: str) -> Operation[TokenInfo]:
+    """The token counts no longer. Administrators only."""
+    return decoded((yield from exchange(Ask("DELETE", f"/v1/tokens/{quoted(token_id)}"))), TokenInfo)
+
+
+def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntry]]:
+    entries: list[FileEntry] = []
+    cursor: str | None = None
+    while True:
+        # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
+        query = _given(recursive="true" if recursive else None, cursor=cursor)
+        address = f"{owner}/files" + (f"?path={quoted(path)}" if path else "")
+        page = decoded((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
+        entries += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return entries
+
+
+def _upload(owner: str, path: str, content: bytes | Path) -> Operation[FileEntry]:
+    ask = Ask("PUT", f"{owner}/files/{quoted(path)}", content=content)
+    return decoded((yield from exchange(ask)), FileEntry)
+
+
+def _remove(owner: str, path: str, *, recursive: bool) -> Operation[None]:
+    query = _given(recursive="true" if recursive else None)
+    yield from exchange(Ask("DELETE", f"{owner}/files/{quoted(path)}", query))

@@ -1,0 +1,59 @@
+"""Where the service is and who we are: arguments, then variables, then what `sandcell serve` saved for its user.
+
+The saved token is only ever sent to the URL it was saved with.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_gateway.client.files import replacing
+from kernel_gateway.settings import ClientSettings, client_settings
+
+DEFAULT_URL = "http://127.0.0.1:8899"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A service and the token for it, which may be empty."""
+
+    url: str
+    token: str
+
+
+def address(url: str | None = None, token: str | None = None, settings: ClientSettings | None = None) -> Address:
+    """The service to talk to."""
+    settings = settings or client_settings()
+    saved = load(settings)
+    found = (url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/")
+    if token or settings.token:
+        return Address(found, token or settings.token)
+    return Address(found, saved.token if saved and saved.url == found else "")
+
+
+def load(settings: ClientSettings) -> Address | None:
+    """What was saved for this user, if it can be read."""
+    try:
+        with file(settings).open("rb") as stream:
+            values = tomllib.load(stream)
+        return Address(str(values["url"]).rstrip("/"), str(values["token"]))
+    except (OSError, tomllib.TOMLDecodeError, KeyError):
+        return None
+
+
+def save(url: str, token: str, settings: ClientSettings | None = None) -> Path:
+    """Remember a service for this user, readable by nobody else; called by `sandcell serve`. Returns the file."""
+    path = file(settings or client_settings())
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    content = f"# Written by `sandcell serve`.\nurl = {json.dumps(url)}\ntoken = {json.dumps(token)}\n"
+    with replacing(path, mode=0o600) as stream:
+        stream.write(content.encode())
+    return path
+
+
+def file(settings: ClientSettings) -> Path:
+    """Where it is saved."""
+    return settings.config_dir / "client.toml"
