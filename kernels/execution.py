@@ -1,0 +1,242 @@
+"""One run of code on a hub: its events as they come, its deadline, its outcome.
+
+A run has ended when the kernel has both replied and said that it is idle, in whichever order; when only one of the two
+comes, the other is waited for as long as output keeps arriving and `SETTLE_SECONDS` longer. Messages belong to the run
+whose request they name as parent: what a thread of an earlier run prints is not part of this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kernels.errors import Death, KernelDied, KernelsError
+from kernels.hub import Hub
+from kernels.message import Message
+from kernels.outputs import Event, OutputCaps, OutputCollector, Outputs, Truncated, UserError, user_error
+
+__all__ = ["Event", "Outcome", "OutputCaps", "Truncated", "UserError", "execute"]
+
+SETTLE_SECONDS: Final = 5.0
+"""How long a reply waits for idle, or idle for the reply, once nothing of the run arrives any more."""
+
+_INTERRUPTS: Final = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. `status` is one of ok, error, timeout, interrupted, died.
+
+    `needs_kill`: the kernel still runs the code, or cannot be reached, and has to be killed and replaced. `note` says
+    in a sentence what is doubtful about this outcome, if anything.
+    """
+
+    status: str
+    execution_count: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    error: UserError | None = None
+    truncated: Truncated = field(default_factory=Truncated)
+    death: Death | None = None
+    needs_kill: bool = False
+    note: str = ""
+
+
+async def execute(
+    hub: Hub,
+    code: str,
+    *,
+    timeout_seconds: float,
+    interrupt_grace_seconds: float,
+    caps: OutputCaps,
+    interrupt: Callable[[], Awaitable[None]],
+    emit: Callable[[Event], None],
+) -> Outcome:
+    """Run code and gather what it shows; `emit` gets events in order and returns at once.
+
+    Past the deadline the code is interrupted; what does not end within the grace has `needs_kill`. A kernel that dies
+    is an outcome. Raises the error of a hub that failed for another reason. When the caller is cancelled the code runs
+    on, and nothing listens to it any more.
+    """
+    run = _Run(hub, OutputCollector(caps), emit)
+    unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
+    try:
+        run.start(code)
+        ended = await run.ends_within(timeout_seconds)
+        if not ended:
+            ended = await _interrupt(run, interrupt, interrupt_grace_seconds)
+            return run.outcome(timed_out=True, needs_kill=not ended)
+        return run.outcome()
+    finally:
+        unsubscribe()
+        run.close()
+
+
+async def _interrupt(run: _Run, interrupt: Callable[[], Awaitable[None]], grace_seconds: float) -> bool:
+    """Interrupt until the run ends, a second time for code that caught the first; says whether it ended."""
+    pause = grace_seconds / _INTERRUPTS
+    for _ in range(_INTERRUPTS):
+        sending = asyncio.ensure_future(interrupt())
+        try:
+            if await run.ends_within(pause):
+                return True
+        finally:
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError, KernelsError):
+                await sending
+    return False
+
+
+class _Run:
+    """What is known of one execution: fed by the hub, asked by `execute`."""
+
+    def __init__(self, hub: Hub, collector: OutputCollector, emit: Callable[[Event], None]) -> None:
+        self._hub = hub
+        self._collector = collector
+        self._emit = emit
+        self._msg_id: str | None = None
+        self._interrupts = hub.interrupts
+        self._reply: dict[str, Any] | None = None
+        self._idle = False
+        self._heard = 0.0
+        self._settling: asyncio.TimerHandle | None = None
+        self._note = ""
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._error: Exception | None = None
+
+    def start(self, code: str) -> None:
+        """Send the request, unless the hub has failed already."""
+        if self._ended.done():
+            return
+        self._msg_id = self._hub.send(
+            "shell",
+            "execute_request",
+            {
+                "code": code,
+                "silent": False,
+                "store_history": True,
+                "user_expressions": {},
+                "allow_stdin": False,
+                "stop_on_error": False,
+            },
+        )
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Wait for the end; says whether it came."""
+        await asyncio.wait({self._ended}, timeout=seconds)
+        return self._ended.done()
+
+    def deliver(self, channel: str, message: Message) -> None:
+        """A message of the kernel's: ours when it names our request as its parent."""
+        if message.parent_id != self._msg_id or self._ended.done():
+            return
+        try:
+            self._take(channel, message)
+        except Exception as error:  # a mistake of ours must end the run, not leave it waiting
+            self._end(error)
+
+    def skip(self, parent_id: str, size_bytes: int) -> None:
+        """A message was too large to be read."""
+        if not self._ended.done() and parent_id == self._msg_id:
+            self._tell(self._collector.skip(size_bytes))
+
+    def fail(self, error: KernelsError) -> None:
+        """The kernel is gone."""
+        self._end(error)
+
+    def close(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+        self._ended.cancel()
+
+    def outcome(self, *, timed_out: bool = False, needs_kill: bool = False) -> Outcome:
+        """How it ended; raises what is no outcome."""
+        death = self._error.death if isinstance(self._error, KernelDied) else None
+        if self._error is not None and death is None:
+            raise self._error
+        shown = self._collector.snapshot()
+        error = shown.error or self._reply_error()
+        return Outcome(
+            status="timeout" if timed_out else "died" if death else self._status(error),
+            execution_count=self._collector.execution_count,
+            stdout=shown.stdout,
+            stderr=shown.stderr,
+            outputs=_outputs(shown, error),
+            error=error,
+            truncated=shown.truncated,
+            death=death,
+            needs_kill=needs_kill or (death is not None and self._hub.lost),
+            note=self._note,
+        )
+
+    def _take(self, channel: str, message: Message) -> None:
+        self._heard = self._loop.time()
+        if channel == "iopub":
+            if message.msg_type == "status":
+                self._idle = self._idle or message.content.get("execution_state") == "idle"
+            else:
+                self._tell(self._collector.feed(message.msg_type, message.content))
+        elif channel == "shell" and message.msg_type == "execute_reply" and self._reply is None:
+            self._reply = message.content
+            self._tell(self._collector.feed("execute_input", message.content))
+            for page in _pages(message.content):
+                self._tell(self._collector.feed("display_data", page))
+        if self._reply is not None and self._idle:
+            self._end(None)
+        elif (self._reply is not None or self._idle) and self._settling is None:
+            self._settle()
+
+    def _tell(self, events: list[Event]) -> None:
+        for event in events:
+            self._emit(event)
+
+    def _settle(self) -> None:
+        """One of reply and idle is there; end without the other when nothing more arrives."""
+        quiet = self._loop.time() - self._heard
+        if quiet < SETTLE_SECONDS:
+            self._settling = self._loop.call_later(SETTLE_SECONDS - quiet, self._settle)
+            return
+        missing = "reply" if self._reply is None else "idle status"
+        self._note = f"the kernel sent no {missing}; the end of the output may be missing"
+        self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._ended.done():
+            self._error = error
+            self._ended.set_result(None)
+
+    def _status(self, error: UserError | None) -> str:
+        if error is None:
+            return "ok"
+        if error.name == "KeyboardInterrupt" and self._hub.interrupts > self._interrupts:
+            return "interrupted"
+        return "error"
+
+    def _reply_error(self) -> UserError | None:
+        """The error in a reply, for what the kernel refuses to run at all."""
+        if self._reply is None or self._reply.get("status") not in ("error", "aborted"):
+            return None
+        return user_error(self._reply, 100_000)
+
+
+def _outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:
+    """The outputs, with an error that only the reply spoke of at their end."""
+    if error is None or shown.error is not None:
+        return shown.outputs
+    output = {"output_type": "error", "ename": error.name, "evalue": error.value, "traceback": error.traceback}
+    return [*shown.outputs, output]
+
+
+def _pages(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a reply asks to be shown in a pager (`name?` does), as displays."""
+    payload = reply.get("payload")
+    return [
+        each
+        for each in (payload if isinstance(payload, list) else [])[:10]
+        if isinstance(each, dict) and each.get("source") == "page"
+    ]
