@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -63,9 +63,11 @@ def make_service(environments_dir: Path) -> Iterator[Callable[..., RunningServic
     """Starts services, each with directories of its own unless given; all are stopped at the end of the run."""
     started: list[RunningService] = []
 
-    def make(data_dir: Path | None = None, **settings: object) -> RunningService:
+    def make(
+        data_dir: Path | None = None, extra_environment: Mapping[str, str] | None = None, **settings: object
+    ) -> RunningService:
         directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
-        service = RunningService(directory, {"environments_dir": environments_dir, **settings})
+        service = RunningService(directory, {"environments_dir": environments_dir, **settings}, extra_environment)
         started.append(service)
         service.start()
         return service

@@ -23,8 +23,11 @@ class RunningService:
     start.
     """
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self, data_dir: Path, settings: Mapping[str, object], extra_environment: Mapping[str, str] | None = None
+    ) -> None:
         self.data_dir = data_dir
+        self._extra_environment = dict(extra_environment or {})
         self.token = "test-token-of-the-administrator"
         self.url = ""
         self.output: list[str] = []
@@ -57,6 +60,7 @@ class RunningService:
             [sys.executable, "-m", "kernel_gateway", "serve"],
             env={
                 **_clean_environment(),
+                **self._extra_environment,
                 **{f"SANDCELL_{key.upper()}": str(value) for key, value in self._settings.items()},
             },
             stdin=subprocess.DEVNULL,

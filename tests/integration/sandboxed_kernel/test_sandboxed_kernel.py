@@ -1,0 +1,219 @@
+"""A kernel in a real sandbox: it dies in every way, is replaced, and says why; the sandbox dies too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kernels.environment import Environment
+from kernels.errors import Death, SandboxFailed, SandboxGone
+from kernels.execution import Event, Outcome
+from kernels.launcher import KernelLauncher
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandboxed_kernel import KernelLimits, SandboxedKernel
+
+
+@dataclass
+class Stage:
+    """A live kernel and what its owner was told."""
+
+    runtime: OciRuntime
+    launcher: KernelLauncher
+    kernel: SandboxedKernel
+    replaced: list[tuple[int, Death | None]] = field(default_factory=list)
+    gone: list[Death] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    async def run(self, code: str, timeout_seconds: float = 30) -> Outcome:
+        return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append)
+
+    async def text(self, code: str) -> str:
+        outcome = await self.run(code)
+        assert outcome.status == "ok", outcome
+        return str(outcome.outputs[-1]["data"]["text/plain"])
+
+    def first_process(self) -> int:
+        process = self.runtime.places.of(self.kernel.info.sandbox_id).first_process()
+        assert process is not None
+        return process
+
+
+Test = Callable[[Stage], Awaitable[None]]
+
+
+async def nothing(_info: SandboxInfo) -> None:
+    """No workspace to restore."""
+
+
+@pytest.fixture
+def on_stage(tmp_path: Path, short_directory: Path, environment: Environment) -> Callable[[Test], None]:
+    """Runs a coroutine function with a live kernel; its sandbox is destroyed afterwards."""
+
+    async def run(test: Test) -> None:
+        runtime = OciRuntime(OciSettings("runc", tmp_path / "data", short_directory))
+        launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=1))
+        try:
+            spec = SandboxSpec(str(uuid.uuid4()), environment)
+            kernel = await launcher.launch(spec, before_first_code=nothing)
+            stage = Stage(runtime, launcher, kernel)
+            kernel.on_generation = lambda generation, death: stage.replaced.append((generation, death))
+            kernel.on_gone = stage.gone.append
+            try:
+                await test(stage)
+            finally:
+                await stage.kernel.destroy()
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    return lambda test: asyncio.run(run(test))
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+def test_globals_stay_until_the_kernel_dies(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("x = 41")
+        assert await stage.text("x + 1") == "42"
+        outcome = await stage.run("import os; os._exit(3)")
+        assert (outcome.status, outcome.death and outcome.death.exit_code) == ("died", 3)
+        assert (await stage.run("x")).error.name == "NameError"  # type: ignore[union-attr]
+        assert [(generation, death and death.cause) for generation, death in stage.replaced] == [(2, "exit")]
+
+    on_stage(test)
+
+
+def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("import os, threading; threading.Timer(0.2, os.kill, (os.getpid(), 11)).start()")
+        await eventually(lambda: bool(stage.replaced))
+        assert stage.replaced[0][1] is not None
+        assert stage.replaced[0][1].signal == "SIGSEGV"
+        assert await stage.text("6 * 7") == "42"
+
+    on_stage(test)
+
+
+def test_code_that_ignores_interrupts_is_killed_at_its_deadline(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        outcome = await stage.run("import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(60)", 1)
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("timeout", "deadline")
+        assert stage.kernel.generation == 2
+        assert await stage.text("6 * 7") == "42"
+
+    on_stage(test)
+
+
+def test_restarts_at_once_from_many_sides_are_one_restart_each(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("x = 1")
+        generations = await asyncio.gather(*(stage.kernel.restart() for _ in range(3)))
+        assert max(generations) == stage.kernel.generation
+        assert [generation for generation, _ in stage.replaced] == list(range(2, stage.kernel.generation + 1))
+        assert (await stage.run("x")).status == "error"
+
+    on_stage(test)
+
+
+def test_a_restart_ends_what_runs(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        running = asyncio.create_task(stage.run("import time; time.sleep(60)"))
+        await asyncio.sleep(0.5)
+        await stage.kernel.restart()
+        outcome = await running
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "restart")
+
+    on_stage(test)
+
+
+def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        running = asyncio.create_task(stage.run("import time; time.sleep(60)"))
+        await asyncio.sleep(0.5)
+        os.kill(stage.first_process(), signal.SIGKILL)
+        outcome = await running
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "sandbox")
+        await eventually(lambda: bool(stage.gone))
+        with pytest.raises(SandboxGone):
+            await stage.run("1")
+        with pytest.raises(SandboxGone):
+            await stage.kernel.restart()
+        assert len(stage.gone) == 1
+
+    on_stage(test)
+
+
+def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("x = 41")
+        await stage.kernel.aclose()
+        stage.kernel = await stage.launcher.adopt(stage.kernel.info, 1)
+        assert await stage.text("x + 1") == "42"
+        assert stage.kernel.generation == 1
+
+    on_stage(test)
+
+
+def test_a_busy_sandbox_is_taken_up_too(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        running = asyncio.create_task(stage.run("import time; time.sleep(3); y = 'done'"))
+        await asyncio.sleep(0.5)
+        await stage.kernel.aclose()
+        with pytest.raises(SandboxGone):
+            await running
+        stage.kernel = await stage.launcher.adopt(stage.kernel.info, 1)
+        assert await stage.text("y") == "'done'"
+
+    on_stage(test)
+
+
+def test_a_kernel_that_cannot_start_any_more_says_so_and_recovers_when_it_can(on_stage: Callable[[Test], None]) -> None:
+    """A file of the user's own shadows a module that every kernel imports."""
+
+    async def test(stage: Stage) -> None:
+        plant = "import os; os.makedirs('/home/user/.local/lib/python3.11/site-packages', exist_ok=True);"
+        plant += "open('/home/user/.local/lib/python3.11/site-packages/traitlets.py', 'w').write('1/0')"
+        await stage.run(plant)
+        with pytest.raises(SandboxFailed, match="no kernel starts"):
+            await stage.kernel.restart()
+        with pytest.raises(SandboxFailed):
+            await stage.run("1")
+        await stage.kernel.guest.run_command(
+            "rm -r /home/user/.local", timeout_seconds=5, output_bytes=1000, background=False
+        )
+        assert await stage.text("6 * 7") == "42"
+
+    on_stage(test)
+
+
+def test_a_preparation_that_fails_leaves_no_sandbox(
+    tmp_path: Path, short_directory: Path, environment: Environment
+) -> None:
+    async def fail(_info: SandboxInfo) -> None:
+        raise ValueError("the workspace could not be restored")
+
+    async def test() -> None:
+        runtime = OciRuntime(OciSettings("runc", tmp_path / "data", short_directory))
+        try:
+            with pytest.raises(ValueError, match="restored"):
+                await KernelLauncher(runtime, KernelLimits()).launch(
+                    SandboxSpec(str(uuid.uuid4()), environment), before_first_code=fail
+                )
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(test())
