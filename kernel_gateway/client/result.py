@@ -87,9 +87,14 @@ class Result:
 
     @property
     def displays(self) -> list[Display]:
-        """Plots and other rich outputs, in order."""
-        found = (display_of(output.get("data", {})) for output in self.outputs)
-        return [display for display in found if display is not None]
+        """Plots and other rich outputs, in order. A result that is shown as HTML (a table) is text: see `text`."""
+        found = ((output, display_of(output.get("data", {}))) for output in self.outputs)
+        return [
+            display
+            for output, display in found
+            if display is not None
+            and not (display.media_type == "text/html" and output.get("output_type") == "execute_result")
+        ]
 
 
 def text_of(output: dict[str, Any]) -> str:

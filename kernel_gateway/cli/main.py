@@ -1,0 +1,35 @@
+"""The `sandcell` command itself: its help, its version, its verbs."""
+
+from __future__ import annotations
+
+import click
+
+from kernel_gateway.cli import exits
+from kernel_gateway.cli.running import run
+from kernel_gateway.cli.service import doctor, environments, serve
+from kernel_gateway.cli.sessions import notebook, session
+from kernel_gateway.cli.tokens import token
+from kernel_gateway.cli.workspaces import workspace
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=exits.explained())
+@click.version_option(package_name="sandcell", prog_name="sandcell")
+def sandcell() -> None:
+    """Run code in sandboxes that remember.
+
+    \b
+      sandcell serve                             start the service here
+      sandcell run 'x = 41'                      the first run starts a session
+      sandcell run 'x + 1'                       prints 42: sessions remember
+      sandcell run plot.py --file data.csv       upload, run, save the plots it shows
+      sandcell notebook -o history.ipynb         all of it as a notebook
+      sandcell workspace ls                      files outlive their session
+
+    The service and token come from --url and --token, from SANDCELL_URL and SANDCELL_TOKEN, or from what
+    `sandcell serve` saved for its own user. On a terminal output is for people; elsewhere it is plain, or JSON
+    with --json.
+    """
+
+
+for command in (serve, run, session, notebook, workspace, token, environments, doctor):
+    sandcell.add_command(command)

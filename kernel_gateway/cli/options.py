@@ -1,0 +1,71 @@
+"""Options that commands share, and how an error becomes a message and an exit status."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kernel_gateway.cli import exits
+from kernel_gateway.cli.screen import say
+from kernel_gateway.client import Client, SandcellError, Unauthorized
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.settings import Setting, load, table
+from kernels.errors import KernelsError
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a client, with `--url` and `--token`, and turn what goes wrong into an exit status."""
+
+    @click.option("--url", metavar="URL", help="The service.  [env: SANDCELL_URL; default: what `serve` saved]")
+    @click.option("--token", metavar="TOKEN", help="Bearer token.  [env: SANDCELL_TOKEN; default: what `serve` saved]")
+    @functools.wraps(command)
+    def with_client(*, url: str | None, token: str | None, **kwargs: Any) -> None:
+        try:
+            with Client(url, token) as client:
+                command(client, **kwargs)
+        except SandcellError as error:
+            say(f"sandcell: {error}")
+            if isinstance(error, Unauthorized):
+                say("Give a token with --token or SANDCELL_TOKEN; `sandcell serve` prints the first one.")
+            raise click.exceptions.Exit(exits.of_error(error)) from error
+        except OSError as error:
+            raise click.ClickException(str(error)) from error
+
+    return with_client
+
+
+def configured(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the service's settings, with a flag for each that is no secret."""
+
+    @functools.wraps(command)
+    def with_settings(*, config: str | None, **kwargs: Any) -> None:
+        flags = {row.name: kwargs.pop(row.name) for row in _shown()}
+        try:
+            command(load(flags, config=config), **kwargs)
+        except (GatewayError, KernelsError) as error:
+            say(f"sandcell: {error}")
+            raise click.exceptions.Exit(exits.REFUSED) from error
+
+    decorated: Callable[..., None] = with_settings
+    for row in reversed(_shown()):
+        decorated = _flag(row)(decorated)
+    return click.option("--config", metavar="FILE", help="TOML file of settings.  [env: SANDCELL_CONFIG]")(decorated)
+
+
+def _shown() -> list[Setting]:
+    return [row for row in table() if not row.secret]
+
+
+def _flag(row: Setting) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    help_text = f"{row.help}.  [env: {row.variable}; default: {row.default if row.default != '' else 'none'}]"
+    if row.type is bool:
+        return click.option(f"{row.flag}/--no-{row.flag[2:]}", row.name, default=None, help=help_text)
+    return click.option(
+        row.flag, row.name, default=None, metavar=(row.unit or row.type.__name__).upper(), help=help_text
+    )
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

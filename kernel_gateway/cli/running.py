@@ -1,0 +1,122 @@
+"""`sandcell run`: code, a script or standard input, in the current session."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from pathlib import Path
+
+import click
+import msgspec
+
+from kernel_gateway.cli import choosing, exits
+from kernel_gateway.cli.following import Follower, save_displays, tell_outcome
+from kernel_gateway.cli.options import as_json, connected
+from kernel_gateway.cli.screen import say, show_json
+from kernel_gateway.client import Client, Conflict, Result
+from kernel_gateway.shapes import Execution
+
+
+@click.command(epilog=exits.explained())
+@click.argument("code")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Upload this file into the workspace first. May be given more than once.",
+)
+@click.option("--session", metavar="ID", help="Run in this session.  [env: SANDCELL_SESSION]")
+@click.option("--new", is_flag=True, help="Start a new session and go on with it from now on.")
+@click.option("--environment", metavar="NAME", help="Environment of a session that is started.")
+@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop the code after this long.")
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where displayed plots are saved.  [default: here]",
+)
+@as_json
+@connected
+def run(
+    client: Client,
+    *,
+    code: str,
+    files: tuple[Path, ...],
+    session: str | None,
+    new: bool,
+    environment: str | None,
+    timeout_seconds: float | None,
+    output_dir: Path,
+    as_json: bool,
+) -> None:
+    """Run CODE in a session that remembers, and show what it prints.
+
+    CODE is Python, or a file that ends in .py, or - for standard input. The first run starts a session; later runs in
+    the same account go on in it, so that
+
+    \b
+      sandcell run 'x = 41'
+      sandcell run 'x + 1'
+      sandcell run analysis.py --file data.csv
+
+    share variables and files. Plots are saved as files, and none is overwritten. Ctrl-C interrupts the code.
+    """
+    source = _source(code)
+    session_id = choosing.working(client, session, new=new, environment=environment)
+    for path in files:
+        client.upload(session_id, path.name, path)
+    result = _carry_out(client, session_id, source, timeout_seconds, quiet=as_json, named=bool(session))
+    saved = save_displays(result.displays, output_dir)
+    if as_json:
+        show_json({**msgspec.to_builtins(result.execution), "saved": [str(path) for path in saved]})
+    else:
+        tell_outcome(result)
+        for path in saved:
+            say(f"saved {path}")
+    raise click.exceptions.Exit(exits.OF_STATUS[result.status])
+
+
+def _source(code: str) -> str:
+    """The code itself: the argument, a script's text, or standard input."""
+    if code == "-":
+        return _text(sys.stdin.buffer.read(), "standard input")
+    if code.endswith(".py") and Path(code).is_file():
+        return _text(Path(code).read_bytes(), code)
+    if code.endswith(".py") and "\n" not in code and " " not in code:
+        raise click.UsageError(f"there is no file {code}")
+    try:
+        code.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError("the code is not UTF-8") from None
+    return code
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{name} is not UTF-8") from None
+
+
+def _carry_out(
+    client: Client, session_id: str, source: str, timeout_seconds: float | None, *, quiet: bool, named: bool
+) -> Result:
+    """Submit and follow; when the current session ended just now, once more in a new one."""
+    key = str(uuid.uuid4())
+    try:
+        execution = client.submit(session_id, source, timeout_seconds=timeout_seconds, idempotency_key=key)
+    except Conflict as error:
+        if error.code != "session_terminated" or named:
+            raise
+        session_id = choosing.replaced(client, client.get_session(session_id), None)
+        execution = client.submit(session_id, source, timeout_seconds=timeout_seconds, idempotency_key=key)
+    return _followed(client, session_id, execution, quiet=quiet)
+
+
+def _followed(client: Client, *, session_id: str, execution: Execution, *, quiet: bool) -> Result:
+    try:
+        return Follower(client, session_id, quiet).follow(execution.id)
+    except KeyboardInterrupt:
+        say(f"left; the execution {execution.id} of session {session_id} may still run")
+        raise click.exceptions.Exit(exits.INTERRUPTED) from None

@@ -1,0 +1,141 @@
+"""`sandcell session ...` and `sandcell notebook`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from kernel_gateway.cli import choosing, current_session
+from kernel_gateway.cli.options import as_json, connected
+from kernel_gateway.cli.screen import say, show_json, show_table
+from kernel_gateway.client import Client
+from kernel_gateway.client.files import replacing
+from kernel_gateway.shapes import Session
+
+COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "GENERATION", "LAST ACTIVITY", "ENDS IF IDLE")
+
+
+@click.group()
+def session() -> None:
+    """Start, list, show and stop sessions."""
+
+
+@session.command("ls")
+@click.option("--all", "everything", is_flag=True, help="Ended ones too.")
+@as_json
+@connected
+def list_(client: Client, *, everything: bool, as_json: bool) -> None:
+    """List your sessions, newest first."""
+    sessions = _every(client, everything=everything)
+    if as_json:
+        show_json(sessions)
+        return
+    show_table(COLUMNS, [_row(each) for each in sessions])
+
+
+def _every(client: Client, *, everything: bool) -> list[Session]:
+    found: list[Session] = []
+    cursor: str | None = None
+    while True:
+        page = client.list_sessions(status=None if everything else "READY", cursor=cursor)
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+def _row(each: Session) -> tuple[object, ...]:
+    idle = each.idle_expires_at if each.status == "READY" else ""
+    status = each.status if each.ended is None else f"{each.status} ({each.ended.reason})"
+    return (each.id, status, each.environment, each.name, each.generation, each.last_activity_at, idle)
+
+
+@session.command("new")
+@click.option("--environment", default="python", show_default=True, metavar="NAME", help="What it is made from.")
+@click.option("--name", default="", help="A name for people.")
+@click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
+@click.option("--timeout", "timeout_seconds", type=int, metavar="SECONDS", help="Ends at the latest after this long.")
+@click.option("--idle-timeout", "idle_timeout_seconds", type=int, metavar="SECONDS", help="Ends when idle this long.")
+@as_json
+@connected
+def new(
+    client: Client,
+    *,
+    environment: str,
+    name: str,
+    workspace_id: str | None,
+    timeout_seconds: int | None,
+    idle_timeout_seconds: int | None,
+    as_json: bool,
+) -> None:
+    """Start a session, make it the current one, and print its id."""
+    started = client.start_session(
+        environment,
+        name=name,
+        workspace_id=workspace_id,
+        timeout_seconds=timeout_seconds,
+        idle_timeout_seconds=idle_timeout_seconds,
+    )
+    current_session.remember(client.url, started.id)
+    if as_json:
+        show_json(started)
+    else:
+        click.echo(started.id)
+
+
+@session.command("show")
+@click.argument("session_id", required=False, metavar="[SESSION]")
+@as_json
+@connected
+def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
+    """Show a session (default: the current one): its state, expiry, what it uses, how far its files are stored."""
+    found = client.get_session(choosing.named(client, session_id))
+    if as_json:
+        show_json(found)
+        return
+    usage, sync = found.usage, found.sync
+    stored = sync.error or ("waiting" if sync.pending else sync.last_flush_at or "nothing yet")
+    rows: list[tuple[object, object]] = [
+        ("session", found.id),
+        ("name", found.name),
+        ("status", found.status if found.ended is None else f"{found.status}: {found.ended.detail}"),
+        ("environment", found.environment),
+        ("workspace", found.workspace_id),
+        ("generation", found.generation),
+        ("created", found.created_at),
+        ("last activity", found.last_activity_at),
+        ("ends if idle", found.idle_expires_at),
+        ("ends at the latest", found.expires_at),
+        ("memory", f"{usage.memory_bytes:,} of {usage.memory_limit_bytes:,} bytes, peak {usage.memory_peak_bytes:,}"),
+        ("storage", f"{usage.storage_used_bytes:,} of {usage.storage_limit_bytes:,} bytes"),
+        ("executions", usage.executions),
+        ("files stored", stored),
+    ]
+    show_table(("", ""), rows)
+
+
+@session.command("stop")
+@click.argument("session_id", required=False, metavar="[SESSION]")
+@connected
+def stop(client: Client, *, session_id: str | None) -> None:
+    """Stop a session (default: the current one); its files stay in its workspace."""
+    stopped = client.stop_session(choosing.named(client, session_id))
+    current_session.forget(client.url, stopped.id)
+    say(f"stopped {stopped.id}; its files: sandcell workspace ls {stopped.workspace_id}")
+
+
+@click.command()
+@click.argument("session_id", required=False, metavar="[SESSION]")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here, not to stdout.")
+@connected
+def notebook(client: Client, *, session_id: str | None, output: Path | None) -> None:
+    """Write a session (default: the current one) as a Jupyter notebook."""
+    content = client.notebook(choosing.named(client, session_id))
+    if output is None:
+        sys.stdout.buffer.write(content)
+        return
+    with replacing(output) as stream:
+        stream.write(content)
+    say(f"wrote {output}")

@@ -1,0 +1,33 @@
+"""Text from a sandbox made harmless for a terminal. Pure.
+
+A sandbox may print anything, and a terminal obeys what it is shown: titles, clipboard, cursor, answers typed back.
+Only line ends, tabs, carriage returns and colours (SGR sequences) pass.
+"""
+
+from __future__ import annotations
+
+import re
+
+SEQUENCES = re.compile(
+    r"(?P<colour>\x1b\[[0-9;:]*m)"
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # commands with text: titles, clipboard, device control
+    r"|\x1b\[[0-?]*[ -/]*[@-~]?"  # other control sequences
+    r"|\x1b[ -/]*[0-~]?"  # other escapes
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"  # other controls
+    r"|[\u202a-\u202e\u2066-\u2069]"  # reordering of what is read
+)
+
+
+def harmless(text: str) -> str:
+    """The text with its colours and without every other control."""
+    return printable(SEQUENCES.sub(lambda match: match["colour"] or "", text))
+
+
+def plain(text: str) -> str:
+    """As `harmless`, on one line and without colours: for names in tables and messages."""
+    return re.sub(r"\s", " ", printable(SEQUENCES.sub("", text)))
+
+
+def printable(text: str) -> str:
+    """Lone surrogates, which no terminal or pipe takes, as question marks."""
+    return text.encode("utf-8", "replace").decode()
