@@ -13,8 +13,8 @@ import os
 import socket
 import ssl
 import stat
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -116,7 +116,7 @@ class GuestClient:
                 if self._is_there():
                     try:
                         return _started(await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds))
-                    except SandboxGone:
+                    except (SandboxGone, _BrokenOff):  # bound, and not listening yet
                         pass
                 await asyncio.sleep(POLL_SECONDS)
 
@@ -152,11 +152,12 @@ class GuestClient:
     async def _follow(self, on_started: Callable[[KernelStarted], None], on_exit: Callable[[KernelExit], None]) -> bool:
         """Follow one stream of events to its end; True when the guest is well all the same."""
         try:
-            async for event in self._events():
-                if event.get("event") == "kernel_started":
-                    on_started(_started(event))
-                elif event.get("event") == "kernel_exited":
-                    on_exit(_exit(event))
+            async with aclosing(self._events()) as events:
+                async for event in events:
+                    if event.get("event") == "kernel_started":
+                        on_started(_started(event))
+                    elif event.get("event") == "kernel_exited":
+                        on_exit(_exit(event))
         except (_BrokenOff, DeadlineExceeded):
             pass
         except SandboxFailed:
@@ -234,7 +235,7 @@ class GuestClient:
         """Let go of the guest; the sandbox lives on."""
         await self._http.aclose()
 
-    async def _events(self) -> AsyncIterator[dict[str, Any]]:
+    async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
         async with self._answer("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response:
             pending = b""
             chunks = response.aiter_raw()
@@ -258,9 +259,10 @@ class GuestClient:
         deadline_seconds: float = CALL_SECONDS,
     ) -> dict[str, Any]:
         """Make a call and read its JSON object, all within the deadline."""
+        sent = content if body is None else json.dumps(body).encode()
         async with (
             _deadline(deadline_seconds, f"the guest's answer to {method} {path}"),
-            self._answer(method, path, deadline_seconds=deadline_seconds, json=body, content=content) as response,
+            self._answer(method, path, deadline_seconds=deadline_seconds, content=sent) as response,
         ):
             return _parse(await self._read(response))
 
@@ -395,7 +397,10 @@ def _file(value: object) -> FileStat:
 
 def _quoted(text: str) -> str:
     """As part of an address; bytes of file names that are not UTF-8 travel as they are."""
-    return quote(os.fsencode(text), safe="")
+    try:
+        return quote(text.encode(errors="surrogateescape"), safe="")
+    except UnicodeEncodeError:
+        raise GuestRefused(400, "invalid_path", "a path must be text that bytes can be made of") from None
 
 
 def _of(value: dict[str, Any], name: str, kind: type) -> Any:

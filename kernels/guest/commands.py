@@ -212,8 +212,12 @@ class Commands:
 
 
 def _check(line: str, timeout_seconds: float, output_bytes: int) -> None:
-    if "\0" in line or len(os.fsencode(line)) > MAX_COMMAND_BYTES:
-        raise Refusal(400, "invalid_request", f"a command has no NUL and at most {MAX_COMMAND_BYTES} bytes")
+    try:
+        fits = len(os.fsencode(line)) <= MAX_COMMAND_BYTES and "\0" not in line
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise Refusal(400, "invalid_request", f"a command is text without NUL of at most {MAX_COMMAND_BYTES} bytes")
     if not 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS:
         raise Refusal(400, "invalid_request", f"timeout_seconds must be above 0 and at most {MAX_TIMEOUT_SECONDS:g}")
     if not 0 <= output_bytes <= MAX_OUTPUT_BYTES:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from .options import Options
@@ -18,6 +19,8 @@ from .spawn import Program, spawn
 
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_main.py")
+NO_PATH_OF_OURS = "-P"
+"""Keeps the launcher's directory, full of our modules, off the path of user code."""
 LAST_WORDS_BYTES = 4096
 
 Event = dict[str, Any]
@@ -105,7 +108,7 @@ class Kernel:
 
     def _command(self, file: str) -> list[str]:
         launcher = [LAUNCHER] if os.path.exists(LAUNCHER) else ["-m", "ipykernel_launcher"]
-        return [self._options.python, *launcher, "-f", file]
+        return [self._options.python, NO_PATH_OF_OURS, *launcher, "-f", file]
 
     def _signal(self, number: int) -> bool:
         if self.pid is None:
@@ -154,6 +157,8 @@ def write_connection_file(options: Options, generation: int, key: str) -> str:
         "signature_scheme": "hmac-sha256",
         "kernel_name": "python3",
     }
+    with suppress(FileNotFoundError):  # of a start that failed
+        os.unlink(path)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     try:
         os.fchown(descriptor, options.user, options.user)

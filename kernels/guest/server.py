@@ -21,8 +21,9 @@ MAX_BODY_BYTES = 2 * 1024 * 1024
 
 
 def run(options: Options, reaper: Reaper, kernel: Kernel) -> None:
-    """Serve until SIGTERM or SIGINT, then kill everything."""
+    """Serve until SIGTERM or SIGINT, then kill everything and end, whatever a thread may still be at."""
     asyncio.run(_serve(options, reaper, kernel))
+    os._exit(0)
 
 
 async def _serve(options: Options, reaper: Reaper, kernel: Kernel) -> None:

@@ -149,7 +149,15 @@ def test_tasks_are_bounded_in_number_and_in_what_they_keep(with_guests: Runner) 
 
 @pytest.mark.parametrize(
     ("command", "timeout_seconds", "output_bytes"),
-    [("a\0b", 1, 1), ("x" * 200_000, 1, 1), ("true", 0, 1), ("true", 1e9, 1), ("true", 1, -1), ("true", 1, 10**9)],
+    [
+        ("a\0b", 1, 1),
+        ("\ud800", 1, 1),
+        ("x" * 200_000, 1, 1),
+        ("true", 0, 1),
+        ("true", 1e9, 1),
+        ("true", 1, -1),
+        ("true", 1, 10**9),
+    ],
 )
 def test_what_makes_no_sense_is_refused(
     with_guests: Runner, command: str, timeout_seconds: float, output_bytes: int

@@ -84,7 +84,7 @@ def test_refusals(with_guests: Runner) -> None:
         (guest.workspace / "link").symlink_to("/etc/passwd")
         (guest.workspace / "up").symlink_to("/etc")
         os.mkfifo(guest.workspace / "pipe", 0o666)
-        for path in ("../x", "/etc/passwd", "directory/../../x", "a\0b"):
+        for path in ("../x", "/etc/passwd", "directory/../../x", "a\0b", "\ud800"):
             assert await refused(client.stat_file(path)) == (400, "invalid_path")
             assert await refused(client.write_file(path, content(MEGABYTE, MEGABYTE))) == (400, "invalid_path")
         assert await refused(read(guest, "nothing")) == (404, "not_found")

@@ -80,6 +80,8 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
 
         printed, _ = await asyncio.to_thread(first.run, "import os; print(os.getcwd(), os.environ['OMP_NUM_THREADS'])")
         assert printed.strip() == f"{guest.workspace} 2"
+        failed = (await asyncio.to_thread(first.run, "import refusal"))[1]
+        assert failed["ename"] == "ModuleNotFoundError"  # our modules are none of the user's
         running = asyncio.create_task(asyncio.to_thread(first.run, "import time; time.sleep(60)"))
         await asyncio.sleep(0.3)
         await guest.client.interrupt_kernel()
