@@ -114,7 +114,7 @@ def _carry_out(
     return _followed(client, session_id, execution, quiet=quiet)
 
 
-def _followed(client: Client, *, session_id: str, execution: Execution, *, quiet: bool) -> Result:
+def _followed(client: Client, session_id: str, execution: Execution, *, quiet: bool) -> Result:
     try:
         return Follower(client, session_id, quiet).follow(execution.id)
     except KeyboardInterrupt:

@@ -42,10 +42,6 @@ def doctor(settings: Settings, *, as_json: bool) -> None:
         raise click.exceptions.Exit(exits.REFUSED)
 
 
-def _mark(*, ok: bool) -> str:
-    return "ok" if ok else "NO"
-
-
 @click.group()
 def environments() -> None:
     """List and build environments."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tornado.routing import PathMatches, Rule
 from tornado.web import Application
@@ -14,7 +15,9 @@ from tornado.web import Application
 from kernel_gateway.faces.rest import replies
 from kernel_gateway.faces.rest.handler import RestHandler
 from kernel_gateway.faces.rest.table import PARAMETER, TABLE, Route
-from kernel_gateway.services.composition import Services
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
 
 __all__ = ["application", "routes"]
 

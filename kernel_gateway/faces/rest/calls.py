@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.composition import Services
 from kernel_gateway.shapes import Event
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
 
 NOBODY = Principal(id="", name="", admin=False)
 OCTETS = "application/octet-stream"

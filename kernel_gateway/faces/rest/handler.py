@@ -8,7 +8,7 @@ limits, ours answer in JSON. What an answer looks like on the wire is in `replie
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tornado.web
 
@@ -19,7 +19,9 @@ from kernel_gateway.faces.rest.errors import BodyTooSlow, MethodNotAllowed, Unkn
 from kernel_gateway.faces.rest.table import Route
 from kernel_gateway.faces.rest.upload import Upload
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.composition import Services
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
 
 SMALL_BODY = 65_536
 """A refused body of up to this many bytes is read first, which keeps the connection; also what a route without a body
