@@ -8,26 +8,34 @@ library and ipykernel 6 or newer, and nothing of ours.
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 import fcntl
+import importlib.util
 import os
 import select
-import struct
 import sys
 import termios
 import threading
-from typing import Any
+import types
+from contextlib import nullcontext
+from typing import Any, cast
 
 import zmq
 from ipykernel.iostream import OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
+from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
+from traitlets import Type
 
 PIECE_CHARACTERS = 65_536
 """A message never carries more text than this, and no stream holds more that has not been handed to its socket."""
 
 SEND_MESSAGES = 32
 """Published messages that wait for a slow reader; then whoever writes waits."""
+
+DEBUGGER = "ipykernel.debugger"
 
 NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
@@ -45,12 +53,13 @@ class BoundedStream(OutStream):
     flush_timeout = 24 * 3600
 
     def __init__(self, session: Any, pub_thread: Any, name: str, *arguments: Any, **options: Any) -> None:
-        self._waiting = 0
-        self._pipe_lock = threading.RLock()
-        self._pending = b""
-        self._owner = os.getpid()
-        self._read_end = -1
+        self._begin()
+        self._child = False
+        self._read_end = self._spare = -1
+        self._descriptor = {"stdout": 1, "stderr": 2}[name]
+        self._undecoded = codecs.getincrementaldecoder("utf-8")("replace")
         super().__init__(session, pub_thread, name, *arguments, **options)
+        os.register_at_fork(after_in_child=self._begin_in_child)
 
     def write(self, string: str) -> int:
         """Publish text, in pieces; raises TypeError for anything else, as any text file does."""
@@ -63,8 +72,8 @@ class BoundedStream(OutStream):
     def flush(self) -> None:
         """Return when everything written so far has been handed to the socket."""
         self._drain()
-        self._waiting = 0
-        super().flush()
+        if self._runs:
+            super().flush()
 
     def close(self) -> None:
         """Flush only: code that closes its stdout must not silence the code after it."""
@@ -72,6 +81,8 @@ class BoundedStream(OutStream):
 
     def restore(self) -> None:
         """Undo what code may have done to the descriptor: closed it, or put another file in its place."""
+        if self._spare < 0:
+            return
         try:
             ours = os.path.sameopenfile(self._descriptor, self._spare)
         except OSError:
@@ -79,14 +90,26 @@ class BoundedStream(OutStream):
         if not ours:
             os.dup2(self._spare, self._descriptor)
 
+    def _begin(self) -> None:
+        self._runs: list[tuple[dict[str, Any], list[str]]] = []
+        self._characters = 0
+        self._runs_lock = threading.RLock()
+        self._pipe_lock = threading.RLock()
+
+    def _begin_in_child(self) -> None:
+        """What a forked process inherits is its parent's to publish, and its locks have no owner any more."""
+        self._begin()
+        self._child = True
+
     def _setup_stream_redirects(self, name: str) -> None:
-        """Put a pipe in the descriptor's place and keep its write end, so that closing one is not the end."""
-        self._descriptor = {"stdout": 1, "stderr": 2}[name]
+        """Put a pipe in the descriptor's place and keep its write end, so that closing one is not the end.
+
+        Called by the constructor.
+        """
         self._original_stdstream_fd = self._descriptor
         self._original_stdstream_copy = os.dup(self._descriptor)
         self._read_end, self._spare = os.pipe()
         os.dup2(self._spare, self._descriptor)
-        self._exc = None
         self.watch_fd_thread = threading.Thread(target=self._watch_pipe_fd, name=f"watch {name}", daemon=True)
         self.watch_fd_thread.start()
 
@@ -99,46 +122,115 @@ class BoundedStream(OutStream):
 
     def _drain(self) -> None:
         """Publish what waits in the pipe, in whichever thread comes first; never in the publishing thread itself."""
-        if self._read_end < 0 or os.getpid() != self._owner or threading.current_thread() is self.pub_thread.thread:
+        if self._read_end < 0 or self._child or threading.get_ident() == self.pub_thread.thread.ident:
             return
         with self._pipe_lock:
             while size := self._piped_bytes():
-                self._publish(self._decoded(os.read(self._read_end, min(size, PIECE_CHARACTERS))))
+                data = os.read(self._read_end, min(size, PIECE_CHARACTERS))
+                self._publish(self._undecoded.decode(data))
 
     def _piped_bytes(self) -> int:
-        return int(struct.unpack("i", fcntl.ioctl(self._read_end, termios.FIONREAD, bytes(4)))[0])
-
-    def _decoded(self, data: bytes) -> str:
-        """Text of the pipe; a character whose end has not come yet waits for it."""
-        data = self._pending + data
-        cut = len(data)
-        for back in range(1, min(4, len(data)) + 1):
-            first = data[-back]
-            if first >= 0xC0:
-                expected = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-                cut = len(data) - back if expected > back else len(data)
-                break
-            if first < 0x80:
-                break
-        self._pending = data[cut:]
-        return data[:cut].decode(errors="replace")
+        return int.from_bytes(fcntl.ioctl(self._read_end, termios.FIONREAD, b"\0\0\0\0"), sys.byteorder)
 
     def _publish(self, text: str) -> None:
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # half a surrogate pair: no message can carry it
+        if not text.isascii():  # half a surrogate pair: no message can carry it
             text = text.encode("utf-8", "replace").decode()
         for start in range(0, len(text), PIECE_CHARACTERS):
-            piece = text[start : start + PIECE_CHARACTERS]
-            if self._waiting + len(piece) > PIECE_CHARACTERS:
-                self._waiting = 0
-                super().flush()
-            super().write(piece)
-            self._waiting += len(piece)
+            self._append(text[start : start + PIECE_CHARACTERS])
+        if self._child:
+            self._flush()
+
+    def _append(self, piece: str) -> None:
+        """Keep text until the next flush, which is now when there is enough for a message."""
+        if self._characters + len(piece) > PIECE_CHARACTERS:
+            super().flush()
+        parent = self.parent_header
+        with self._runs_lock:
+            if not self._runs or self._runs[-1][0] is not parent:
+                self._runs.append((parent, []))
+            self._runs[-1][1].append(piece)
+            self._characters += len(piece)
+        if not self._child:
+            self._schedule_flush()
+
+    def _flush(self) -> None:
+        """Send what is kept; called in the publishing thread, or in a forked process, which has none."""
+        self._flush_pending = False
+        with self._runs_lock:
+            runs, self._runs, self._characters = self._runs, [], 0
+        for parent, pieces in runs:
+            self.session.pid = os.getpid()  # the session refuses to send in a fork, the publishing thread can
+            message = self.session.msg("stream", {"name": self.name, "text": "".join(pieces)}, parent=parent)
+            for hook in self._hooks:
+                if (message := hook(message)) is None:
+                    break
+            else:
+                self.session.send(self.pub_thread, message, ident=self.topic)
+
+
+class Forgetful(dict[int, list[Any]]):
+    """A place for outputs that keeps none: IPython would hold every printed byte and every figure for good."""
+
+    def __missing__(self, _number: int) -> list[Any]:
+        return []
+
+
+class Shell(ZMQInteractiveShell):
+    """IPython's shell, whose memory does not grow with what code prints."""
+
+    def init_history(self) -> None:
+        """Called by the constructor."""
+        super().init_history()
+        cast("Any", self).history_manager.outputs = Forgetful()
+
+    def _tee(self, channel: str) -> Any:
+        """IPython 9 copies what is written into its history; called around each cell."""
+        return nullcontext()
+
+
+class DeferredDebugger:
+    """Stands for ipykernel's debugger until somebody debugs: importing it is a quarter of a kernel's start."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+        self._made = asyncio.Event()
+        self._real: Any = None
+
+    async def process_request(self, message: Any) -> Any:
+        """Called in the control thread for each debug request."""
+        return await self._debugger().process_request(message)
+
+    async def handle_stopped_event(self) -> None:
+        """Called in the control thread, again and again."""
+        await self._made.wait()
+        await self._real.handle_stopped_event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._debugger(), name)
+
+    def _debugger(self) -> Any:
+        if self._real is None:
+            os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else it prints advice to stderr
+            sys.modules.pop(DEBUGGER, None)
+            self._real = importlib.import_module(DEBUGGER).Debugger(*self._arguments)
+            self._made.set()
+        return self._real
+
+
+def defer_debugger() -> None:
+    """Put a module in the place of ipykernel's debugger that is cheap to import."""
+    if importlib.util.find_spec("debugpy") is None:
+        return
+    stand_in: Any = types.ModuleType(DEBUGGER)
+    stand_in._is_debugpy_available = True
+    stand_in.Debugger = DeferredDebugger
+    sys.modules[DEBUGGER] = stand_in
 
 
 class Kernel(IPythonKernel):
     """IPython's kernel; each execution starts with streams that work, and asking for input gets a sentence."""
+
+    shell_class = Type(Shell)
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
@@ -196,6 +288,9 @@ def make_stream(*arguments: Any, **options: Any) -> BoundedStream:
 
 def main() -> None:
     """Run the kernel until it is told to end."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if path != here]  # our modules are not for user code to import
+    defer_debugger()
     app = KernelApp.instance(kernel_class=Kernel, outstream_class="__main__.make_stream", log_level=50)
     app.config.HistoryManager.hist_file = ":memory:"
     app.initialize(sys.argv[1:])
