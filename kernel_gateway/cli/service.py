@@ -35,9 +35,8 @@ def doctor(settings: Settings, *, as_json: bool) -> None:
     if as_json:
         show_json(findings)
     else:
-        show_table(
-            ("", "CHECK", "FOUND", "WHAT TO DO"), [(_mark(ok=f.ok), f.name, f.detail, f.remedy) for f in findings]
-        )
+        rows = [("ok" if each.ok else "NO", each.name, each.detail, each.remedy) for each in findings]
+        show_table(("", "CHECK", "FOUND", "WHAT TO DO"), rows)
     if any(not finding.ok and finding.required for finding in findings):
         raise click.exceptions.Exit(exits.REFUSED)
 
