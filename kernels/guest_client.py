@@ -15,13 +15,16 @@ import ssl
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from kernels import guest_answers
 from kernels.errors import DeadlineExceeded, GuestRefused, SandboxFailed, SandboxGone
+from kernels.guest_answers import CommandResult, FileStat, KernelExit, KernelStarted
+
+__all__ = ["CommandResult", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
 
 MAX_SOCKET_PATH_BYTES = 107
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -38,59 +41,6 @@ DYING_ROUNDS = 50
 WALK_SECONDS = 45.0
 """For a listing or removal; the guest gives up after 30 s."""
 TRANSFER_SECONDS = 900.0
-FILE_KINDS = ("file", "directory", "link", "other")
-
-
-@dataclass(frozen=True)
-class KernelStarted:
-    """A kernel of this generation runs; `key` is the HMAC key of its connection, in hex."""
-
-    generation: int
-    key: str
-
-
-@dataclass(frozen=True)
-class KernelExit:
-    """A kernel ended: with an exit code, or by a signal (by name, `SIGSEGV`), or neither when it never started.
-
-    `last_words` is the end of what it wrote to its raw stderr: user data.
-    """
-
-    generation: int
-    exit_code: int | None
-    signal: str | None
-    last_words: str = ""
-
-
-@dataclass(frozen=True)
-class CommandResult:
-    """A shell command: `status` is running, done, timeout or stopped; `*_truncated` are bytes cut from each stream.
-
-    `exit_code` is as shells say it: 128 plus the number of the signal that ended the shell.
-    """
-
-    id: str
-    status: str
-    stdout: str
-    stderr: str
-    exit_code: int | None
-    timed_out: bool
-    duration_seconds: float
-    stdout_truncated: int
-    stderr_truncated: int
-
-
-@dataclass(frozen=True)
-class FileStat:
-    """One entry of the workspace: `path` is relative to it, `kind` one of file, directory, link, other.
-
-    Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
-    """
-
-    path: str
-    kind: str
-    size: int
-    modified: float
 
 
 class _BrokenOff(SandboxFailed):
@@ -115,7 +65,9 @@ class GuestClient:
             while True:
                 if self._is_there():
                     try:
-                        return _started(await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds))
+                        return guest_answers.started(
+                            await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
+                        )
                     except (SandboxGone, _BrokenOff):  # bound, and not listening yet
                         pass
                 await asyncio.sleep(POLL_SECONDS)
@@ -123,7 +75,7 @@ class GuestClient:
     async def start_kernel(self, generation: int) -> KernelStarted:
         """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on."""
         body = {"generation": generation}
-        return _started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
+        return guest_answers.started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
 
     async def interrupt_kernel(self) -> None:
         """Send SIGINT to the kernel and its children."""
@@ -155,9 +107,9 @@ class GuestClient:
             async with aclosing(self._events()) as events:
                 async for event in events:
                     if event.get("event") == "kernel_started":
-                        on_started(_started(event))
+                        on_started(guest_answers.started(event))
                     elif event.get("event") == "kernel_exited":
-                        on_exit(_exit(event))
+                        on_exit(guest_answers.exited(event))
         except (_BrokenOff, DeadlineExceeded):
             pass
         except SandboxFailed:
@@ -186,25 +138,25 @@ class GuestClient:
             "background": background,
         }
         deadline_seconds = CALL_SECONDS + (0 if background else timeout_seconds)
-        return _result(await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds))
+        return guest_answers.result(await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds))
 
     async def task(self, task_id: str) -> CommandResult:
         """How a background command is now."""
-        return _result(await self._json("GET", f"/v1/tasks/{_quoted(task_id)}"))
+        return guest_answers.result(await self._json("GET", f"/v1/tasks/{_quoted(task_id)}"))
 
     async def stop_task(self, task_id: str) -> CommandResult:
         """End a background command and say how it was; one that has ended stays as it was."""
-        return _result(await self._json("DELETE", f"/v1/tasks/{_quoted(task_id)}"))
+        return guest_answers.result(await self._json("DELETE", f"/v1/tasks/{_quoted(task_id)}"))
 
     async def list_files(self, path: str, *, recursive: bool, limit: int) -> list[FileStat]:
         """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
         query = f"path={_quoted(path)}&recursive={str(recursive).lower()}&limit={limit}"
         found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
-        return [_file(entry) for entry in _of(found, "files", list)]
+        return [guest_answers.file(entry) for entry in guest_answers.of_type(found, "files", list)]
 
     async def stat_file(self, path: str) -> FileStat:
         """What is at this path; links are described and not followed."""
-        return _file(await self._json("GET", f"/v1/files/stat?path={_quoted(path)}"))
+        return guest_answers.file(await self._json("GET", f"/v1/files/stat?path={_quoted(path)}"))
 
     async def read_file(self, path: str, *, max_bytes: int | None = None) -> AsyncIterator[bytes]:
         """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`."""
@@ -224,7 +176,7 @@ class GuestClient:
     ) -> FileStat:
         """Write a file, parents included; only when complete does it take the place of what was there."""
         address = f"/v1/files/content?path={_quoted(path)}"
-        return _file(await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds))
+        return guest_answers.file(await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds))
 
     async def remove_file(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""
@@ -247,7 +199,7 @@ class GuestClient:
                 if len(pending) > MAX_EVENT_BYTES:
                     raise SandboxFailed("the guest sent an event that does not end")
                 for line in lines:
-                    yield _parse(line)
+                    yield guest_answers.parse(line)
 
     async def _json(
         self,
@@ -264,7 +216,7 @@ class GuestClient:
             _deadline(deadline_seconds, f"the guest's answer to {method} {path}"),
             self._answer(method, path, deadline_seconds=deadline_seconds, content=sent) as response,
         ):
-            return _parse(await self._read(response))
+            return guest_answers.parse(await self._read(response))
 
     @asynccontextmanager
     async def _answer(
@@ -277,7 +229,7 @@ class GuestClient:
                 response = await self._http.send(request, stream=True)
         try:
             if response.status_code >= 300:
-                raise _refused(response.status_code, await self._read(response))
+                raise guest_answers.refused(response.status_code, await self._read(response))
             yield response
         finally:
             await response.aclose()
@@ -342,70 +294,9 @@ async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
         raise DeadlineExceeded(f"waited {seconds:g} s for {what}") from None
 
 
-def _parse(line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise SandboxFailed(f"the guest sent what is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise SandboxFailed("the guest sent JSON that is not an object")
-    return value
-
-
-def _refused(status: int, body: bytes) -> GuestRefused:
-    value = _parse(body)
-    return GuestRefused(status, str(value.get("code", "failed"))[:100], str(value.get("message", ""))[:1000])
-
-
-def _started(value: dict[str, Any]) -> KernelStarted:
-    return KernelStarted(_of(value, "generation", int), _of(value, "key", str))
-
-
-def _exit(value: dict[str, Any]) -> KernelExit:
-    exit_code, signal = value.get("exit_code"), value.get("signal")
-    return KernelExit(
-        generation=_of(value, "generation", int),
-        exit_code=exit_code if isinstance(exit_code, int) else None,
-        signal=str(signal)[:40] if signal is not None else None,
-        last_words=str(value.get("last_words", ""))[:8192],
-    )
-
-
-def _result(value: dict[str, Any]) -> CommandResult:
-    exit_code = value.get("exit_code")
-    return CommandResult(
-        id=_of(value, "id", str),
-        status=_of(value, "status", str),
-        stdout=_of(value, "stdout", str),
-        stderr=_of(value, "stderr", str),
-        exit_code=exit_code if isinstance(exit_code, int) else None,
-        timed_out=_of(value, "timed_out", bool),
-        duration_seconds=_of(value, "duration_seconds", float),
-        stdout_truncated=_of(value, "stdout_truncated", int),
-        stderr_truncated=_of(value, "stderr_truncated", int),
-    )
-
-
-def _file(value: object) -> FileStat:
-    if not isinstance(value, dict):
-        raise SandboxFailed("the guest listed what is not a file")
-    kind = _of(value, "kind", str)
-    if kind not in FILE_KINDS:
-        raise SandboxFailed(f"the guest knows a kind of file that we do not: {kind[:40]!r}")
-    return FileStat(_of(value, "path", str), kind, _of(value, "size", int), _of(value, "modified", float))
-
-
 def _quoted(text: str) -> str:
     """As part of an address; bytes of file names that are not UTF-8 travel as they are."""
     try:
         return quote(text.encode(errors="surrogateescape"), safe="")
     except UnicodeEncodeError:
         raise GuestRefused(400, "invalid_path", "a path must be text that bytes can be made of") from None
-
-
-def _of(value: dict[str, Any], name: str, kind: type) -> Any:
-    """A field that must have this type."""
-    found = value.get(name)
-    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-        raise SandboxFailed(f"the guest's answer lacks a proper {name}")
-    return found

@@ -63,6 +63,8 @@ async def against(first: bytes, again: bytes, call: Callable[[GuestClient], obje
         (whole(b'{"path": "x"}'), b""),
         (whole(b'{"path": "x", "kind": "door", "size": 1, "modified": 1.0}'), b""),
         (whole(b'{"path": "x", "kind": "file", "size": true, "modified": 1.0}'), b""),
+        (whole(b'{"path": "x", "kind": "file", "size": 1, "modified": NaN}'), b""),
+        (whole(b'{"path": "x", "kind": "file", "size": -1, "modified": 1.0}'), b""),
         (whole(b"nonsense", b"500 Error"), b""),
         (b"what is HTTP?\r\n\r\n", b""),
         (HEAD, chunk(b" " * 60_000)),

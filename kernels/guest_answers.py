@@ -1,0 +1,142 @@
+"""What a guest says, as values: its JSON, checked field by field.
+
+Nothing in it is trusted: a field that is missing, of another type or out of range is `SandboxFailed`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.errors import GuestRefused, SandboxFailed
+
+MAX_NUMBER = 2**63
+STATUSES = ("running", "done", "timeout", "stopped")
+FILE_KINDS = ("file", "directory", "link", "other")
+
+
+@dataclass(frozen=True)
+class KernelStarted:
+    """A kernel of this generation runs; `key` is the HMAC key of its connection, in hex."""
+
+    generation: int
+    key: str
+
+
+@dataclass(frozen=True)
+class KernelExit:
+    """A kernel ended: with an exit code, or by a signal (by name, `SIGSEGV`), or neither when it never started.
+
+    `last_words` is the end of what it wrote to its raw stderr: user data.
+    """
+
+    generation: int
+    exit_code: int | None
+    signal: str | None
+    last_words: str = ""
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """A shell command: `status` is running, done, timeout or stopped; `*_truncated` are bytes cut from each stream.
+
+    `exit_code` is as shells say it: 128 plus the number of the signal that ended the shell.
+    """
+
+    id: str
+    status: str
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    timed_out: bool
+    duration_seconds: float
+    stdout_truncated: int
+    stderr_truncated: int
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """One entry of the workspace: `path` is relative to it, `kind` one of file, directory, link, other.
+
+    Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
+    """
+
+    path: str
+    kind: str
+    size: int
+    modified: float
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SandboxFailed(f"the guest sent what is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise SandboxFailed("the guest sent JSON that is not an object")
+    return value
+
+
+def refused(status: int, body: bytes) -> GuestRefused:
+    """The refusal that an answer without a good status is."""
+    value = parse(body)
+    return GuestRefused(status, str(value.get("code", "failed"))[:100], str(value.get("message", ""))[:1000])
+
+
+def started(value: dict[str, Any]) -> KernelStarted:
+    """What `kernel_started` and the answer to a start say."""
+    return KernelStarted(of_type(value, "generation", int), of_type(value, "key", str))
+
+
+def exited(value: dict[str, Any]) -> KernelExit:
+    """What `kernel_exited` says."""
+    exit_code, signal = value.get("exit_code"), value.get("signal")
+    return KernelExit(
+        generation=of_type(value, "generation", int),
+        exit_code=exit_code if isinstance(exit_code, int) else None,
+        signal=str(signal)[:40] if signal is not None else None,
+        last_words=str(value.get("last_words", ""))[:8192],
+    )
+
+
+def result(value: dict[str, Any]) -> CommandResult:
+    """What is said of a command."""
+    exit_code, status = value.get("exit_code"), of_type(value, "status", str)
+    if status not in STATUSES:
+        raise SandboxFailed(f"the guest knows a status that we do not: {status[:40]!r}")
+    return CommandResult(
+        id=of_type(value, "id", str),
+        status=status,
+        stdout=of_type(value, "stdout", str),
+        stderr=of_type(value, "stderr", str),
+        exit_code=exit_code if isinstance(exit_code, int) else None,
+        timed_out=of_type(value, "timed_out", bool),
+        duration_seconds=of_type(value, "duration_seconds", float),
+        stdout_truncated=of_type(value, "stdout_truncated", int),
+        stderr_truncated=of_type(value, "stderr_truncated", int),
+    )
+
+
+def file(value: object) -> FileStat:
+    """What is said of an entry of the workspace."""
+    if not isinstance(value, dict):
+        raise SandboxFailed("the guest listed what is not a file")
+    kind = of_type(value, "kind", str)
+    if kind not in FILE_KINDS:
+        raise SandboxFailed(f"the guest knows a kind of file that we do not: {kind[:40]!r}")
+    return FileStat(of_type(value, "path", str), kind, of_type(value, "size", int), of_type(value, "modified", float))
+
+
+def of_type(value: dict[str, Any], name: str, kind: type) -> Any:
+    """A field that must have this type."""
+    found = value.get(name)
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool) or not _in_range(found):
+        raise SandboxFailed(f"the guest's answer lacks a proper {name}")
+    return found
+
+
+def _in_range(value: object) -> bool:
+    """Whether a number is one that sizes, times and generations can be."""
+    return not isinstance(value, int | float) or 0 <= value < MAX_NUMBER
