@@ -3,3 +3,26 @@
 Knows nothing of kernels, HTTP or principals. The directory is hostile: other processes write to it while it is read, so
 no link in it is followed and no special file opened.
 """
+
+from workspace_sync.flush import FlushReport
+from workspace_sync.limits import TransferLimits
+from workspace_sync.mirror import Mirror, MirrorState
+from workspace_sync.restore import RestoreReport
+from workspace_sync.store import ObjectStore, StoredObject
+from workspace_sync.store_url import open_store
+from workspace_sync.workspace import Chunks, DurableWorkspace, FileInfo, WorkspaceSummary
+
+__all__ = [
+    "Chunks",
+    "DurableWorkspace",
+    "FileInfo",
+    "FlushReport",
+    "Mirror",
+    "MirrorState",
+    "ObjectStore",
+    "RestoreReport",
+    "StoredObject",
+    "TransferLimits",
+    "WorkspaceSummary",
+    "open_store",
+]

@@ -1,0 +1,74 @@
+"""One workspace in the store: where its objects are, its manifest read and written. Blocking."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from weakref import WeakValueDictionary
+
+from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound
+from workspace_sync.manifest import MANIFEST_NAME, Entry, Manifest, decode_manifest, encode_manifest
+from workspace_sync.plan import Remote, merge
+from workspace_sync.store import ObjectStore, StoredObject, check_key
+
+PREFIX_BYTES = 100
+"""Longest prefix of one workspace inside the store."""
+
+
+class _Lock:
+    """A lock that can be referred to weakly."""
+
+    def __init__(self) -> None:
+        self.held = threading.Lock()
+
+
+_locks: WeakValueDictionary[tuple[int, str], _Lock] = WeakValueDictionary()
+_locks_guard = threading.Lock()
+
+
+class DurableFiles:
+    """The objects of one workspace: `files_prefix` + key for each file, the manifest beside them."""
+
+    def __init__(self, store: ObjectStore, prefix: str, manifest_bytes: int) -> None:
+        prefix = check_key(prefix.strip("/"))
+        if len(prefix.encode()) > PREFIX_BYTES:
+            raise IllegalName(f"a workspace's prefix has at most {PREFIX_BYTES} bytes")
+        self.store = store
+        self.prefix = prefix
+        self.files_prefix = f"{prefix}/workspace/"
+        self._manifest_key = f"{prefix}/{MANIFEST_NAME}"
+        self._manifest_bytes = manifest_bytes
+        with _locks_guard:
+            self._lock = _locks.setdefault((id(store), prefix), _Lock())
+        self.changing = self._lock.held
+        """Held by whoever reads the manifest in order to write it, so that two writers of one process lose nothing."""
+
+    def load(self) -> Remote:
+        """What the store holds of this workspace; empty when nothing is there."""
+        return merge(self.read_manifest(), self.objects())
+
+    def objects(self) -> Iterator[StoredObject]:
+        """The listed objects, keys relative to the workspace's files."""
+        cut = len(self.files_prefix)
+        for stored in self.store.list(self.files_prefix):
+            if len(stored.key) > cut:
+                yield StoredObject(stored.key[cut:], stored.size, stored.modified)
+
+    def read_manifest(self) -> Manifest:
+        """The manifest, empty when there is none. Raises `ManifestUnreadable`."""
+        try:
+            with self.store.get(self._manifest_key) as stream:
+                data = stream.read(self._manifest_bytes + 1)
+        except ObjectNotFound:
+            return Manifest("", {})
+        if len(data) > self._manifest_bytes:
+            raise ManifestUnreadable(f"{self._manifest_key} is longer than {self._manifest_bytes} bytes")
+        return decode_manifest(data)
+
+    def write_manifest(self, entries: Iterable[Entry], moment: datetime | None = None) -> None:
+        """Write the manifest, as of now unless told."""
+        as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        data = encode_manifest(entries, as_of)
+        self.store.put(self._manifest_key, io.BytesIO(data), len(data))

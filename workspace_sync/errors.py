@@ -1,0 +1,106 @@
+"""Errors of the workspace_sync package.
+
+Tree:
+
+    WorkspaceSyncError
+    ├── StoreError               the durable side
+    │   ├── StoreUnavailable     it does not answer; retryable
+    │   ├── StoreFull            it has no room left; retryable once there is room
+    │   ├── StoreRefused         it answered no: credentials, bucket, permission, a key in the way
+    │   └── ObjectNotFound       no such object
+    ├── BadStoreUrl              the store's URL means nothing to us
+    ├── IllegalName              a path or key that no workspace can hold
+    ├── PathConflict             a file where a directory has to be, or the reverse
+    ├── ManifestUnreadable       `manifest.json` is not one of ours
+    ├── WorkspaceTooLarge        more names than a manifest may hold
+    ├── DirectoryUnusable        the live directory is gone, replaced or failing
+    │   └── DirectoryFull        the durable files do not fit into it
+    ├── NotRestored              flush asked for after a restore that did not succeed
+    ├── FlushIncomplete          the deadline came first; carries what is `left`; retryable
+    └── MirrorClosed             the mirror was closed while someone waited on it
+
+`retryable` says whether the same call may succeed when made again unchanged. No message carries a secret.
+"""
+
+from __future__ import annotations
+
+NAMED_AT_MOST = 10
+"""How many paths a message names before it only counts them."""
+
+
+class WorkspaceSyncError(Exception):
+    """Root of this package's errors."""
+
+    retryable = False
+
+
+class StoreError(WorkspaceSyncError):
+    """The store could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store does not answer; the message says which one and what to do."""
+
+    retryable = True
+
+
+class StoreFull(StoreError):
+    """The store has no room left."""
+
+    retryable = True
+
+
+class StoreRefused(StoreError):
+    """The store answered no."""
+
+
+class ObjectNotFound(StoreError):
+    """No object under this key."""
+
+
+class BadStoreUrl(WorkspaceSyncError):
+    """The store's URL is not one `open_store` knows."""
+
+
+class IllegalName(WorkspaceSyncError):
+    """A path that is empty, absolute, climbs out, holds NUL or is too long."""
+
+
+class PathConflict(WorkspaceSyncError):
+    """A file stands where a directory has to be, or the reverse."""
+
+
+class ManifestUnreadable(WorkspaceSyncError):
+    """`manifest.json` is not one of ours."""
+
+
+class WorkspaceTooLarge(WorkspaceSyncError):
+    """The directory holds more names than a manifest may."""
+
+
+class DirectoryUnusable(WorkspaceSyncError):
+    """The live directory is gone, was replaced by another, or fails."""
+
+
+class DirectoryFull(DirectoryUnusable):
+    """The durable files do not fit into the live directory."""
+
+
+class NotRestored(WorkspaceSyncError):
+    """A restore was begun and did not succeed, so nothing may be flushed over what is durable."""
+
+
+class FlushIncomplete(WorkspaceSyncError):
+    """A flush did not complete in time; `left` names the paths not yet written, as text."""
+
+    retryable = True
+
+    def __init__(self, reason: str, left: tuple[str, ...]) -> None:
+        named = ", ".join(left[:NAMED_AT_MOST])
+        more = f" and {len(left) - NAMED_AT_MOST} more" if len(left) > NAMED_AT_MOST else ""
+        super().__init__(f"{reason}; left to write: {named}{more}" if left else reason)
+        self.left = left
+
+
+class MirrorClosed(WorkspaceSyncError):
+    """The mirror was closed while someone waited on it."""

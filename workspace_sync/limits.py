@@ -1,0 +1,29 @@
+"""The bounds of a mirror, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TransferLimits:
+    """Every bound of one mirror; the defaults suit a session of a few gigabytes."""
+
+    concurrency: int = 4
+    """Files moved at a time."""
+    workspace_bytes: int = 10_240 * 1024 * 1024
+    """All files together, holes counted; those that do not fit, in order of path, are reported and not sent."""
+    manifest_bytes: int = 64 * 1024 * 1024
+    """A manifest, read or written: about 250,000 names."""
+    read_attempts: int = 3
+    """Reads of a file that changes meanwhile, before it is copied aside and sent as it was."""
+    fetch_attempts: int = 3
+    """Downloads of one file on restore."""
+    retry_seconds: float = 0.5
+    """First pause after a failed flush; doubles each time, with jitter."""
+    retry_max_seconds: float = 30.0
+    """Longest pause after a failed flush."""
+    attempt_seconds: float = 1800.0
+    """One attempt of a flush, and a whole restore."""
+    close_seconds: float = 10.0
+    """How long `aclose` waits for a transfer under way before it is left to its own timeouts."""

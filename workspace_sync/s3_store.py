@@ -1,0 +1,200 @@
+"""Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
+
+The only module that knows boto3. Uploads go through one s3transfer manager per store: bounded threads, bounded memory,
+multipart from 8 MiB on, aborted whole when a part fails. Credentials come from boto3's usual places, never from a URL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+import boto3.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, PartialCredentialsError
+from botocore.response import StreamingBody
+from s3transfer.exceptions import CancelledError
+from s3transfer.manager import TransferConfig, TransferManager
+
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
+from workspace_sync.store import ExactReader, StoredObject, check_key
+
+CONNECT_TIMEOUT_SECONDS = 5.0
+READ_TIMEOUT_SECONDS = 30.0
+REQUEST_ATTEMPTS = 3
+PART_BYTES = 8 * 1024 * 1024
+TRANSFER_THREADS = 8
+PARTS_IN_MEMORY = 6
+DELETE_BATCH = 1000
+
+_ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
+_BUSY = frozenset({"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "429"})
+
+
+class S3Store:
+    """An `ObjectStore` beneath `prefix` of one bucket.
+
+    `access_key` is (id, secret); without it boto3 finds credentials in the environment, its files or the instance.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        access_key: tuple[str, str] | None = None,
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
+        self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
+        config = Config(
+            connect_timeout=connect_timeout_seconds,
+            read_timeout=read_timeout_seconds,
+            retries={"total_max_attempts": REQUEST_ATTEMPTS, "mode": "standard"},
+            max_pool_connections=2 * TRANSFER_THREADS,
+            s3={"addressing_style": "path" if endpoint_url else "auto"},
+            request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
+            response_checksum_validation="when_required",
+        )
+        key_id, secret = access_key or (None, None)
+        self._client: Any = boto3.session.Session().client(
+            "s3",
+            endpoint_url=endpoint_url,
+            region_name=region or ("us-east-1" if endpoint_url else None),
+            aws_access_key_id=key_id,
+            aws_secret_access_key=secret,
+            config=config,
+        )
+        self._transfers = TransferManager(self._client, _transfer_config())
+
+    @property
+    def description(self) -> str:
+        return f"the store {self._where}"
+
+    def put(self, key: str, source: BinaryIO, size: int) -> None:
+        with self._errors(key):
+            exact: Any = ExactReader(source, size)  # not seekable: read once, in order, so memory stays bounded
+            self._transfers.upload(exact, self._bucket, self._key(key)).result()
+
+    def get(self, key: str) -> BinaryIO:
+        with self._errors(key):
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(key))
+        return io.BufferedReader(_Download(answer["Body"], self, key), 1 << 16)
+
+    def stat(self, key: str) -> StoredObject:
+        with self._errors(key):
+            answer = self._client.head_object(Bucket=self._bucket, Key=self._key(key))
+        return StoredObject(key, answer["ContentLength"], answer["LastModified"].timestamp())
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        start = self._prefix + prefix
+        with self._errors(prefix):
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
+            for page in pages:
+                for item in page.get("Contents", ()):
+                    if item["Key"].startswith(start):
+                        key = item["Key"][len(self._prefix) :]
+                        yield StoredObject(key, item["Size"], item["LastModified"].timestamp())
+
+    def delete(self, keys: Iterable[str]) -> None:
+        waiting = [self._key(key) for key in keys]
+        for start in range(0, len(waiting), DELETE_BATCH):
+            batch = waiting[start : start + DELETE_BATCH]
+            with self._errors():
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
+                )
+            failed = [error for error in answer.get("Errors", ()) if error.get("Code") not in _ABSENT]
+            if failed:
+                raise self._refusal(str(failed[0].get("Code", "unknown")), 0, "")
+
+    def copy(self, source: str, target: str) -> None:
+        with self._errors(source):
+            self._transfers.copy(
+                {"Bucket": self._bucket, "Key": self._key(source)}, self._bucket, self._key(target)
+            ).result()
+
+    def check(self) -> None:
+        try:
+            with self._errors():
+                self._client.head_bucket(Bucket=self._bucket)
+        except ObjectNotFound as error:
+            raise StoreRefused(f"{self.description}: there is no such bucket. Create it or correct its name") from error
+
+    def close(self) -> None:
+        self._transfers.shutdown(cancel=True)
+        self._client.close()
+
+    def _key(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+    @contextlib.contextmanager
+    def _errors(self, key: str = "") -> Iterator[None]:
+        try:
+            yield
+        except ClientError as error:
+            code = str(error.response.get("Error", {}).get("Code", "unknown"))
+            status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+            raise self._refusal(code, status, key) from error
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            raise StoreRefused(
+                f"{self.description}: no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            ) from error
+        except (BotoCoreError, HTTPClientError, CancelledError) as error:
+            raise self._silence(error) from error
+
+    def _silence(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.description} does not answer ({type(error).__name__}). Check that it runs and can be reached from "
+            "here; what waits is kept and retried"
+        )
+
+    def _refusal(self, code: str, status: int, key: str) -> StoreError:
+        where = f"{self.description}: {code}" + (f" for {key!a}" if key else "")
+        if code in _ABSENT:
+            return ObjectNotFound(where)
+        if status == 507:
+            return StoreFull(f"{where}. Free space in it; what waits is written then")
+        if status >= 500 or status == 429 or code in _BUSY:
+            return StoreUnavailable(f"{where}. It answers, but cannot serve now; what waits is kept and retried")
+        return StoreRefused(f"{where}. Check the bucket's name, the credentials and what they allow")
+
+
+class _Download(io.RawIOBase):
+    """A body under way, its errors told in our words."""
+
+    def __init__(self, body: StreamingBody, store: S3Store, key: str) -> None:
+        super().__init__()
+        self._body = body
+        self._store = store
+        self._object_key = key
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with self._store._errors(self._object_key):
+            piece = self._body.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._body.close()
+        super().close()
+
+
+def _transfer_config() -> TransferConfig:
+    return TransferConfig(
+        multipart_threshold=PART_BYTES,
+        multipart_chunksize=PART_BYTES,
+        max_request_concurrency=TRANSFER_THREADS,
+        max_submission_concurrency=TRANSFER_THREADS // 2,
+        max_in_memory_upload_chunks=PARTS_IN_MEMORY,
+    )

@@ -1,0 +1,94 @@
+"""The contract of an object store and the values it speaks in.
+
+A store maps keys to bytes. Its methods block; callers run them in threads. Every method may raise the `StoreError`
+classes, and each waits no longer than its store's own timeouts. Keys are `/`-separated text as `check_key` has it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+from workspace_sync.errors import IllegalName, StoreRefused
+
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object: its key, its size in bytes and when it was written (seconds since the epoch)."""
+
+    key: str
+    size: int
+    modified: float
+
+
+class ObjectStore(Protocol):
+    """Where workspaces are durable. Safe to use from several threads."""
+
+    @property
+    def description(self) -> str:
+        """Which store this is, for messages; carries no secret."""
+
+    def put(self, key: str, source: BinaryIO, size: int) -> None:
+        """Write an object whole or not at all: `source` is read once, in order, and must give exactly `size` bytes.
+
+        An error of `source` is passed on, and the object stays what it was.
+        """
+
+    def get(self, key: str) -> BinaryIO:
+        """The object's bytes as a stream; the caller closes it. Raises `ObjectNotFound`."""
+
+    def stat(self, key: str) -> StoredObject:
+        """The object's size and time. Raises `ObjectNotFound`."""
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        """Every object whose key starts with `prefix` (which ends in `/`), in no particular order."""
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove these objects; absent ones are fine."""
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object inside the store. Raises `ObjectNotFound`."""
+
+    def check(self) -> None:
+        """Raise a `StoreError` that says what to do when the store cannot be used; called before the service starts."""
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+
+
+def check_key(key: str) -> str:
+    """The key itself when it is one; raises `IllegalName` for what could climb out or that no store takes."""
+    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
+        raise IllegalName(f"{key!a} is not a key")
+    return key
+
+
+class ExactReader(io.RawIOBase):
+    """A source that fails unless it gives exactly `size` bytes; what stores read through."""
+
+    def __init__(self, source: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._source = source
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes, all of what is left when negative; short only at the end."""
+        wanted = self._left if size < 0 else min(size, self._left)
+        pieces = []
+        while wanted:
+            piece = self._source.read(min(wanted, CHUNK_BYTES))
+            if not piece:
+                raise StoreRefused(f"the source ended {self._left} bytes before its announced size")
+            pieces.append(piece)
+            wanted -= len(piece)
+            self._left -= len(piece)
+        if not self._left and size and self._source.read(1):
+            raise StoreRefused("the source holds more than its announced size")
+        return b"".join(pieces)

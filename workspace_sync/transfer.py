@@ -1,0 +1,222 @@
+"""One file from the live directory to the store, or back. Blocking: runs in threads.
+
+What is sent is never torn: a file that changes while it is read is read again, and when it never rests it is copied
+aside first and sent as it was at that moment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import io
+import os
+import stat
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+from workspace_sync.confined import CREATE, GONE, open_regular, opened_directory, remove_name, split
+from workspace_sync.errors import DirectoryFull, DirectoryUnusable, MirrorClosed, ObjectNotFound, StoreError
+from workspace_sync.limits import TransferLimits
+from workspace_sync.manifest import Entry
+from workspace_sync.names import escape, key_of
+from workspace_sync.plan import Seen
+from workspace_sync.scan import Signature, file_entry, signature_of
+from workspace_sync.store import CHUNK_BYTES, ObjectStore
+
+SETTLED_NANOSECONDS = 20_000_000
+"""A file last changed this shortly before it was read may change again within one tick of the file system's clock."""
+_WRITE_OUT = 2  # SYNC_FILE_RANGE_WRITE
+_libc = ctypes.CDLL(None)
+
+
+class FileChanged(Exception):
+    """The file changed while it was read; only this module sees it."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Between the directory behind the descriptor `root` and the keys beneath `prefix` (which ends in `/`)."""
+
+    root: int
+    store: ObjectStore
+    prefix: str
+    owner: tuple[int, int] | None
+    limits: TransferLimits
+    stop: threading.Event
+
+    def send(self, path: bytes, seen: Seen | None) -> Seen | None:
+        """Write a file to the store unless the store has the same bytes; None when there is no such file any more."""
+        try:
+            for _ in range(self.limits.read_attempts):
+                try:
+                    return self._send_steady(path, seen)
+                except FileChanged:
+                    continue
+            return self._send_copy(path)
+        except OSError as error:
+            if error.errno in GONE:
+                return None
+            raise DirectoryUnusable(f"{escape(path)} cannot be read: {error.strerror}") from error
+
+    def fetch(self, entry: Entry, key: str, modified: float) -> Seen | None:
+        """Write an object to the directory; None when it has vanished from the store. Raises `DirectoryUnusable`."""
+        for attempt in range(1, self.limits.fetch_attempts + 1):
+            try:
+                return self._fetch_once(entry, key, modified)
+            except ObjectNotFound:
+                return None
+            except StoreError as error:
+                if not error.retryable or attempt == self.limits.fetch_attempts or self.stop.wait(0.2 * 2**attempt):
+                    raise
+            except OSError as error:
+                raise unusable(entry.path, error) from error
+        return None
+
+    def _send_steady(self, path: bytes, seen: Seen | None) -> Seen:
+        read_at_ns = time.time_ns()
+        descriptor, status = open_regular(self.root, path)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            _write_out(descriptor)
+            key = key_of(path)
+            signature = settled(signature_of(status), read_at_ns)
+            if seen is not None and seen.key == key and seen.entry.size == status.st_size and seen.entry.sha256:
+                reader = SteadyReader(file, status, self.stop)
+                while reader.read(CHUNK_BYTES):
+                    pass
+                if reader.sha256 == seen.entry.sha256:
+                    return Seen(file_entry(path, status, reader.sha256), key, signature)
+                file.seek(0)
+            reader = SteadyReader(file, status, self.stop)
+            self.store.put(self.prefix + key, cast("BinaryIO", reader), status.st_size)
+            return Seen(file_entry(path, status, reader.sha256), key, signature)
+
+    def _send_copy(self, path: bytes) -> Seen:
+        """Send what one pass over a restless file saw; it stays to be read again by the next flush."""
+        descriptor, status = open_regular(self.root, path)
+        digest = hashlib.sha256()
+        with os.fdopen(descriptor, "rb", buffering=0) as file, tempfile.TemporaryFile() as copy:
+            left = status.st_size
+            while left and (piece := file.read(min(left, CHUNK_BYTES))):
+                check_stop(self.stop)
+                digest.update(piece)
+                copy.write(piece)
+                left -= len(piece)
+            size = copy.tell()
+            copy.seek(0)
+            key = key_of(path)
+            self.store.put(self.prefix + key, copy, size)
+        entry = file_entry(path, status, digest.hexdigest())
+        return Seen(Entry(path, "file", size, entry.mtime_ns, entry.mode, entry.sha256), key)
+
+    def _fetch_once(self, entry: Entry, key: str, modified: float) -> Seen:
+        head, name = split(entry.path)
+        digest = hashlib.sha256()
+        with (
+            self.store.get(self.prefix + key) as source,
+            opened_directory(self.root, head, owner=self.owner, make=True) as directory,
+        ):
+            remove_name(directory, name)
+            descriptor = os.open(name, CREATE, 0o600, dir_fd=directory)
+            with os.fdopen(descriptor, "wb", buffering=0) as target:
+                while piece := source.read(CHUNK_BYTES):
+                    check_stop(self.stop)
+                    digest.update(piece)
+                    _write_all(descriptor, piece)
+                if self.owner is not None:
+                    os.fchown(descriptor, *self.owner)
+                os.fchmod(descriptor, entry.mode)
+                same = not entry.sha256 or digest.hexdigest() == entry.sha256
+                mtime_ns = entry.mtime_ns if same else int(modified * 1e9)
+                os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+                status = os.fstat(target.fileno())
+        return Seen(file_entry(entry.path, status, digest.hexdigest()), key, signature_of(status))
+
+
+class SteadyReader(io.RawIOBase):
+    """A file read once, hashed on the way; raises `FileChanged` before its last bytes if it did not rest meanwhile."""
+
+    def __init__(self, file: Any, status: os.stat_result, stop: threading.Event) -> None:
+        super().__init__()
+        self._file = file
+        self._before = signature_of(status)
+        self._left = status.st_size
+        self._digest = hashlib.sha256()
+        self._stop = stop
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes."""
+        check_stop(self._stop)
+        if not self._left:
+            return b""
+        piece: bytes = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(piece)
+        if not piece or (not self._left and signature_of(os.fstat(self._file.fileno())) != self._before):
+            raise FileChanged
+        self._digest.update(piece)
+        return piece
+
+
+def settled(signature: Signature, moment_ns: int) -> Signature | None:
+    """The signature when a later change is sure to show in it, given that the file was as it is at `moment_ns`."""
+    return signature if signature.ctime_ns + SETTLED_NANOSECONDS <= moment_ns else None
+
+
+def check_stop(stop: threading.Event) -> None:
+    """Raise `MirrorClosed` when the attempt this thread works for was given up."""
+    if stop.is_set():
+        raise MirrorClosed("the transfer was given up")
+
+
+def make_link(root: int, entry: Entry, owner: tuple[int, int] | None) -> None:
+    """Restore a link; what it points to is never looked at."""
+    head, name = split(entry.path)
+    with opened_directory(root, head, owner=owner, make=True) as directory:
+        remove_name(directory, name)
+        os.symlink(entry.target, name, dir_fd=directory)
+        if owner is not None:
+            os.chown(name, *owner, dir_fd=directory, follow_symlinks=False)
+        os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=directory, follow_symlinks=False)
+
+
+def make_directory(root: int, entry: Entry, owner: tuple[int, int] | None) -> None:
+    """Make a directory and those above it."""
+    with opened_directory(root, entry.path, owner=owner, make=True):
+        pass
+
+
+def finish_directory(root: int, entry: Entry) -> None:
+    """Give a restored directory its mode and time, once nothing more is written into it."""
+    with opened_directory(root, entry.path) as directory:
+        os.fchmod(directory, stat.S_IMODE(entry.mode) & 0o777)
+        os.utime(directory, ns=(entry.mtime_ns, entry.mtime_ns))
+
+
+def unusable(path: bytes, error: OSError) -> DirectoryUnusable:
+    """An error of the live directory in our words."""
+    if error.errno in (28, 122):  # ENOSPC, EDQUOT
+        return DirectoryFull(
+            f"the workspace's durable files do not fit into this sandbox: no room left at {escape(path)}. Start the "
+            "session with more workspace storage, or remove durable files"
+        )
+    return DirectoryUnusable(f"{escape(path)} cannot be written to the workspace: {error.strerror}")
+
+
+def _write_out(descriptor: int) -> None:
+    """Start write-back, so that a later store through a memory map changes the file's time again."""
+    _libc.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WRITE_OUT))
+
+
+def _write_all(descriptor: int, piece: bytes) -> None:
+    view = memoryview(piece)
+    while view:
+        view = view[os.write(descriptor, view) :]
