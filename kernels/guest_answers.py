@@ -12,6 +12,8 @@ from typing import Any
 from kernels.errors import GuestRefused, SandboxFailed
 
 MAX_NUMBER = 2**63
+MAX_SECONDS = 62_135_596_800.0
+"""From the epoch back to year 1, and as far ahead: what calendars can show."""
 STATUSES = ("running", "done", "timeout", "stopped")
 FILE_KINDS = ("file", "directory", "link", "other")
 
@@ -138,5 +140,7 @@ def of_type(value: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _in_range(value: object) -> bool:
-    """Whether a number is one that sizes, times and generations can be."""
-    return not isinstance(value, int | float) or 0 <= value < MAX_NUMBER
+    """Whether a number can be a size or a generation, or, with a fraction, a time (files can be older than the epoch)."""
+    if isinstance(value, float):
+        return abs(value) < MAX_SECONDS
+    return not isinstance(value, int) or 0 <= value < MAX_NUMBER

@@ -46,6 +46,8 @@ def test_what_is_written_is_read_and_belongs_to_the_user(with_guests: Runner) ->
             assert (at.st_uid, at.st_gid, at.st_mode & 0o777) == (guest.user, guest.user, 0o644)
         await client.write_file("empty", content())
         assert await read(guest, "empty") == b""
+        os.utime(guest.workspace / "empty", (-1e9, -1e9))
+        assert (await client.stat_file("empty")).modified == -1e9
         listed = await client.list_files("", recursive=True, limit=1000)
         assert {entry.path for entry in listed} == {
             str(p.relative_to(guest.workspace)) for p in guest.workspace.rglob("*")
