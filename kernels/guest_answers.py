@@ -140,7 +140,7 @@ def of_type(value: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def _in_range(value: object) -> bool:
-    """Whether a number can be a size or a generation, or, with a fraction, a time (files can be older than the epoch)."""
+    """Whether a number can be a size or a generation, or, with a fraction, a time (also one before the epoch)."""
     if isinstance(value, float):
         return abs(value) < MAX_SECONDS
     return not isinstance(value, int) or 0 <= value < MAX_NUMBER
