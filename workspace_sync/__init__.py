@@ -4,6 +4,7 @@ Knows nothing of kernels, HTTP or principals. The directory is hostile: other pr
 no link in it is followed and no special file opened.
 """
 
+from workspace_sync.errors import WorkspaceSyncError
 from workspace_sync.flush import FlushReport
 from workspace_sync.limits import TransferLimits
 from workspace_sync.mirror import Mirror, MirrorState
@@ -24,5 +25,6 @@ __all__ = [
     "StoredObject",
     "TransferLimits",
     "WorkspaceSummary",
+    "WorkspaceSyncError",
     "open_store",
 ]
