@@ -20,8 +20,11 @@ from typing import Any
 REPOSITORY = Path(__file__).parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
+import click  # noqa: E402
+
 import kernel_gateway  # noqa: E402
 from kernel_gateway import settings  # noqa: E402
+from kernel_gateway.cli.main import sandcell  # noqa: E402
 from kernel_gateway.errors import GatewayError  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
@@ -201,7 +204,29 @@ def seccomp_table() -> str:
     return rows("group | calls | why", ((name, str(len(calls.split())), why) for name, (why, calls) in ALLOWED.items()))
 
 
+def command_table() -> str:
+    """Every command of `sandcell`."""
+    return rows("command | does", ((f"`{' '.join(words)}`", what) for words, what in commands(sandcell, ["sandcell"])))
+
+
+def commands(command: click.Command, words: list[str]) -> Iterator[tuple[list[str], str]]:
+    """The words of every command below this one, and the first sentence of its help."""
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from commands(child, [*words, name])
+        return
+    arguments = [
+        parameter.make_metavar(click.Context(command)) for parameter in command.params if _positional(parameter)
+    ]
+    yield [*words, *arguments], " ".join((command.help or "").partition("\n\n")[0].split())
+
+
+def _positional(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Argument)
+
+
 TABLES = {
+    "commands": command_table,
     "settings": setting_table,
     "routes": route_table,
     "errors": error_table,

@@ -1,0 +1,158 @@
+"""The docs say what the code does: tables are those of the code, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import kernel_gateway
+from kernel_gateway import settings
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces.rest import table as routes
+from scripts import docs
+
+REPOSITORY = Path(__file__).parent.parent.parent
+README = REPOSITORY / "README.md"
+PAGES = [*docs.documents(), *sorted((REPOSITORY / "examples").glob("**/*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for found, text in FENCE.findall(page.read_text()) if found == language]
+
+
+@pytest.mark.parametrize("table", ["settings", "routes", "errors", "bounds"])
+def test_the_readme_has_every_table(table: str) -> None:
+    assert docs.FROM.format(table) in README.read_text()
+    assert docs.UNTIL.format(table) in README.read_text()
+
+
+@pytest.mark.parametrize("page", docs.documents(), ids=name)
+def test_tables_are_those_of_the_code(page: Path) -> None:
+    text = page.read_text()
+    assert docs.filled(text) == text, "a table is behind the code; run .venv/bin/python scripts/docs.py"
+
+
+def test_every_error_code_is_in_the_table() -> None:
+    for module in pkgutil.walk_packages(kernel_gateway.__path__, "kernel_gateway."):
+        if "migrations" not in module.name and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    listed = {error.code for error in docs.errors()}
+    assert {error.code for error in all_below(GatewayError)} <= listed
+
+
+def all_below(one: type[GatewayError]) -> Iterator[type[GatewayError]]:
+    for child in one.__subclasses__():
+        if child.__module__.startswith("kernel_gateway."):
+            yield child
+            yield from all_below(child)
+
+
+def test_every_bound_is_explained_and_every_explanation_has_its_bound() -> None:
+    found, said, others = set(docs.bounds()), set(docs.bound_words()), docs.not_bounds()
+    assert not found - said - others, "say in docs/bounds.toml what these bound and what happens at them"
+    assert not (said | others) - found, "docs/bounds.toml names what the code does not have"
+    assert not said & others
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_internal_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for target in LINK.findall(FENCE.sub("", page.read_text())):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            broken.append(target)
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_variables_exist(page: Path) -> None:
+    known = {row.variable for row in settings.table()} | {settings.CONFIG_VARIABLE, *settings.CLIENT_VARIABLES}
+    assert set(re.findall(r"\bSANDCELL_[A-Z_]*[A-Z]\b", page.read_text())) <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
+    for text in blocks(page, "toml"):
+        file = tmp_path / "settings.toml"
+        file.write_text(text)
+        assert set(tomllib.loads(text)) <= {row.name for row in settings.table()}
+        settings.load(environ={}, config=str(file))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_addresses_exist(page: Path) -> None:
+    known = [re.sub(r"\{\w+\}", "X", path) for _, path, _ in routes.documented()]
+    named = re.findall(r"(?:GET|PUT|POST|DELETE) (/[\w/{}.]+)|`(/v1/[\w/{}.]+)`", page.read_text())
+    for address in {re.sub(r"\{\w+\}", "X", one or other) for one, other in named}:
+        assert any(path == address or path.startswith(address + "/") for path in known), address
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Every line with a command of ours: those typed in examples, and those in running text."""
+    for text in [*blocks(page, "console"), *blocks(page, "sh"), *blocks(page, "ini")]:
+        for line in text.splitlines():
+            typed = re.search(r"^(?:\$ |(?!\s))(.*)$", line)
+            words = split(typed[1].partition("    #")[0]) if typed else []
+            if words and Path(words[0]).name in {"make", "sandcell"}:
+                yield [Path(words[0]).name, *words[1:]]
+    for text in CODE.findall(FENCE.sub("", page.read_text())):
+        words = split(text)
+        if words and words[0] in {"make", "sandcell"}:
+            yield words
+
+
+def split(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    for command, *words in commands(page):
+        if command == "make":
+            assert {word for word in words if "=" not in word} <= targets, words
+        else:
+            check_sandcell(words)
+
+
+def check_sandcell(words: list[str]) -> None:
+    """The subcommand is there, and takes the flags."""
+    from kernel_gateway.cli.main import sandcell
+
+    command: click.Command = sandcell
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"sandcell has no {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    used = {word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1}
+    assert used <= flags | {"--help"}, f"{command.name} takes no {used - flags}"
+
+
+def test_the_test_command_is_named() -> None:
+    assert "`make test`" in README.read_text()
