@@ -130,7 +130,10 @@ def run(
         return Result(decoded(answer.content, Execution))
     if not may_repeat(error, repeatable=True):
         raise error
+    yield Pause(pause_seconds(0, error))
     execution = yield from _submit(session_id, body, key)
+    if execution.status in ENDED:
+        return Result(execution)
     return (yield from wait(session_id, execution.id, patience_seconds=max(until - time.monotonic(), POLL_SECONDS)))
 
 

@@ -196,6 +196,8 @@ class RestHandler(tornado.web.RequestHandler):
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
 
     def _arm(self, seconds: float) -> None:
+        if self.gone:
+            return
         self._timer = asyncio.get_running_loop().call_later(seconds, self._too_slow)
 
     def _disarm(self) -> None:

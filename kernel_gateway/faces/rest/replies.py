@@ -170,9 +170,9 @@ def write_error(handler: tornado.web.RequestHandler, error: GatewayError) -> Non
 def write_tornado_error(handler: Any, status: int, exc_info: Any, allowed: list[str]) -> None:
     """An error that tornado raised itself, in our shape."""
     error = exc_info[1] if exc_info else None
-    if status == 405:
+    if status == 405 and allowed:
         found: GatewayError = MethodNotAllowed(str(handler.request.method)[:32], allowed)
-    elif status == 404:
+    elif status in (404, 405):
         found = UnknownRoute("there is nothing at this address")
     elif 400 <= status < 500:
         found = InvalidRequest(HTTPStatus(status).phrase)
