@@ -7,6 +7,7 @@ It may be run again; the files of the run before are replaced.
 from __future__ import annotations
 
 import argparse
+import calendar
 import json
 import re
 import shutil
@@ -26,7 +27,7 @@ SHOWN_LINES = 24
 STORY = (
     "{calls} calls in one session, each building on the variables and files of those before. Of {scheduled:,}"
     " departures from JFK in 2013, {cancelled:,} were cancelled; the others left {mean_delay:.1f} minutes late on"
-    " average. It is worst on summer evenings (month {worst_month}, {worst_hour}:00), and was worst of all on"
+    " average. It is worst on summer evenings ({month} around {worst_hour}:00), and was worst of all on"
     " {worst_day}. {latest_airline} ran latest. Hour, season and weather explain {r_squared:.0%} of how the mean delay"
     " differs from hour to hour on days the model had not seen; its error is {better:.0%} smaller than that of always"
     " expecting the mean."
@@ -72,7 +73,7 @@ class Demo:
         started = time.monotonic()
         result = self.session.run(cell.code, timeout_seconds=120)
         seconds = time.monotonic() - started
-        indented(result.text)
+        indented(re.sub(r"^<Figure size .*>\n?", "", result.text, flags=re.MULTILINE))
         if not result.ok:
             raise SystemExit(f"call {number} ended as {result.status}: {result.error or result.death}")
         for display in result.displays:
@@ -113,7 +114,10 @@ def indented(text: str) -> None:
 
 def what_you_saw(summary: dict[str, Any], calls: int) -> str:
     """The run in words, with its own numbers."""
-    found = dict(summary, calls=calls, better=1 - summary["mean_error"] / summary["mean_error_without_model"])
+    month = calendar.month_name[summary["worst_month"]]
+    found = dict(
+        summary, calls=calls, month=month, better=1 - summary["mean_error"] / summary["mean_error_without_model"]
+    )
     return textwrap.fill(STORY.format(**found), width=100)
 
 
