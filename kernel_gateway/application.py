@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import fcntl
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -39,9 +40,9 @@ def serve(settings: Settings) -> None:
 
 async def _serve(settings: Settings) -> None:
     stop = _stop_signal()
+    sockets = _bound(settings)
     async with _services(settings) as services:
         server = _server(application(services), settings)
-        sockets = bind_sockets(settings.port, settings.host)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
         welcome.greet(settings, port, services.first_token)
@@ -50,6 +51,16 @@ async def _serve(settings: Settings) -> None:
         server.stop()
     await server.close_all_connections()
     welcome.say("stopped")
+
+
+def _bound(settings: Settings) -> list[socket.socket]:
+    """Take the address first: a start that cannot have it leaves everything else alone."""
+    try:
+        return bind_sockets(settings.port, settings.host)
+    except OSError as error:
+        raise SettingInvalid(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; choose another host or port"
+        ) from None
 
 
 def application(services: Services) -> tornado.web.Application:
