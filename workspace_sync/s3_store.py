@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import boto3.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, PartialCredentialsError
+from botocore.handlers import add_expect_header
 from botocore.response import StreamingBody
 from s3transfer.exceptions import CancelledError
 from s3transfer.manager import TransferConfig, TransferManager
@@ -71,6 +72,8 @@ class S3Store:
             aws_secret_access_key=secret,
             config=config,
         )
+        # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
+        self._client.meta.events.unregister("before-call.s3", add_expect_header)
         self._transfers = TransferManager(self._client, _transfer_config())
 
     @property

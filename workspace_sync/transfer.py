@@ -158,7 +158,10 @@ class SteadyReader(io.RawIOBase):
         check_stop(self._stop)
         if not self._left:
             return b""
-        piece: bytes = self._file.read(self._left if size < 0 else min(size, self._left))
+        try:
+            piece: bytes = self._file.read(self._left if size < 0 else min(size, self._left))
+        except OSError as error:  # told apart from the store's own errors, which pass through the same call
+            raise DirectoryUnusable(f"a file of the workspace cannot be read: {error.strerror}") from error
         self._left -= len(piece)
         if not piece or (not self._left and signature_of(os.fstat(self._file.fileno())) != self._before):
             raise FileChanged

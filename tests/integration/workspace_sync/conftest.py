@@ -1,0 +1,76 @@
+"""Stores to test against: the local one and two real S3 servers, started once for the whole run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.doubles.faulty_proxy import FaultyProxy
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from workspace_sync import ObjectStore
+from workspace_sync.local_store import LocalStore
+from workspace_sync.s3_store import S3Store
+
+
+@pytest.fixture(scope="session")
+def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server("rclone", tmp_path_factory.mktemp("rclone")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server("moto", tmp_path_factory.mktemp("moto")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=["local", "rclone", "moto"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    """An empty store of each kind."""
+    if request.param == "local":
+        yield LocalStore(str(tmp_path / "store"))
+        return
+    endpoint = request.getfixturevalue(f"{request.param}_endpoint")
+    s3 = S3Store(BUCKET, uuid.uuid4().hex, endpoint_url=endpoint, access_key=ACCESS_KEY)
+    yield s3
+    s3.close()
+
+
+@pytest.fixture
+def proxy(rclone_endpoint: str) -> Iterator[FaultyProxy]:
+    """An S3 server that can have an outage."""
+    faulty = FaultyProxy(rclone_endpoint)
+    yield faulty
+    faulty.close()
+
+
+@pytest.fixture
+def open_s3() -> Iterator[Callable[..., S3Store]]:
+    """Opens S3 stores with short timeouts, and closes them."""
+    opened: list[S3Store] = []
+
+    def make(endpoint: str, bucket: str = BUCKET, access_key: tuple[str, str] = ACCESS_KEY) -> S3Store:
+        s3 = S3Store(
+            bucket,
+            uuid.uuid4().hex,
+            endpoint_url=endpoint,
+            access_key=access_key,
+            connect_timeout_seconds=1.0,
+            read_timeout_seconds=1.0,
+        )
+        opened.append(s3)
+        return s3
+
+    yield make
+    for s3 in opened:
+        s3.close()
+
+
+@pytest.fixture(scope="session")
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
+        yield pool

@@ -1,0 +1,65 @@
+"""Durable files without a session, on every store."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from workspace_sync import DurableWorkspace, ObjectStore
+from workspace_sync.errors import IllegalName, ObjectNotFound, PathConflict
+
+
+@pytest.fixture
+def workspace(store: ObjectStore) -> DurableWorkspace:
+    return DurableWorkspace(store, "workspaces/sessions/one")
+
+
+def put(workspace: DurableWorkspace, path: str, data: bytes) -> None:
+    workspace.put(path, io.BytesIO(data), len(data))
+
+
+def test_files_are_put_listed_opened_counted_and_removed(workspace: DurableWorkspace) -> None:
+    assert workspace.list() == []
+    assert workspace.summary().file_count == 0
+    put(workspace, "out/a b.csv", b"1")
+    put(workspace, "out/a b.csv", b"12")
+    put(workspace, "out/deep/\udcff\n", b"345")
+    put(workspace, "d" * 240 + "/" + "%" * 200, b"long")
+    assert [one.path for one in workspace.list("out")] == ["out/a b.csv", "out/deep", "out/deep/\udcff\n"]
+    assert [one.path for one in workspace.list("out", recursive=False)] == ["out/a b.csv", "out/deep"]
+    assert (workspace.summary().file_count, workspace.summary().size_bytes) == (3, 9)
+    info, chunks = workspace.open("out/deep/\udcff\n")
+    assert (info.size, b"".join(chunks)) == (3, b"345")
+    assert b"".join(workspace.open("d" * 240 + "/" + "%" * 200)[1]) == b"long"
+    workspace.delete("out/deep")
+    assert [one.path for one in workspace.list("out")] == ["out/a b.csv"]
+    _, unread = workspace.open("out/a b.csv")
+    unread.close()
+
+
+def test_the_notebook_lies_beside_the_files(workspace: DurableWorkspace, store: ObjectStore) -> None:
+    workspace.put_beside("history.ipynb", b"{}")
+    assert workspace.list() == []
+    with store.get("workspaces/sessions/one/history.ipynb") as stream:
+        assert stream.read() == b"{}"
+    for name in ("manifest.json", "workspace", "a/b", ".."):
+        with pytest.raises(IllegalName):
+            workspace.put_beside(name, b"")
+
+
+def test_what_cannot_be_is_refused(workspace: DurableWorkspace) -> None:
+    put(workspace, "file", b"x")
+    put(workspace, "dir/file", b"x")
+    with pytest.raises(PathConflict):
+        put(workspace, "file/below", b"x")
+    with pytest.raises(PathConflict):
+        put(workspace, "dir", b"x")
+    with pytest.raises(PathConflict):
+        workspace.open("dir")
+    for absent in (workspace.open, workspace.delete, workspace.list):
+        with pytest.raises(ObjectNotFound):
+            absent("nothing")
+    for path in ("../x", "/etc/passwd", "a\0", "a//b"):
+        with pytest.raises(IllegalName):
+            put(workspace, path, b"x")

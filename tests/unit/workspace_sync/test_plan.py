@@ -1,0 +1,93 @@
+"""The manifest, the rule for what a store holds, and what a flush does."""
+
+from __future__ import annotations
+
+import pytest
+
+from workspace_sync.errors import ManifestUnreadable
+from workspace_sync.manifest import Entry, Manifest, decode_manifest, encode_manifest
+from workspace_sync.names import key_of
+from workspace_sync.plan import Seen, merge, plan_flush
+from workspace_sync.scan import Scan, Signature
+from workspace_sync.store import StoredObject
+
+SIGNATURE = Signature(1, 1, 1, 1)
+
+
+def file(path: bytes, size: int = 1) -> Entry:
+    return Entry(path, "file", size, 5, 0o600, "hash")
+
+
+def manifest(*entries: Entry) -> Manifest:
+    return Manifest("then", {entry.path: entry for entry in entries})
+
+
+def stored(key: str, size: int = 1) -> StoredObject:
+    return StoredObject(key, size, 7.0)
+
+
+def scan(*entries: Entry) -> Scan:
+    files = {entry.path: SIGNATURE for entry in entries if entry.kind == "file"}
+    return Scan({entry.path: entry for entry in entries}, files)
+
+
+def baseline(*paths: bytes) -> dict[bytes, Seen]:
+    return {path: Seen(file(path), key_of(path), SIGNATURE) for path in paths}
+
+
+def test_a_manifest_comes_back() -> None:
+    entries = [file(b"\xff/a"), Entry(b"l", "link", 0, -3, 0o777, "", b"../\xfe"), Entry(b"d", "directory", mode=0o700)]
+    again = decode_manifest(encode_manifest(entries, "now"))
+    assert again == Manifest("now", {entry.path: entry for entry in entries})
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"version": 2, "as_of": "", "entries": []}'])
+def test_what_is_no_manifest_is_unreadable(data: bytes) -> None:
+    with pytest.raises(ManifestUnreadable):
+        decode_manifest(data)
+
+
+def test_objects_decide_which_files_there_are() -> None:
+    remote = merge(
+        manifest(file(b"kept"), file(b"gone"), file(b"grown")), [stored("kept"), stored("grown", 9), stored("new")]
+    )
+    assert remote.entries[b"kept"] == file(b"kept")
+    assert remote.entries[b"grown"] == Entry(b"grown", "file", 9, 7_000_000_000, 0o600)
+    assert remote.entries[b"new"] == Entry(b"new", "file", 1, 7_000_000_000, 0o644)
+    assert b"gone" not in remote.entries
+
+
+def test_a_directory_wins_over_a_file_of_its_name() -> None:
+    remote = merge(manifest(), [stored("a"), stored("a/b"), stored("folder/")])
+    assert {path: entry.kind for path, entry in remote.entries.items()} == {
+        b"a": "directory", b"a/b": "file", b"folder": "directory",
+    }  # fmt: skip
+    assert [one.path for one in remote.skipped] == ["a"]
+
+
+def test_of_two_keys_for_a_path_ours_wins_and_an_unknown_hash_is_left_out() -> None:
+    for keys in (["50%", "50%25"], ["50%25", "50%"]):
+        assert merge(manifest(), [stored(key) for key in keys]).keys == {b"50%": "50%25"}
+    assert merge(manifest(), [stored("%long/" + "0" * 64)]).entries == {}
+
+
+def test_a_flush_sends_what_changed_and_removes_what_is_gone() -> None:
+    known = baseline(b"same", b"changed", b"gone")
+    known[b"changed"] = Seen(file(b"changed"), "changed", Signature(2, 2, 2, 2))
+    plan = plan_flush(known, scan(file(b"same"), file(b"changed"), file(b"new")), 100)
+    assert (plan.clear, plan.send, plan.delete) == ([], [b"changed", b"new"], [b"gone"])
+    assert list(plan.kept) == [b"same"]
+
+
+def test_keys_in_the_way_are_cleared_first() -> None:
+    known = baseline(b"was-file", b"was-dir/f")
+    plan = plan_flush(known, scan(Entry(b"was-file", "directory"), file(b"was-file/f"), file(b"was-dir")), 100)
+    assert sorted(plan.clear) == [b"was-dir/f", b"was-file"]
+    assert plan.delete == []
+
+
+def test_what_could_not_be_listed_is_not_taken_for_gone() -> None:
+    now = scan(Entry(b"d", "directory"))
+    now.unread.add(b"d")
+    plan = plan_flush(baseline(b"d/f"), now, 100)
+    assert (plan.delete, list(plan.kept)) == ([], [b"d", b"d/f"])
