@@ -163,7 +163,7 @@ def _numbers(tree: ast.Module) -> Iterator[tuple[str, float]]:
             keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
             trailing = zip(reversed(arguments.args), reversed(arguments.defaults), strict=False)
             for argument, default in [*keywords, *trailing]:
-                if argument.arg.endswith("_bytes") and default is not None:
+                if argument.arg.endswith("_bytes") and default is not None and ast.unparse(default) != "0":
                     yield from _number(f"{call.name}.{argument.arg}", default)
 
 

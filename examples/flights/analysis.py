@@ -150,7 +150,7 @@ left.scatter(predicted, actual, s=6, alpha=0.35, color="#1f4e79", linewidths=0)
 left.plot([-10, 60], [-10, 60], color="#b03a2e", linewidth=1, label="prediction = outcome")
 left.legend(frameon=False, loc="upper left")
 left.set(title="unseen hours", xlabel="predicted delay, minutes", ylabel="actual delay, minutes")
-left.set(xlim=(-10, 60), ylim=(-15, 140))
+left.set(xlim=(-10, 60), ylim=(-15, 160))
 order = np.argsort(predicted.to_numpy())
 tenths = [actual.iloc[part].mean() for part in np.array_split(order, 10)]
 means = [predicted.iloc[part].mean() for part in np.array_split(order, 10)]

@@ -74,7 +74,7 @@ def test_every_unseen_hour_is_predicted(done: Done) -> None:
 
 
 def test_the_notebook_holds_every_call_with_its_images(done: Done) -> None:
-    notebook = nbformat.read(done.output / "history.ipynb", as_version=4)
+    notebook: nbformat.NotebookNode = nbformat.read(done.output / "history.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
