@@ -41,6 +41,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from kernels import errors as below
+from workspace_sync import errors as sync
 
 
 class GatewayError(Exception):
@@ -242,6 +243,19 @@ KERNELS: tuple[tuple[type[below.KernelsError], type[GatewayError]], ...] = (
 )
 """What each error of `kernels` becomes; the first class that fits counts."""
 
+WORKSPACES: tuple[tuple[type[sync.WorkspaceSyncError], type[GatewayError]], ...] = (
+    (sync.ObjectNotFound, NotFound),
+    (sync.IllegalName, InvalidRequest),
+    (sync.PathConflict, Conflict),
+    (sync.StoreFull, NoSpace),
+    (sync.DirectoryFull, NoSpace),
+    (sync.BadStoreUrl, SettingInvalid),
+    (sync.StoreError, StoreUnavailable),
+    (sync.FlushIncomplete, StoreUnavailable),
+    (sync.WorkspaceSyncError, InternalError),
+)
+"""What each error of `workspace_sync` becomes; the first class that fits counts."""
+
 GUEST: dict[int, type[GatewayError]] = {404: NotFound, 409: Conflict, 413: PayloadTooLarge, 507: NoSpace}
 """What a guest's refusal becomes, by its status; other 4xx are `InvalidRequest`, the rest `SandboxUnavailable`."""
 
@@ -253,7 +267,7 @@ def translate(error: Exception) -> GatewayError:
     if isinstance(error, below.GuestRefused):
         otherwise = InvalidRequest if 400 <= error.status < 500 else SandboxUnavailable
         return GUEST.get(error.status, otherwise)(str(error), reason=error.code)
-    for theirs, ours in KERNELS:
+    for theirs, ours in (*KERNELS, *WORKSPACES):
         if isinstance(error, theirs):
             return ours(str(error))
     if isinstance(error, TimeoutError):
@@ -266,5 +280,5 @@ def translated() -> Iterator[None]:
     """Let only our errors out of the block."""
     try:
         yield
-    except (below.KernelsError, TimeoutError) as error:
+    except (below.KernelsError, sync.WorkspaceSyncError, TimeoutError) as error:
         raise translate(error) from error

@@ -125,6 +125,9 @@ class Settings:
     stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
     command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=100 * MEGABYTE)
     event_log_bytes: int = _(2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9)
+    finished_jobs_bytes: int = _(
+        32 * MEGABYTE, "memory for executions that ended lately, whole and with their events", low=0, high=10**10
+    )
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=1_000_000)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)

@@ -1,29 +1,45 @@
-"""All services of one gateway, put together."""
+"""All services of one gateway, put together, opened and closed."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-from kernel_gateway.identity.principal import Principal
+import structlog
+
+from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.commands import Commands, Tasks
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.files import Files
+from kernel_gateway.services.jobs import FinishedJobs
+from kernel_gateway.services.launching import Launcher
+from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
+from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.sessions import Sessions
+from kernel_gateway.services.shutdown import shut_down
+from kernel_gateway.services.spool import Spool
 from kernel_gateway.services.tokens import Tokens
+from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.workspaces import Workspaces
 from kernel_gateway.settings import Settings
+from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
+from kernels.launcher import KernelLauncher
+from kernels.outputs import OutputCaps
 from kernels.sandbox import SandboxRuntime
+from kernels.sandboxed_kernel import KernelLimits
+from workspace_sync import ObjectStore
 
-
-class Identity:
-    async def authenticate(self, bearer_token: str) -> Principal:
-        """The token's principal; raises Unauthorized."""
-        raise NotImplementedError
+log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -42,6 +58,10 @@ class Services:
     files: Files
     notebooks: Notebooks
     workspaces: Workspaces
+    parts: Parts
+    registry: Registry
+    lifecycle: Lifecycle
+    upkeep: Upkeep
     first_token: str | None = None
 
     @classmethod
@@ -49,18 +69,102 @@ class Services:
         cls,
         settings: Settings,
         *,
-        runtime: SandboxRuntime,
-        store: object,
+        store: ObjectStore,
         installed: Callable[[], dict[str, Environment]],
+        runtime: SandboxRuntime | None = None,
+        launcher: Launcher | None = None,
+        clock: Clock | None = None,
     ) -> Services:
-        """Open the database, take up the sandboxes that still run, start the timers."""
-        raise NotImplementedError
+        """Open the database, take up the sandboxes that still run, start the timers.
+
+        Sandboxes come from `runtime`, or from a `launcher` of the caller's.
+        """
+        if launcher is None:
+            if runtime is None:
+                raise TypeError("Services.open needs a runtime or a launcher")
+            launcher = KernelLauncher(runtime, kernel_limits(settings))
+        clock = clock or SystemClock()
+        database = Database(settings.database_url)
+        services = cls._made(settings, database, store=store, installed=installed, launcher=launcher, clock=clock)
+        try:
+            await database.open()
+            services.first_token = await services.identity.open(settings.token, clock.now())
+            await services.upkeep.adopt()
+            services.parts.background.spawn(services.upkeep.run(), "upkeep")
+        except BaseException:
+            await services._close()
+            raise
+        return services
+
+    @classmethod
+    def _made(
+        cls,
+        settings: Settings,
+        database: Database,
+        *,
+        store: ObjectStore,
+        installed: Callable[[], dict[str, Environment]],
+        launcher: Launcher,
+        clock: Clock,
+    ) -> Services:
+        environments, mirrors = Environments(installed), Mirrors(store, settings.transfer_threads)
+        parts = Parts(
+            settings=settings,
+            clock=clock,
+            database=database,
+            launcher=launcher,
+            mirrors=mirrors,
+            spool=Spool(Path(settings.data_dir, "spool"), mirrors),
+            background=Background(),
+            finished=FinishedJobs(settings.finished_jobs_bytes),
+            find_environment=environments.find,
+            starting=asyncio.Semaphore(settings.starts_at_once),
+        )
+        registry, identity = Registry(database), Identity(database)
+        notebooks = Notebooks(parts, registry)
+        lifecycle = Lifecycle(parts, registry, notebooks)
+        return cls(
+            settings=settings,
+            identity=identity,
+            limits=Limits(settings.invocations_per_second),
+            tokens=Tokens(database, identity, clock),
+            environments=environments,
+            sessions=Sessions(parts, registry, lifecycle),
+            executions=Executions(parts, registry),
+            commands=Commands(parts, registry),
+            tasks=Tasks(parts, registry),
+            files=Files(parts, registry),
+            notebooks=notebooks,
+            workspaces=Workspaces(parts),
+            parts=parts,
+            registry=registry,
+            lifecycle=lifecycle,
+            upkeep=Upkeep(parts, registry, lifecycle, notebooks),
+        )
 
     @property
     def ready(self) -> bool:
         """Whether new work is taken."""
-        raise NotImplementedError
+        return self.parts.accepting
 
     async def aclose(self) -> None:
         """Take no more work, let what runs finish within `drain_seconds`, flush, and end or leave the sessions."""
-        raise NotImplementedError
+        try:
+            await shut_down(self.parts, self.registry, self.lifecycle)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        await self.parts.background.aclose()
+        self.parts.mirrors.close()
+        await self.parts.database.aclose()
+
+
+def kernel_limits(settings: Settings) -> KernelLimits:
+    """What the settings allow one kernel."""
+    caps = OutputCaps(text_bytes=settings.output_text_bytes, rich_bytes=settings.output_rich_bytes)
+    return KernelLimits(
+        caps=caps,
+        interrupt_grace_seconds=settings.interrupt_grace_seconds,
+        start_seconds=settings.start_deadline_seconds,
+    )

@@ -2,45 +2,218 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
+import msgspec
+from sqlalchemy.exc import IntegrityError
+
+from kernel_gateway.errors import (
+    GenerationMismatch,
+    IdempotencyConflict,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    SessionBusy,
+    translated,
+)
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.event_log import EventLog
+from kernel_gateway.services.jobs import Job
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.outcomes import execution_of
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.replay import replayed
 from kernel_gateway.shapes import Event, Execution, Page, Submission
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import ExecutionRow
+
+LONGEST_KEY = 255
 
 
 class Executions:
     """The verbs on executions. An execution belongs to the service: a caller that goes away cancels nothing."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
 
     async def submit(
         self, principal: Principal, session_id: str, submission: Submission, idempotency_key: str | None = None
     ) -> Execution:
         """Store an execution and queue it; the row is durable when this returns.
 
-        The same key and the same submission return the same execution. Raises NotFound, SessionTerminated,
-        InvalidRequest, PayloadTooLarge, SessionBusy (nothing is stored), GenerationMismatch, IdempotencyConflict,
-        QueueFull, NoSpace, ShuttingDown.
+        The same key and the same submission return the same execution, also when its session has ended. Otherwise
+        raises NotFound, SessionTerminated, InvalidRequest, PayloadTooLarge, SessionBusy (on_busy=reject: nothing is
+        stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
+        interrupts what runs and then waits its turn like any other.
         """
-        raise NotImplementedError
+        row = self._checked(session_id, submission, idempotency_key)
+        if idempotency_key is not None:
+            before = await self._submitted_before(principal, row)
+            if before is not None:
+                return before
+        self._parts.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        self._parts.require_disk()
+        _require_generation(live, submission.expect_generation)
+        if submission.on_busy == "reject" and (live.running is not None or live.waiting):
+            raise SessionBusy("something runs in this session", session_id=session_id)
+        return await self._parts.background.carry_out(self._admit(live, row, submission), f"submit {row.id}")
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
-        """The execution once it has ended; cancelling the wait does not touch it."""
-        raise NotImplementedError
+        """The execution once it has ended; cancelling the wait does not touch it.
+
+        Bounded by the session's time-to-live, at whose end all its executions have ended.
+        """
+        job = await self._job(principal, session_id, execution_id)
+        return await (job.wait() if job is not None else self.get(principal, session_id, execution_id))
 
     async def get(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
-        raise NotImplementedError
+        """An execution: whole for a while after it ended, later with its text cut to what is stored of it."""
+        job = await self._job(principal, session_id, execution_id)
+        return execution_of(job.row if job is not None else await self._row(principal, session_id, execution_id))
 
     async def list(
         self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
     ) -> Page[Execution]:
         """The session's executions, oldest first."""
-        raise NotImplementedError
+        await self._registry.row(principal, session_id)
+        rows, following = await self._parts.database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
+        return Page([execution_of(row) for row in rows], following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun."""
-        raise NotImplementedError
+        live = self._registry.find(principal, session_id)
+        job = live.find_job(execution_id) if live is not None else None
+        if live is None or job is None:
+            return await self.get(principal, session_id, execution_id)
+        live.touch()
+        job.interrupted = True
+        if job is live.running and job.row.started is not None:
+            with translated():
+                await _interrupt(live)
+        return execution_of(job.row)
 
     async def events(
         self, principal: Principal, session_id: str, execution_id: str, after: int = 0
     ) -> AsyncIterator[Event]:
         """Await it for the checks, then iterate: what follows sequence `after`, ending with `ended`."""
-        raise NotImplementedError
+        if after < 0:
+            raise InvalidRequest("an event's sequence is not negative")
+        job = await self._job(principal, session_id, execution_id)
+        if job is not None:
+            return job.log.follow(after)
+        return replayed(await self._row(principal, session_id, execution_id), after)
+
+    def _checked(self, session_id: str, submission: Submission, idempotency_key: str | None) -> ExecutionRow:
+        settings = self._parts.settings
+        try:
+            size = len(submission.code.encode())
+        except UnicodeEncodeError:
+            raise InvalidRequest("code must be valid UTF-8 text, without half surrogate pairs") from None
+        if size > settings.code_bytes:
+            raise PayloadTooLarge(f"code has {size:,} bytes; the most is {settings.code_bytes:,}")
+        timeout = submission.timeout_seconds
+        if timeout is None:
+            timeout = settings.execution_timeout_seconds
+        if not 0 < timeout <= settings.execution_timeout_max_seconds:
+            most = settings.execution_timeout_max_seconds
+            raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {most:g}")
+        if idempotency_key is not None and not 1 <= len(idempotency_key) <= LONGEST_KEY:
+            raise InvalidRequest(f"an idempotency key has 1 to {LONGEST_KEY} characters")
+        return ExecutionRow(
+            id=str(uuid.uuid4()),
+            session_id=session_id,
+            status="queued",
+            language=submission.language,
+            code=submission.code,
+            generation=0,
+            timeout_seconds=timeout,
+            expect_generation=submission.expect_generation,
+            idempotency_key=idempotency_key,
+            request_digest=_digest(submission) if idempotency_key is not None else None,
+            queued=self._parts.clock.now(),
+        )
+
+    async def _admit(self, live: LiveSession, row: ExecutionRow, submission: Submission) -> Execution:
+        """The place in the queue first, then the row: what is acknowledged is both queued and stored."""
+        row = replace(row, generation=live.sandbox.generation)
+        job = Job(row, EventLog(self._parts.settings.event_log_bytes))
+        live.admit(job, self._parts.settings.queue_length)
+        try:
+            await self._parts.database.run(lambda c: executions.add(c, row))
+        except BaseException as error:
+            live.withdraw(job)
+            job.mark_stored(stored=False)
+            if isinstance(error, IntegrityError) and row.idempotency_key is not None:
+                return await self._twin(row)
+            raise
+        if submission.on_busy == "interrupt" and live.running not in {None, job}:
+            with translated():
+                await _interrupt(live)
+        job.mark_stored(stored=True)
+        return execution_of(job.row)
+
+    async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
+        await self._registry.row(principal, row.session_id)
+        key = row.idempotency_key or ""
+        found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
+        return None if found is None else _same(found, row)
+
+    async def _twin(self, row: ExecutionRow) -> Execution:
+        """The execution that won the race for an idempotency key."""
+        key = row.idempotency_key or ""
+        found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
+        if found is None:
+            raise NotFound("the session is gone")
+        return _same(found, row)
+
+    async def _job(self, principal: Principal, session_id: str, execution_id: str) -> Job | None:
+        """The execution if it is in memory and the principal's."""
+        live = self._registry.find(principal, session_id)
+        job = live.find_job(execution_id) if live is not None else None
+        if job is None:
+            job = self._parts.finished.find(session_id, execution_id)
+            if job is not None and live is None:
+                await self._registry.row(principal, session_id)
+        return job
+
+    async def _row(self, principal: Principal, session_id: str, execution_id: str) -> ExecutionRow:
+        await self._registry.row(principal, session_id)
+        row = await self._parts.database.run(lambda c: executions.find(c, session_id, execution_id))
+        if row is None:
+            raise NotFound("there is no such execution in this session")
+        return row
+
+
+async def _interrupt(live: LiveSession) -> None:
+    if live.sandbox.kernel is not None:
+        await live.sandbox.kernel.interrupt()
+
+
+def _require_generation(live: LiveSession, expected: int | None) -> None:
+    now = live.sandbox.generation
+    if expected is not None and expected != now:
+        raise GenerationMismatch(
+            f"the kernel is of generation {now}, not {expected}: its globals are not yours",
+            generation=now,
+            expect_generation=expected,
+        )
+
+
+def _digest(submission: Submission) -> str:
+    """What makes two submissions the same; how long the caller stays to wait does not."""
+    asked = {name: value for name, value in msgspec.to_builtins(submission).items() if name != "wait"}
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
+
+
+def _same(found: ExecutionRow, row: ExecutionRow) -> Execution:
+    if found.request_digest != row.request_digest:
+        raise IdempotencyConflict(
+            "the idempotency key was used with another submission in this session", execution_id=found.id
+        )
+    return execution_of(found)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from kernel_gateway.errors import InvalidRequest, PayloadTooLarge, translated
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.paging import page_of_files
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import FileEntry, Page
+from kernels.guest_client import FileStat
 
 
 class Files:
-    """Paths are relative to /workspace."""
+    """Paths are relative to /workspace. Reading is no activity that keeps a session from idling; writing is."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
 
     async def list(
         self,
@@ -21,14 +32,65 @@ class Files:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[FileEntry]:
-        raise NotImplementedError
+        """What is in a directory, by path."""
+        live = await self._registry.require(principal, session_id)
+        most = self._parts.settings.files_listed
+        with translated():
+            kernel = await live.sandbox.ready()
+            found = await kernel.guest.list_files(path, recursive=recursive, limit=most)
+        return page_of_files([file_entry(each) for each in found], most, limit, cursor)
 
     async def read(self, principal: Principal, session_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
-        raise NotImplementedError
+        """A file and its bytes, which are `size` or fewer when it shrinks meanwhile."""
+        live = await self._registry.require(principal, session_id)
+        with translated():
+            kernel = await live.sandbox.ready()
+            found = await kernel.guest.stat_file(path)
+            if found.kind != "file":
+                raise InvalidRequest(f"this is no file but a {found.kind}", path=path, reason="not_a_file")
+            return file_entry(found), _translated(kernel.guest.read_file(path))
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
-        raise NotImplementedError
+        self._parts.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        self._parts.require_disk()
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            written = await kernel.guest.write_file(path, bounded(chunks, self._parts.settings.payload_bytes))
+            _flush(live)
+        return file_entry(written)
 
     async def remove(self, principal: Principal, session_id: str, path: str, *, recursive: bool = False) -> None:
-        raise NotImplementedError
+        """Remove a file, or a directory with all that is in it when `recursive`."""
+        live = await self._registry.require(principal, session_id)
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            await kernel.guest.remove_file(path, recursive=recursive)
+            _flush(live)
+
+
+def file_entry(found: FileStat) -> FileEntry:
+    """A file as callers see it."""
+    return FileEntry(found.path, found.kind, found.size, rfc3339(found.modified))  # type: ignore[arg-type]
+
+
+async def bounded(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterator[bytes]:
+    """The same bytes; raises PayloadTooLarge as soon as there are too many."""
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > most_bytes:
+            raise PayloadTooLarge(f"the file has more than {most_bytes:,} bytes")
+        yield chunk
+
+
+async def _translated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    with translated():
+        async for chunk in chunks:
+            yield chunk
+
+
+def _flush(live: LiveSession) -> None:
+    if live.sandbox.mirror is not None:
+        live.sandbox.mirror.request_flush()

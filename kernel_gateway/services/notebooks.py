@@ -1,13 +1,105 @@
-"""A session's executions as a Jupyter notebook."""
+"""A session's executions as a Jupyter notebook: built from the rows, and kept beside the workspace in the store."""
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
+import nbformat
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
+from kernel_gateway.services.mirrors import NOTEBOOK
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome
+from kernels import transcript
+from kernels.errors import Death
+from kernels.outputs import Truncated
+from workspace_sync.errors import WorkspaceSyncError
+
+log = structlog.get_logger(__name__)
+PAGE = 200
 
 
 class Notebooks:
-    """Built from the rows, whether the session lives or not."""
+    """Built whether the session lives or not. What the store did not take is saved again by `save_stale`."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._unsaved: set[str] = set()
 
     async def notebook(self, principal: Principal, session_id: str) -> bytes:
-        """The `.ipynb`, UTF-8 JSON, nbformat 4.5."""
-        raise NotImplementedError
+        """The `.ipynb`, UTF-8 JSON, nbformat 4.5, of all executions that have started or ended."""
+        await self._registry.row(principal, session_id)
+        return await self._built(session_id)
+
+    async def save(self, session_id: str, *, wait: bool = True) -> None:
+        """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
+        self._unsaved.add(session_id)
+        if not wait:
+            return
+        try:
+            async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
+                built = await self._built(session_id)
+                durable = self._parts.mirrors.durable(session_id)
+                await self._parts.mirrors.run(lambda: durable.put_beside(NOTEBOOK, built))
+        except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
+            log.warning("notebook_not_saved", session=session_id, error=str(error))
+        else:
+            self._unsaved.discard(session_id)
+
+    async def save_stale(self) -> None:
+        """Save the notebooks of sessions that ran something since the last time, and those that failed then."""
+        stale = [live for live in self._registry if live.notebook_stale]
+        for live in stale:
+            live.notebook_stale = False
+        for session_id in {live.id for live in stale} | self._unsaved:
+            await self.save(session_id)
+
+    async def _built(self, session_id: str) -> bytes:
+        """In a thread: a long session's notebook takes a while to put together."""
+
+        def read(connection: Connection) -> tuple[str, list[ExecutionRow], list[NoteRow]]:
+            session = sessions.find(connection, session_id)
+            rows, cursor = executions.list_of(connection, session_id, PAGE, None)
+            while cursor is not None:
+                more, cursor = executions.list_of(connection, session_id, PAGE, cursor)
+                rows += more
+            return session.environment if session else "", rows, executions.list_notes(connection, session_id)
+
+        environment, rows, notes = await self._parts.database.run(read)
+        return await asyncio.to_thread(_written, session_id, environment, rows, notes)
+
+
+def _written(session_id: str, environment: str, rows: list[ExecutionRow], notes: list[NoteRow]) -> bytes:
+    """Executions where they began and notes where they happened, in the order of time."""
+    timed: list[tuple[float, transcript.Cell | transcript.Note]] = [
+        (row.started or row.ended or row.queued, _cell(row)) for row in rows if row.started or row.ended
+    ]
+    timed += [(note.at, transcript.Note(note.kind, note.body, rfc3339(note.at), note.generation)) for note in notes]
+    cells = [cell for _, cell in sorted(timed, key=lambda each: each[0])]
+    node = transcript.notebook(cells, session_id=session_id, environment=environment)
+    return str(nbformat.writes(node)).encode() + b"\n"  # type: ignore[no-untyped-call]
+
+
+def _cell(row: ExecutionRow) -> transcript.Cell:
+    outcome = row.outcome or StoredOutcome()
+    cut, death = outcome.truncated, outcome.death
+    return transcript.Cell(
+        execution_id=row.id,
+        code=row.code,
+        status=row.status,
+        execution_count=row.execution_count,
+        outputs=outcome.outputs,
+        generation=row.generation,
+        started_at=rfc3339_or_none(row.started),
+        ended_at=rfc3339_or_none(row.ended),
+        truncated=Truncated(cut.stdout, cut.stderr, cut.outputs),
+        death=None if death is None else Death(**msgspec.structs.asdict(death)),
+    )

@@ -39,6 +39,11 @@ class Database:
         self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=THREADS)
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
 
+    @property
+    def sole_user(self) -> bool:
+        """Whether only this process writes here, so that what it has read may be remembered."""
+        return self._sqlite
+
     async def open(self) -> None:
         """Bring the tables to this version; raises StartRefused (DatabaseTooNew among them)."""
         try:
@@ -51,7 +56,10 @@ class Database:
         try:
             return await self._in_thread(lambda: self._transaction(query))
         except DBAPIError as error:
-            raise _translated(error) from error
+            ours = _translated(error)
+            if ours is None:
+                raise
+            raise ours from error
 
     async def aclose(self) -> None:
         """Wait for what runs, then close every connection."""
@@ -112,10 +120,10 @@ def _migrate(engine: Engine) -> None:
             command.upgrade(config, "head")
 
 
-def _translated(error: DBAPIError) -> GatewayError | DBAPIError:
-    """Our error for a full disk or an absent database; a broken statement stays what it is."""
+def _translated(error: DBAPIError) -> GatewayError | None:
+    """Our error for a full disk or an absent database; a constraint or a broken statement stays what it is."""
     if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return NoSpace("the disk that holds the database is full")
     if type(error).__name__ == "OperationalError":
         return DatabaseUnavailable(f"the database cannot be used: {error.orig}")
-    return error
+    return None

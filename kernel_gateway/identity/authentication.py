@@ -1,0 +1,82 @@
+"""How a bearer token becomes a principal, and where the first administrator comes from.
+
+The first start makes the principal `admin` with a token: the given one (`SANDCELL_TOKEN`), or a new one that is shown
+once. A given token that is not known yet becomes one more token of `admin` at any later start; a revoked one stays
+revoked and is refused. With no token left that counts, a start makes a new one, so nobody is locked out for good.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import SettingInvalid, Unauthorized
+from kernel_gateway.identity.principal import Principal, new_token, token_digest
+from kernel_gateway.storage import principals
+from kernel_gateway.storage.database import Database
+
+ADMIN = "admin"
+MOST_REMEMBERED = 10_000
+LONGEST_TOKEN = 1_000
+
+
+class Identity:
+    """Knows tokens by their digests; remembers the last ones seen, and forgets them when one is revoked."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._remembered: dict[str, Principal] = {}
+
+    async def open(self, given_token: str, now: float) -> str | None:
+        """Make sure there is an administrator; returns the token when one was made."""
+        return await self._database.run(lambda connection: _ensure_admin(connection, given_token, now))
+
+    async def authenticate(self, bearer_token: str) -> Principal:
+        """The token's principal; raises Unauthorized, the same for every token that does not count."""
+        if not bearer_token or len(bearer_token) > LONGEST_TOKEN:
+            raise Unauthorized
+        digest = token_digest(bearer_token)
+        known = self._remembered.get(digest)
+        if known is not None:
+            return known
+        principal = await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
+        if principal is None:
+            raise Unauthorized
+        if self._database.sole_user:
+            if len(self._remembered) >= MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[digest] = principal
+        return principal
+
+    def forget(self) -> None:
+        """Ask the database again for every token: one was revoked."""
+        self._remembered.clear()
+
+
+def _ensure_admin(connection: Connection, given_token: str, now: float) -> str | None:
+    admin = principals.find_by_name(connection, ADMIN)
+    if admin is None:
+        admin = Principal(str(uuid.uuid4()), ADMIN, admin=True)
+        principals.add(connection, admin, now)
+    if given_token:
+        _take_given(connection, admin, token_digest(given_token), now)
+        return None
+    if principals.has_token(connection, admin.id):
+        return None
+    made = new_token()
+    _add(connection, admin, "first", token_digest(made), now)
+    return made
+
+
+def _take_given(connection: Connection, admin: Principal, digest: str, now: float) -> None:
+    owner = principals.find_by_digest(connection, digest)
+    if owner is not None:
+        return
+    if principals.knows_digest(connection, digest):
+        raise SettingInvalid("the given token was revoked: give another one, or none")
+    _add(connection, admin, "SANDCELL_TOKEN", digest, now)
+
+
+def _add(connection: Connection, owner: Principal, name: str, digest: str, now: float) -> None:
+    principals.add_token(connection, owner, token_id=str(uuid.uuid4()), name=name, digest=digest, now=now)

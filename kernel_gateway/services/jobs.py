@@ -1,0 +1,100 @@
+"""One execution while it waits or runs, and for a while after: its row, its log, and those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import replace
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.event_log import EventLog
+from kernel_gateway.services.outcomes import closing_event, execution_of
+from kernel_gateway.shapes import Execution
+from kernel_gateway.storage.executions import ExecutionRow
+
+
+class Job:
+    """An execution in memory. It takes its place in the queue first and is run only once its row is stored."""
+
+    def __init__(self, row: ExecutionRow, log: EventLog) -> None:
+        self.row = row
+        self.log = log
+        self.interrupted = False
+        """Asked to stop before it ran."""
+        self._stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[Execution] | None = None
+        self._answer: Execution | None = None
+
+    def mark_stored(self, *, stored: bool) -> None:
+        """The row is in the database, or could not get there: then the job is not run."""
+        if not self._stored.done():
+            self._stored.set_result(stored)
+
+    async def is_stored(self) -> bool:
+        return await self._stored
+
+    def asked_to_stop(self) -> bool:
+        """Whether somebody interrupted it; asked anew after every wait."""
+        return self.interrupted
+
+    @property
+    def has_ended(self) -> bool:
+        return self._answer is not None
+
+    async def wait(self) -> Execution:
+        """The whole answer, once its outcome is stored; raises when storing it fails."""
+        if self._answer is not None:
+            return self._answer
+        if self._ended is None:
+            self._ended = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._ended)
+
+    def end(self, row: ExecutionRow) -> None:
+        """The outcome is stored: wake those who wait, close the log."""
+        self.row = row
+        self._answer = execution_of(row)
+        self.log.append("ended", closing_event(row))
+        self.log.close()
+        waiting, self._ended = self._ended, None
+        if waiting is not None:
+            waiting.set_result(self._answer)
+
+    def trouble(self, error: GatewayError) -> None:
+        """The outcome cannot be stored yet: those who wait now get the error, the job goes on trying."""
+        waiting, self._ended = self._ended, None
+        if waiting is not None:
+            waiting.set_exception(error)
+            waiting.exception()
+
+    def begin(self, generation: int, now: float) -> None:
+        self.row = replace(self.row, status="running", generation=generation, started=now)
+        self.log.append("started", {"execution_id": self.row.id, "generation": generation})
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it holds in memory: its events and its answer."""
+        outcome = self.row.outcome
+        if outcome is None:
+            return self.log.size_bytes
+        rich = sum(len(str(value)) for each in outcome.outputs for value in each.get("data", {}).values())
+        return self.log.size_bytes + 2 * (len(outcome.stdout) + len(outcome.stderr)) + rich + 2_000
+
+
+class FinishedJobs:
+    """Executions that ended lately, whole and with their logs, up to `limit_bytes` in all: for those who come back."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._jobs: OrderedDict[str, tuple[Job, int]] = OrderedDict()
+
+    def keep(self, job: Job) -> None:
+        size = job.size_bytes
+        self._jobs[job.row.id] = job, size
+        self._size_bytes += size
+        while self._jobs and self._size_bytes > self._limit_bytes:
+            self._size_bytes -= self._jobs.popitem(last=False)[1][1]
+
+    def find(self, session_id: str, execution_id: str) -> Job | None:
+        found = self._jobs.get(execution_id)
+        return found[0] if found is not None and found[0].row.session_id == session_id else None

@@ -1,0 +1,190 @@
+"""How sessions begin and end in this process. `Sessions` holds the verbs; timers, sweep and adoption call this too.
+
+A session ends once: whoever comes first gives the reason, everyone else waits for the same end. Its order: refuse new
+work, give what runs a moment to stop, save the files, remove the sandbox, write the row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
+from kernel_gateway.services.live_session import Ending, LiveSession
+from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.outcomes import died, refused
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.session_sandbox import SessionSandbox
+from kernel_gateway.services.worker import Worker
+from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.sessions import Record, SessionRow
+from kernels.errors import Death, KernelsError
+
+log = structlog.get_logger(__name__)
+LONGEST_PAUSE_SECONDS = 10.0
+NOTICE_SECONDS = 5.0
+T = TypeVar("T")
+
+
+class Lifecycle:
+    """Makes live sessions, starts their tasks, ends them."""
+
+    def __init__(self, parts: Parts, registry: Registry, notebooks: Notebooks) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._notebooks = notebooks
+
+    def make(self, row: SessionRow) -> LiveSession:
+        """A live session for a row, registered, its sandbox not started."""
+        live = LiveSession(row, self._parts.clock)
+        live.sandbox = SessionSandbox(
+            self._parts,
+            row.id,
+            row.workspace_id,
+            row.environment,
+            generation=row.generation,
+            on_replaced=lambda generation, death: self._replaced(live, generation, death),
+        )
+        live.worker = Worker(self._parts, live)
+        self._registry.add(live)
+        return live
+
+    def open(self, live: LiveSession) -> None:
+        """Let the session run executions, and run out of time."""
+        name = f"session {live.id}"
+        live.worker_task = self._parts.background.spawn(live.worker.run(), f"worker of {name}")
+        live.timer_task = self._parts.background.spawn(self._watch_time(live), f"timer of {name}")
+
+    def end(self, live: LiveSession, reason: str, detail: str) -> asyncio.Task[SessionRow]:
+        """Begin the session's end, or join the one under way; new work is refused from here on."""
+        if live.end_task is None:
+            live.ending = Ending(reason, detail)
+            live.end_task = self._parts.background.spawn(self._end(live), f"end of session {live.id}")
+        return live.end_task
+
+    async def check_time(self, live: LiveSession) -> float | None:
+        """End the session if its time is over; else the seconds until it may be."""
+        now, row = self._parts.clock.now(), live.row
+        if row.expires <= now:
+            self.end(live, "ttl", f"its time-to-live of {row.timeout_seconds} s was over")
+            return None
+        if live.idle_expires <= now:
+            if not await self._tasks_run(live):
+                if live.idle_expires <= self._parts.clock.now():
+                    self.end(live, "idle_timeout", f"nothing was done in it for {row.idle_timeout_seconds} s")
+                    return None
+            else:
+                live.touch()
+        return max(min(row.expires, live.idle_expires) - self._parts.clock.now(), 0.0)
+
+    async def _watch_time(self, live: LiveSession) -> None:
+        while (left := await self.check_time(live)) is not None:
+            await self._parts.clock.sleep(max(left, 0.01))
+
+    async def _tasks_run(self, live: LiveSession) -> bool:
+        """Whether a background command still runs: it is work that its user started."""
+        for task_id, kernel in list(live.tasks.items()):
+            try:
+                if kernel is live.sandbox.kernel and (await kernel.guest.task(task_id)).status == "running":
+                    return True
+            except KernelsError:
+                pass
+            live.tasks.pop(task_id, None)
+        return False
+
+    def _replaced(self, live: LiveSession, generation: int, death: Death | None) -> None:
+        """The session has a blank kernel: remember its generation and why."""
+        why = death.detail if death is not None else "the kernel was replaced"
+        note = live.note("generation", f"**Kernel generation {generation}.** {why}")
+
+        def store(connection: Connection) -> None:
+            sessions.set_generation(connection, live.id, generation)
+            executions.add_note(connection, note)
+
+        log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
+        self._parts.background.spawn(self._parts.database.run(store), f"note of session {live.id}")
+
+    async def _end(self, live: LiveSession) -> SessionRow:
+        ending = live.ending or Ending("stopped", "")
+        background = self._parts.background
+        refusals = background.spawn(self._refuse(live, ending), f"refusals of session {live.id}")
+        await self._stop_starting(live)
+        await self._let_running_stop(live)
+        await live.sandbox.give_up()
+        await self._stop_worker(live)
+        await refusals
+        row = await self._store_end(live, ending)
+        self._registry.remove(live)
+        log.info("session_ended", session=live.id, principal=live.row.principal_id, reason=ending.reason)
+        await self._notebooks.save(live.id, wait=live.sandbox.unsaved is None)
+        return row
+
+    async def _refuse(self, live: LiveSession, ending: Ending) -> None:
+        """What waits in the queue will not run."""
+        outcome = refused("SessionTerminated", f"the session ended before this ran ({ending.reason}): {ending.detail}")
+        for job in live.take_all():
+            if await job.is_stored():
+                await live.worker.finish(job, "rejected", outcome)
+
+    async def _stop_starting(self, live: LiveSession) -> None:
+        """Cancel the timer, unless it is the one who ends the session, and a start under way."""
+        for task in (live.timer_task, live.start_task):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=self._parts.settings.start_deadline_seconds)
+
+    async def _let_running_stop(self, live: LiveSession) -> None:
+        """Interrupt what runs and give it the grace to end by itself, so that its output is kept."""
+        job, kernel = live.running, live.sandbox.kernel
+        if job is None or kernel is None:
+            return
+        job.interrupted = True
+        try:
+            await kernel.interrupt()
+            async with asyncio.timeout(self._parts.settings.interrupt_grace_seconds):
+                await job.wait()
+        except (KernelsError, GatewayError, TimeoutError):
+            log.info("execution_outlives_session", session=live.id, execution=job.row.id)
+
+    async def _stop_worker(self, live: LiveSession) -> None:
+        """The sandbox is gone, so what ran has died by now; what has not noticed is told."""
+        job, task = live.running, live.worker_task
+        if job is not None:
+            await asyncio.wait([asyncio.ensure_future(job.wait())], timeout=NOTICE_SECONDS)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task], timeout=NOTICE_SECONDS)
+        if job is not None and not job.has_ended:
+            ending = live.ending or Ending("stopped", "")
+            why = f"the session ended while this ran ({ending.reason}): {ending.detail}"
+            await live.worker.finish(job, "died", died("sandbox", why))
+
+    async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:
+        unsaved = live.sandbox.unsaved
+        detail = ending.detail if unsaved is None else f"{ending.detail}; {unsaved}"
+        record = Record(await live.sandbox.usage(), live.sandbox.sync())
+        record.usage.executions = live.executions
+        note, now = live.note("ended", f"**Session ended: {ending.reason}.** {detail}"), self._parts.clock.now()
+
+        def store(connection: Connection) -> SessionRow | None:
+            sessions.end(connection, live.id, reason=ending.reason, detail=detail, now=now, record=record)
+            executions.add_note(connection, note)
+            return sessions.find(connection, live.id)
+
+        return await self._insist(store) or live.row
+
+    async def _insist(self, query: Callable[[Connection], T]) -> T:
+        """Run a query that must not be given up because the disk is full for a while."""
+        pause = 0.1
+        while True:
+            try:
+                return await self._parts.database.run(query)
+            except (NoSpace, DatabaseUnavailable) as error:
+                log.error("session_end_not_stored", error=error.code)
+                await self._parts.clock.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

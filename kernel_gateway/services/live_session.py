@@ -1,0 +1,179 @@
+"""One live session in memory: who may still use it, what waits in it, what runs, and when it last did something."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernel_gateway.errors import QueueFull, SessionTerminated
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.jobs import Job
+from kernel_gateway.services.launching import LiveKernel
+from kernel_gateway.services.session_sandbox import SessionSandbox
+from kernel_gateway.shapes import Session, Sync, Usage
+from kernel_gateway.storage.executions import NoteRow
+from kernel_gateway.storage.sessions import SessionRow
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.worker import Worker
+
+MOST_TASKS = 1_000
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a session is about to end."""
+
+    reason: str
+    detail: str
+
+
+class LiveSession:
+    """Its row, its sandbox and its queue. Everything here runs on the loop and nothing but `next_job` waits."""
+
+    def __init__(self, row: SessionRow, clock: Clock) -> None:
+        self.row = row
+        self.sandbox: SessionSandbox
+        self.worker: Worker
+        self.ending: Ending | None = None
+        self.end_task: asyncio.Task[SessionRow] | None = None
+        self.start_task: asyncio.Task[None] | None = None
+        self.worker_task: asyncio.Task[None] | None = None
+        self.timer_task: asyncio.Task[None] | None = None
+        self.running: Job | None = None
+        self.executions = row.executions
+        self.last_activity = row.last_activity
+        self.stored_activity = row.last_activity
+        self.notebook_stale = False
+        self.tasks: dict[str, LiveKernel] = {}
+        self.paused = False
+        self._clock = clock
+        self._queue: deque[Job] = deque()
+        self._wake = asyncio.Event()
+        self._in_use = 0
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    @property
+    def in_work(self) -> bool:
+        """Whether a command or a change of a file is under way."""
+        return self._in_use > 0
+
+    @property
+    def waiting(self) -> int:
+        """How many executions wait."""
+        return len(self._queue)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs or waits in it."""
+        return self.running is not None or bool(self._queue) or self._in_use > 0
+
+    @property
+    def idle_expires(self) -> float:
+        """When it will have been idle too long, if nothing happens; work under way counts as happening now."""
+        since = self._clock.now() if self.busy else self.last_activity
+        return since + self.row.idle_timeout_seconds
+
+    def touch(self) -> None:
+        """Somebody did something."""
+        self.last_activity = self._clock.now()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Work other than an execution: touches the idle clock at both ends and keeps it from running out between."""
+        self.require_live()
+        self.touch()
+        self._in_use += 1
+        try:
+            yield
+        finally:
+            self._in_use -= 1
+            self.touch()
+
+    def require_live(self) -> None:
+        """Raises SessionTerminated once the session is ending."""
+        if self.ending is not None:
+            raise SessionTerminated(
+                f"the session has ended: {self.ending.reason}",
+                session_id=self.id,
+                reason=self.ending.reason,
+                detail=self.ending.detail,
+            )
+
+    def admit(self, job: Job, queue_length: int) -> None:
+        """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
+        self.require_live()
+        if len(self._queue) >= queue_length:
+            raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
+        self._queue.append(job)
+        self.touch()
+        self._wake.set()
+
+    def readmit(self, job: Job) -> None:
+        """A job that was queued before the service restarted."""
+        self._queue.append(job)
+        self._wake.set()
+
+    def withdraw(self, job: Job) -> None:
+        """Take a job back that could not be stored."""
+        with contextlib.suppress(ValueError):
+            self._queue.remove(job)
+
+    def take_all(self) -> list[Job]:
+        """Empty the queue."""
+        waiting = list(self._queue)
+        self._queue.clear()
+        return waiting
+
+    async def next_job(self) -> Job:
+        """The first job in the queue, which becomes the running one; the worker waits here for as long as it lives."""
+        while not self._queue or self.paused:
+            self._wake.clear()
+            await self._wake.wait()
+        self.running = self._queue.popleft()
+        return self.running
+
+    def find_job(self, execution_id: str) -> Job | None:
+        """A job that waits or runs."""
+        running = [self.running] if self.running is not None else []
+        return next((job for job in (*running, *self._queue) if job.row.id == execution_id), None)
+
+    def remember_task(self, task_id: str, kernel: LiveKernel) -> None:
+        """A background command was started; the oldest are forgotten when there are too many."""
+        self.tasks[task_id] = kernel
+        while len(self.tasks) > MOST_TASKS:
+            del self.tasks[next(iter(self.tasks))]
+
+    def note(self, kind: str, body: str) -> NoteRow:
+        """A note of what happens now."""
+        return NoteRow(self.id, self.sandbox.generation, self._clock.now(), kind, body)
+
+    def shape(self, usage: Usage, sync: Sync) -> Session:
+        """The session as callers see it."""
+        row = self.row
+        usage.executions = self.executions
+        return Session(
+            id=row.id,
+            name=row.name,
+            status="READY",
+            environment=row.environment,
+            workspace_id=row.workspace_id,
+            generation=self.sandbox.generation,
+            created_at=rfc3339(row.created),
+            last_activity_at=rfc3339(self.last_activity),
+            expires_at=rfc3339(row.expires),
+            idle_expires_at=rfc3339(min(self.idle_expires, row.expires)),
+            timeout_seconds=row.timeout_seconds,
+            idle_timeout_seconds=row.idle_timeout_seconds,
+            usage=usage,
+            sync=sync,
+            labels=row.labels,
+            agent=row.agent,
+        )

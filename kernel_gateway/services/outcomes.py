@@ -1,0 +1,95 @@
+"""From a kernel's outcome to what is stored and to what callers see. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
+from kernel_gateway.shapes import Death, Execution, ExecutionError, Truncated
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels import errors as below
+from kernels.capped_text import cut_middle
+from kernels.execution import Outcome
+from kernels.transcript import trim_output
+
+
+def outcome_of(outcome: Outcome) -> StoredOutcome:
+    """Everything that a kernel's outcome says, as ours."""
+    error, death, truncated = outcome.error, outcome.death, outcome.truncated
+    return StoredOutcome(
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        outputs=[dict(each) for each in outcome.outputs],
+        error=None if error is None else ExecutionError(error.name, error.value, list(error.traceback)),
+        death=None if death is None else death_of(death),
+        truncated=Truncated(truncated.stdout, truncated.stderr, truncated.outputs),
+    )
+
+
+def death_of(death: below.Death) -> Death:
+    return Death(**asdict(death))
+
+
+def refused(name: str, why: str) -> StoredOutcome:
+    """The outcome of an execution that never ran."""
+    return StoredOutcome(error=ExecutionError(name, why, []))
+
+
+def died(cause: str, detail: str) -> StoredOutcome:
+    return StoredOutcome(death=Death(cause, detail))
+
+
+def trimmed(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
+    """What is stored: stdout, stderr and the texts of each output cut to head and tail when they are longer."""
+    truncated = Truncated(outcome.truncated.stdout, outcome.truncated.stderr, outcome.truncated.outputs)
+    stdout, cut = cut_middle(outcome.stdout, text_bytes)
+    truncated.stdout += cut
+    stderr, cut = cut_middle(outcome.stderr, text_bytes)
+    truncated.stderr += cut
+    outputs = []
+    for each in outcome.outputs:
+        kept, cut = trim_output(each, text_bytes)
+        outputs.append(kept)
+        if each.get("output_type") != "stream":
+            truncated.outputs += cut
+    return StoredOutcome(stdout, stderr, outputs, outcome.error, outcome.death, truncated)
+
+
+def execution_of(row: ExecutionRow) -> Execution:
+    """An execution as callers see it."""
+    outcome = row.outcome or StoredOutcome()
+    return Execution(
+        id=row.id,
+        session_id=row.session_id,
+        status=row.status,  # type: ignore[arg-type]
+        language=row.language,
+        code=row.code,
+        generation=row.generation,
+        queued_at=rfc3339(row.queued),
+        execution_count=row.execution_count,
+        stdout=outcome.stdout,
+        stderr=outcome.stderr,
+        outputs=outcome.outputs,
+        error=outcome.error,
+        death=outcome.death,
+        truncated=outcome.truncated,
+        started_at=rfc3339_or_none(row.started),
+        ended_at=rfc3339_or_none(row.ended),
+    )
+
+
+def closing_event(row: ExecutionRow) -> dict[str, Any]:
+    """The data of the last event: how it ended, without the outputs that came before."""
+    outcome = row.outcome or StoredOutcome()
+    return {
+        "status": row.status,
+        "execution_count": row.execution_count,
+        "generation": row.generation,
+        "error": msgspec.to_builtins(outcome.error),
+        "death": msgspec.to_builtins(outcome.death),
+        "truncated": msgspec.to_builtins(outcome.truncated),
+        "ended_at": rfc3339_or_none(row.ended),
+    }

@@ -1,0 +1,33 @@
+"""Pages of file listings: by path, the cursor is the last path of the page before. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.shapes import FileEntry, Page
+
+
+def page_of_files(entries: list[FileEntry], most: int, limit: int | None, cursor: str | None) -> Page[FileEntry]:
+    """One page of at most `limit` entries after the cursor; raises InvalidRequest."""
+    limit = most if limit is None else limit
+    if not 1 <= limit <= most:
+        raise InvalidRequest(f"limit must be between 1 and {most:,}")
+    entries = sorted(entries, key=lambda entry: entry.path)
+    if cursor is not None:
+        last = _decoded(cursor)
+        entries = [entry for entry in entries if entry.path > last]
+    page = entries[:limit]
+    return Page(page, _encoded(page[-1].path) if len(entries) > limit else None)
+
+
+def _encoded(path: str) -> str:
+    return base64.urlsafe_b64encode(path.encode("utf-8", "surrogateescape")).decode()
+
+
+def _decoded(cursor: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(cursor).decode("utf-8", "surrogateescape")
+    except (ValueError, binascii.Error):
+        raise InvalidRequest("the cursor is not one that a list gave") from None

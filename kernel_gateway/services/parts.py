@@ -1,0 +1,51 @@
+"""What the services of one gateway share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernel_gateway.errors import NoSpace, ShuttingDown
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.jobs import FinishedJobs
+from kernel_gateway.services.launching import Launcher
+from kernel_gateway.services.mirrors import Mirrors
+from kernel_gateway.services.spool import Spool
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage.database import Database
+from kernels.environment import Environment
+
+
+@dataclass
+class Parts:
+    """Made once by `Services.open`; `find_environment` raises UnknownEnvironment."""
+
+    settings: Settings
+    clock: Clock
+    database: Database
+    launcher: Launcher
+    mirrors: Mirrors
+    spool: Spool
+    background: Background
+    finished: FinishedJobs
+    find_environment: Callable[[str], Environment]
+    starting: asyncio.Semaphore
+    accepting: bool = field(default=True)
+
+    def require_accepting(self) -> None:
+        """Raises ShuttingDown once the service drains."""
+        if not self.accepting:
+            raise ShuttingDown("the service is shutting down and takes no new work")
+
+    def require_disk(self) -> None:
+        """Raises NoSpace when the disk under the data directory has less free than the reserve."""
+        found = os.statvfs(self.settings.data_dir)
+        free = found.f_bavail * found.f_frsize
+        if free < self.settings.disk_reserve_bytes:
+            raise NoSpace(
+                f"the host's disk is full: {free:,} bytes are free, {self.settings.disk_reserve_bytes:,} are held back",
+                free_bytes=free,
+            )

@@ -1,0 +1,246 @@
+"""The sandbox of one session over the session's life: launched, adopted, lost, launched again, given up.
+
+One lock orders these; whoever needs the kernel asks `ready()`, which launches a sandbox when there is none. The sandbox
+has the session's id; each new one starts with the next generation and the workspace restored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import structlog
+
+from kernel_gateway.errors import SessionTerminated, translate
+from kernel_gateway.services.clock import rfc3339_or_none
+from kernel_gateway.services.launching import LiveKernel
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.shapes import Sync, Usage
+from kernels.errors import Death, KernelsError
+from kernels.sandbox import SandboxInfo, SandboxSpec
+from workspace_sync import Mirror
+from workspace_sync.errors import WorkspaceSyncError
+
+log = structlog.get_logger(__name__)
+USAGE_SECONDS = 2.0
+DESTROY_SECONDS = 60.0
+
+
+class SessionSandbox:
+    """`on_replaced(generation, death)` is called for every generation after the first; it returns at once.
+
+    While `_death` is set, the present sandbox is dead and still to be cleared away, or there is none and the next one
+    needs a new generation.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        session_id: str,
+        workspace_id: str,
+        environment: str,
+        *,
+        generation: int,
+        on_replaced: Callable[[int, Death | None], None],
+    ) -> None:
+        self.generation = generation
+        self.kernel: LiveKernel | None = None
+        self._info: SandboxInfo | None = None
+        self.mirror: Mirror | None = None
+        self._parts = parts
+        self._session_id = session_id
+        self._workspace_id = workspace_id
+        self._environment = environment
+        self._on_replaced = on_replaced
+        self._death: Death | None = None
+        self._lock = asyncio.Lock()
+        self._launching: asyncio.Task[LiveKernel] | None = None
+        self.unsaved: str | None = None
+        """What to say of files that could not be brought to the store."""
+        self._given_up = False
+        self._sync = Sync()
+        self.last_usage = Usage()
+
+    async def ready(self) -> LiveKernel:
+        """The live kernel, in a new sandbox when there is none; raises our errors."""
+        if self.kernel is not None and self._death is None and not self._given_up:
+            return self.kernel
+        async with self._lock:
+            if self._given_up:
+                raise self._ended()
+            await self._bury()
+            return self.kernel or await self._made()
+
+    async def _made(self) -> LiveKernel:
+        """Under the lock: launch, in a task of its own so that the session's end can cancel it."""
+        death, self._death = self._death, None
+        generation = self.generation if death is None else self.generation + 1
+        self._launching = self._parts.background.spawn(self._launch(generation), f"launch {self._session_id}")
+        try:
+            kernel = await self._launching
+        except BaseException as error:
+            self._death = death
+            if isinstance(error, asyncio.CancelledError) and self._given_up:
+                raise self._ended() from None
+            raise
+        finally:
+            self._launching = None
+        if death is not None:
+            self._on_replaced(self.generation, death)
+        return kernel
+
+    def _ended(self) -> SessionTerminated:
+        return SessionTerminated("the session has ended", session_id=self._session_id)
+
+    def require_new(self, death: Death) -> None:
+        """There is no sandbox any more: the next `ready()` launches one of the next generation."""
+        self._death = death
+
+    async def adopt(self, info: SandboxInfo) -> None:
+        """Take up the sandbox that an earlier process of ours left running."""
+        async with self._lock:
+            kernel = await self._parts.launcher.adopt(info, self.generation)
+            self._take(kernel, self._parts.mirrors.mirror(info, self._workspace_id))
+
+    async def salvage(self, info: SandboxInfo) -> None:
+        """Bring what a dead sandbox left in its workspace to the store, then remove the sandbox."""
+        async with self._lock:
+            self._info, self.mirror = info, self._parts.mirrors.mirror(info, self._workspace_id)
+            await self._close()
+
+    async def lose(self, kernel: LiveKernel, death: Death) -> None:
+        """The sandbox is gone: save its files and remove what is left of it. The next `ready()` makes another."""
+        if self.kernel is kernel and self._death is None:
+            self._death = death
+            log.warning("sandbox_lost", session=self._session_id, cause=death.cause)
+        async with self._lock:
+            await self._bury()
+
+    async def _bury(self) -> None:
+        """Under the lock: clear a dead sandbox away, if that is still to do."""
+        if self._death is not None and self.kernel is not None:
+            await self._close()
+
+    async def give_up(self) -> None:
+        """The session ends: save its files, remove the sandbox, for good."""
+        self._given_up = True
+        if self._launching is not None:
+            self._launching.cancel()
+        async with self._lock:
+            await self._close()
+
+    async def let_go(self) -> None:
+        """The service ends and the sandbox stays: save what can be saved by now, close our side."""
+        self._given_up = True
+        if self._launching is not None:
+            self._launching.cancel()
+        async with self._lock:
+            kernel, mirror = self.kernel, self.mirror
+            self.kernel = self.mirror = None
+            if mirror is not None:
+                with contextlib.suppress(WorkspaceSyncError, TimeoutError):
+                    await mirror.flush(self._parts.settings.flush_deadline_seconds)
+                await mirror.aclose()
+            if kernel is not None:
+                await kernel.aclose()
+
+    def sync(self) -> Sync:
+        """How far the workspace's mirror is."""
+        if self.mirror is not None:
+            state = self.mirror.state
+            self._sync = Sync(rfc3339_or_none(state.last_flush_at), state.pending, state.error)
+        return self._sync
+
+    async def usage(self) -> Usage:
+        """What the sandbox uses, or used when last asked."""
+        if self.kernel is not None:
+            with contextlib.suppress(KernelsError, TimeoutError):
+                async with asyncio.timeout(USAGE_SECONDS):
+                    used = await self.kernel.usage()
+                self.last_usage = Usage(
+                    memory_bytes=used.memory_bytes,
+                    memory_peak_bytes=used.memory_peak_bytes,
+                    memory_limit_bytes=used.memory_limit_bytes,
+                    cpu_seconds=used.cpu_seconds,
+                    pids=used.pids,
+                    storage_used_bytes=used.storage_used_bytes,
+                    storage_limit_bytes=used.storage_limit_bytes,
+                )
+        return self.last_usage
+
+    async def _launch(self, generation: int) -> LiveKernel:
+        parts, settings = self._parts, self._parts.settings
+        spec = SandboxSpec(self._session_id, parts.find_environment(self._environment), generation)
+        mirrors: list[Mirror] = []
+
+        async def restore(info: SandboxInfo) -> None:
+            await parts.spool.deliver(self._workspace_id)
+            mirrors.append(parts.mirrors.mirror(info, self._workspace_id))
+            await mirrors[0].restore()
+
+        try:
+            async with (
+                asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
+                parts.starting,
+            ):
+                kernel = await parts.launcher.launch(spec, before_first_code=restore)
+        except BaseException as error:
+            for mirror in mirrors:
+                await mirror.aclose()
+            raise translate(error) if isinstance(error, Exception) else error from None
+        self._take(kernel, mirrors[0])
+        return kernel
+
+    def _take(self, kernel: LiveKernel, mirror: Mirror) -> None:
+        self.kernel, self.mirror, self._info = kernel, mirror, kernel.info
+        self.generation = max(self.generation, kernel.generation)
+        kernel.on_generation = self._kernel_replaced
+        kernel.on_gone = lambda death: self._kernel_gone(kernel, death)
+
+    def _kernel_replaced(self, generation: int, death: Death | None) -> None:
+        self.generation = generation
+        self._on_replaced(generation, death)
+
+    def _kernel_gone(self, kernel: LiveKernel, death: Death) -> None:
+        self._parts.background.spawn(self.lose(kernel, death), f"lose {self._session_id}")
+
+    async def _close(self) -> None:
+        """Under the lock. The last usage and the mirror's last state are kept for the record."""
+        await self.usage()
+        kernel, mirror = self.kernel, self.mirror
+        if mirror is not None:
+            await self._save(mirror)
+            self.sync()
+        self.kernel = self.mirror = None
+        if mirror is not None:
+            await mirror.aclose()
+        if kernel is not None:
+            await kernel.aclose()
+        await self._destroy()
+
+    async def _save(self, mirror: Mirror) -> None:
+        """Flush the workspace; what the store does not take by the deadline goes to the spool on this host."""
+        try:
+            await mirror.flush(self._parts.settings.flush_deadline_seconds)
+            self.unsaved = None
+        except (WorkspaceSyncError, TimeoutError) as error:
+            log.warning("flush_failed", session=self._session_id, error=str(error))
+            await self._keep_here(str(error))
+
+    async def _keep_here(self, why: str) -> None:
+        try:
+            if self._info is not None:
+                await self._parts.spool.take(self._info, self._workspace_id)
+            self.unsaved = f"the workspace waits on this host for its store: {why}"
+        except (WorkspaceSyncError, OSError) as error:
+            log.error("workspace_not_saved", session=self._session_id, error=str(error))
+            self.unsaved = f"the last changes of the workspace are lost: {why}; and on this host: {error}"
+
+    async def _destroy(self) -> None:
+        """Remove every trace; what resists is left to the sweep."""
+        try:
+            async with asyncio.timeout(DESTROY_SECONDS):
+                await self._parts.launcher.destroy(self._session_id)
+        except (KernelsError, TimeoutError) as error:
+            log.error("sandbox_not_destroyed", session=self._session_id, error=str(error))

@@ -1,0 +1,52 @@
+"""The orderly end of the service: no new work, time for what runs, then every session ends or is let go."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from kernel_gateway.services.lifecycle import Lifecycle
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+
+log = structlog.get_logger(__name__)
+POLL_SECONDS = 0.05
+
+
+async def shut_down(parts: Parts, registry: Registry, lifecycle: Lifecycle) -> None:
+    """Drain and end; what waits in queues is refused, or stays queued when sessions are kept."""
+    parts.accepting = False
+    for live in registry:
+        live.paused = True
+    await _drain(parts, registry)
+    async with asyncio.TaskGroup() as group:
+        for live in registry:
+            if parts.settings.keep_sessions_on_shutdown and live.ending is None:
+                group.create_task(_let_go(live))
+            else:
+                group.create_task(_ended(lifecycle, live))
+
+
+async def _drain(parts: Parts, registry: Registry) -> None:
+    try:
+        async with asyncio.timeout(parts.settings.drain_seconds):
+            # Polled: what ends is spread over many sessions, and this happens once.
+            while any(live.running is not None or live.in_work for live in registry):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        log.warning("drain_ran_out", seconds=parts.settings.drain_seconds)
+
+
+async def _ended(lifecycle: Lifecycle, live: LiveSession) -> None:
+    await asyncio.wait([lifecycle.end(live, "shutdown", "the service was shut down")])
+
+
+async def _let_go(live: LiveSession) -> None:
+    """Its row stays READY, its sandbox runs on, and the next start takes both up."""
+    for task in (live.timer_task, live.worker_task):
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+    await live.sandbox.let_go()

@@ -1,0 +1,141 @@
+"""What happens at start and again and again: take up what an earlier process left, and compare rows with sandboxes.
+
+Adoption: a READY session whose sandbox runs goes on with the same kernel; one whose sandbox is gone gets a new one when
+it is next used. What was queued runs, what was running has died with this process. The sweep is the second reaper:
+it ends sessions whose time is over, finds sandboxes that vanished, and removes those that belong to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.services.event_log import EventLog
+from kernel_gateway.services.jobs import Job
+from kernel_gateway.services.lifecycle import Lifecycle
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.outcomes import died
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.executions import ExecutionRow
+from kernels.errors import Death, KernelsError
+from kernels.sandbox import SandboxInfo
+
+log = structlog.get_logger(__name__)
+GOES_ON = (
+    "the service restarted while this ran; the output since is lost. The kernel and its globals live on, and the code"
+    " may still be running in it"
+)
+LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
+VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
+
+
+class Upkeep:
+    """`adopt` once at start, then `run` for as long as the service lives."""
+
+    def __init__(self, parts: Parts, registry: Registry, lifecycle: Lifecycle, notebooks: Notebooks) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._lifecycle = lifecycle
+        self._notebooks = notebooks
+
+    async def adopt(self) -> None:
+        """Take up every READY session, then remove the sandboxes that belong to none."""
+        rows = await self._parts.database.run(sessions.list_live)
+        infos = {info.sandbox_id: info for info in await self._parts.launcher.list()}
+        made = [(self._lifecycle.make(row), infos.get(row.id)) for row in rows]
+        async with asyncio.TaskGroup() as group:
+            for live, info in made:
+                group.create_task(self._adopt(live, info))
+        await self._remove_orphans(tuple(infos.values()))
+
+    async def run(self) -> None:
+        """Sweep at every interval; a sweep that fails is logged and the next one comes."""
+        while True:
+            await self._parts.clock.sleep(self._parts.settings.sweep_interval_seconds)
+            try:
+                await self.sweep()
+            except Exception as error:
+                log.error("sweep_failed", exc_info=error)
+
+    async def sweep(self) -> None:
+        """Compare once."""
+        infos = await self._parts.launcher.list()
+        for live in self._registry:
+            if live.start_task is not None and not live.start_task.done():
+                continue
+            await self._lifecycle.check_time(live)
+            kernel = live.sandbox.kernel
+            if kernel is not None and live.ending is None and not await self._parts.launcher.running(live.id):
+                await live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
+        await self._remove_orphans(infos)
+        await self._store_activity()
+        await self._notebooks.save_stale()
+        in_use = {live.row.workspace_id for live in self._registry}
+        await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)
+
+    async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
+        """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
+        async with self._parts.starting:
+            adopted = False
+            try:
+                if info is not None and await self._parts.launcher.running(live.id):
+                    await live.sandbox.adopt(info)
+                    adopted = True
+            except (KernelsError, TimeoutError) as error:
+                log.warning("sandbox_not_adopted", session=live.id, error=str(error))
+            if not adopted:
+                if info is not None:
+                    await live.sandbox.salvage(info)
+                live.sandbox.require_new(VANISHED)
+        await self._take_up_executions(live, adopted=adopted)
+        live.touch()
+        self._lifecycle.open(live)
+        log.info("session_adopted", session=live.id, sandbox=adopted)
+
+    async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
+        for row in await self._parts.database.run(lambda c: executions.list_open(c, live.id)):
+            if row.status == "queued":
+                job = Job(row, EventLog(self._parts.settings.event_log_bytes))
+                job.mark_stored(stored=True)
+                live.readmit(job)
+            else:
+                await self._bury(row, live, adopted=adopted)
+
+    async def _bury(self, row: ExecutionRow, live: LiveSession, *, adopted: bool) -> None:
+        """It was running when the earlier process ended: it is not run again."""
+        why = GOES_ON if adopted else LOST
+        outcome = died("gateway_restart", why)
+        ended = replace(row, status="died", outcome=outcome, ended=self._parts.clock.now())
+        note = live.note("gateway_restart", f"**The service restarted.** Execution `{row.id}`: {why}")
+
+        def store(connection: Connection) -> None:
+            executions.finish(connection, ended)
+            executions.add_note(connection, note)
+
+        await self._parts.database.run(store)
+
+    async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
+        """Sandboxes whose session is none of ours: a session is registered before its sandbox is made."""
+        for info in infos:
+            if info.sandbox_id not in self._registry:
+                log.warning("orphan_removed", sandbox=info.sandbox_id)
+                await self._parts.launcher.destroy(info.sandbox_id)
+
+    async def _store_activity(self) -> None:
+        """Write down who was active since the last time."""
+        active = [live for live in self._registry if live.last_activity > live.stored_activity]
+
+        def store(connection: Connection) -> None:
+            for live in active:
+                sessions.touch(connection, live.id, live.last_activity)
+
+        if active:
+            await self._parts.database.run(store)
+            for live in active:
+                live.stored_activity = live.last_activity

@@ -1,0 +1,155 @@
+"""Runs a session's executions, one at a time and in order, and stores how each ended.
+
+An execution is marked as running, durably, before its code goes to the kernel: whatever happens to this process, it is
+never run twice. Its outcome is stored before anybody is told; while it cannot be stored nothing else runs in the
+session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate
+from kernel_gateway.services.jobs import Job
+from kernel_gateway.services.launching import LiveKernel
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.outcomes import died, outcome_of, refused, trimmed
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.errors import Death, KernelsError
+from kernels.execution import Event
+
+log = structlog.get_logger(__name__)
+SLACK_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+class Worker:
+    """The one who runs the jobs of one session."""
+
+    def __init__(self, parts: Parts, live: LiveSession) -> None:
+        self._parts = parts
+        self._live = live
+
+    async def run(self) -> None:
+        """Take jobs until cancelled; no job's failure ends the worker."""
+        while True:
+            job = await self._live.next_job()
+            try:
+                if await job.is_stored():
+                    await self._carry_out(job)
+            except Exception as error:
+                log.exception("execution_failed", session=self._live.id, execution=job.row.id)
+                await self.finish(
+                    job, "died", died("sandbox", f"the service failed while this ran: {translate(error)}")
+                )
+            finally:
+                self._live.running = None
+
+    async def finish(self, job: Job, status: str, outcome: StoredOutcome, execution_count: int | None = None) -> None:
+        """Store how a job ended, then tell."""
+        if job.has_ended:
+            return
+        now = self._parts.clock.now()
+        row = replace(
+            job.row,
+            status=status,
+            execution_count=execution_count,
+            outcome=outcome,
+            ended=now,
+            last_sequence=job.log.last_sequence + 1,
+        )
+        ran = row.started is not None
+        stored = replace(row, outcome=trimmed(outcome, self._parts.settings.stored_text_bytes))
+        await self._store(job, stored, count=ran)
+        self._live.executions += ran
+        self._live.notebook_stale = True
+        self._live.touch()
+        self._live.stored_activity = self._live.last_activity
+        job.end(row)
+        self._parts.finished.keep(job)
+        if self._live.sandbox.mirror is not None:
+            self._live.sandbox.mirror.request_flush()
+
+    async def _confess(self, job: Job, error: Exception) -> None:
+        """Something of ours broke: say so in the row when that is possible, else to those who wait."""
+        log.error("execution_failed", session=self._live.id, execution=job.row.id, exc_info=error)
+        try:
+            detail = f"the service failed while this ran: {translate(error).message}"
+            await self.finish(job, "died", died("sandbox", detail))
+        except Exception as worse:
+            job.trouble(translate(worse))
+
+    async def _carry_out(self, job: Job) -> None:
+        try:
+            kernel = None if job.asked_to_stop() else await self._live.sandbox.ready()
+            if kernel is None or job.asked_to_stop():
+                return await self.finish(job, "interrupted", StoredOutcome())
+            _require_generation(job, kernel)
+            now = self._parts.clock.now()
+            await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
+        except GatewayError as error:
+            return await self.finish(job, "rejected", refused(type(error).__name__, error.message))
+        job.begin(kernel.generation, now)
+        if job.asked_to_stop():
+            return await self.finish(job, "interrupted", StoredOutcome())
+        return await self._execute(job, kernel)
+
+    async def _execute(self, job: Job, kernel: LiveKernel) -> None:
+        settings, timeout = self._parts.settings, job.row.timeout_seconds
+
+        def emit(event: Event) -> None:
+            if event.kind not in {"started", "ended"}:
+                job.log.append(event.kind, event.data)
+
+        longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
+        try:
+            async with asyncio.timeout(longest):
+                outcome = await kernel.execute(job.row.code, timeout_seconds=timeout, emit=emit)
+        except (KernelsError, TimeoutError) as error:
+            death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
+            job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
+            await self.finish(job, "died", died(death.cause, self._explained(death.detail)))
+            self._parts.background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
+            return
+        if kernel.generation != job.row.generation:
+            cause = outcome.death.cause if outcome.death else "restart"
+            job.log.append("generation", {"generation": kernel.generation, "cause": cause})
+        ours = outcome_of(outcome)
+        if ours.death is not None:
+            ours.death.detail = self._explained(ours.death.detail)
+        await self.finish(job, outcome.status, ours, outcome.execution_count)
+
+    def _explained(self, detail: str) -> str:
+        """Why something died, with why the session ended when that was the reason."""
+        ending = self._live.ending
+        return detail if ending is None else f"the session ended while this ran ({ending.reason}): {ending.detail}"
+
+    async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
+        """Commit the outcome, trying until it works; those who wait are told of the trouble."""
+
+        def store(connection: Connection) -> None:
+            executions.finish(connection, row)
+            if count:
+                sessions.count_execution(connection, row.session_id, row.ended or 0.0)
+
+        pause = 0.1
+        while True:
+            try:
+                return await self._parts.database.run(store)
+            except (NoSpace, DatabaseUnavailable) as error:
+                log.error("outcome_not_stored", session=row.session_id, execution=row.id, error=error.code)
+                job.trouble(error)
+                await self._parts.clock.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _require_generation(job: Job, kernel: LiveKernel) -> None:
+    expected, now = job.row.expect_generation, kernel.generation
+    if expected is not None and expected != now:
+        raise GenerationMismatch(f"the kernel is of generation {now}, not {expected}: its globals are not yours")
