@@ -69,7 +69,7 @@ def tell_outcome(result: Result) -> None:
     if result.status == "timeout":
         say("the execution's time was up")
     if result.death is not None:
-        say(f"the kernel died ({result.death.cause}): {result.death.detail}. Globals are blank now.")
+        say(f"the kernel died ({result.death.cause}): {result.death.detail}")
     cut = result.truncated
     if cut.stdout or cut.stderr or cut.outputs:
         say(f"[cut: {cut.stdout:,} bytes of stdout, {cut.stderr:,} of stderr, {cut.outputs:,} of other output]")
