@@ -112,12 +112,12 @@ def test_addresses_exist(page: Path) -> None:
 
 def commands(page: Path) -> Iterator[list[str]]:
     """Every line with a command of ours: those typed in examples, and those in running text."""
-    for text in [*blocks(page, "console"), *blocks(page, "sh"), *blocks(page, "ini")]:
-        for line in text.splitlines():
-            typed = re.search(r"^(?:\$ |(?!\s))(.*)$", line)
-            words = split(typed[1].partition("    #")[0]) if typed else []
-            if words and Path(words[0]).name in {"make", "sandcell"}:
-                yield [Path(words[0]).name, *words[1:]]
+    typed = [line[2:] for text in blocks(page, "console") for line in text.splitlines() if line.startswith("$ ")]
+    written = [line for kind in ("sh", "ini") for text in blocks(page, kind) for line in text.splitlines()]
+    for line in [*typed, *written]:
+        words = split(line.partition("=")[2] if line.startswith("ExecStart=") else line)
+        if words and Path(words[0]).name in {"make", "sandcell"}:
+            yield [Path(words[0]).name, *words[1:]]
     for text in CODE.findall(FENCE.sub("", page.read_text())):
         words = split(text)
         if words and words[0] in {"make", "sandcell"}:
