@@ -184,7 +184,7 @@ class GuestClient:
         await self._json("DELETE", address, deadline_seconds=WALK_SECONDS)
 
     async def aclose(self) -> None:
-        """Let go of the guest; the sandbox lives on."""
+        """Let go of the guest; the sandbox lives on. Later calls raise `SandboxGone`."""
         await self._http.aclose()
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
@@ -223,6 +223,8 @@ class GuestClient:
         self, method: str, path: str, *, deadline_seconds: float, **content: Any
     ) -> AsyncIterator[httpx.Response]:
         """Open a call; what comes out has a good status, and its body is still to be read."""
+        if self._http.is_closed:
+            raise SandboxGone(f"the guest at {self._socket} was let go")
         async with self._translated():
             request = self._http.build_request(method, path, **content)
             async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):

@@ -27,6 +27,10 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
 log = logging.getLogger(__name__)
 
 _START_TRIES: Final = 3
+_SILENCES: Final = 6
+"""How often in a row a guest that cannot be followed is given another chance while its sandbox runs."""
+_SILENCE_PAUSE_SECONDS: Final = 0.5
+_STEADY_SECONDS: Final = 60.0
 _MEGABYTE: Final = 1024 * 1024
 
 
@@ -71,7 +75,7 @@ class SandboxedKernel:
         """Wait for the guest and its kernel, connect, and watch from then on."""
         async with self._replacing:
             started = await self.guest.wait_ready(self._limits.start_seconds)
-            self._own(self.guest.watch(lambda _started: None, self._kernel_exited, self._sandbox_gone))
+            self._own(self._watch())
             await self._connect(started)
 
     async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
@@ -92,12 +96,14 @@ class SandboxedKernel:
         )
         if not outcome.needs_kill:
             return outcome
-        death = _deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
-        await self._replace(hub, death)
+        death = outcome.death or _deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
+        await self._try_replace(hub, death)
         return dataclasses.replace(outcome, death=death)
 
     async def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in what runs; nothing happens to an idle kernel."""
+        """Raise KeyboardInterrupt in what runs, which then ends as `interrupted`; nothing happens to an idle kernel."""
+        if self._hub is not None:
+            self._hub.note_interrupt()
         await self.guest.interrupt_kernel()
 
     async def restart(self) -> int:
@@ -145,8 +151,8 @@ class SandboxedKernel:
         """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
         async with self._replacing:
             hub = self._hub
-        if hub is None:
-            hub = await self._replace(None, None)
+        if hub is None or hub.error is not None:
+            hub = await self._replace(hub, Death("exit", "the kernel did not answer any more; its globals are gone"))
         if self._gone is not None or hub is None:
             raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
         return hub
@@ -167,6 +173,10 @@ class SandboxedKernel:
         death = await self._cause(gone)
         if hub is not None:
             hub.fail(KernelDied(death))
+        await self._try_replace(hub, death)
+
+    async def _try_replace(self, hub: Hub | None, death: Death) -> None:
+        """Replace the kernel; when none starts, the next execution tries again and says so."""
         try:
             await self._replace(hub, death)
         except KernelsError as error:
@@ -212,6 +222,19 @@ class SandboxedKernel:
                     raise SandboxFailed(f"no kernel starts in this sandbox any more: {error}") from error
             else:
                 return
+
+    async def _watch(self) -> None:
+        """Follow the guest. A silent one is not a dead sandbox: user code may starve it for a while."""
+        silences = 0
+        while silences < _SILENCES:
+            followed_since = asyncio.get_running_loop().time()
+            await self.guest.watch(lambda _started: None, self._kernel_exited, lambda: None)
+            if not await self._runtime.running(self.info.sandbox_id):
+                break
+            steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
+            silences = 0 if steady else silences + 1
+            await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
+        self._sandbox_gone()
 
     def _sandbox_gone(self) -> None:
         if self._closing or self._gone is not None:

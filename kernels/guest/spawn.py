@@ -16,6 +16,8 @@ from .options import Options
 
 OOM_SCORE = b"500"
 """Of user processes: memory runs out for them first, never for the guest (which stays at its own score)."""
+NICENESS = 19
+"""Of user processes: however many spin, the guest gets its turn. It weighs only inside the sandbox's own CPU share."""
 OPEN_FILES = 4096
 EXEC_DEADLINE_SECONDS = 5.0
 
@@ -91,6 +93,7 @@ def _become(program: Program, tell: int) -> None:
     try:
         os.setsid()
         _raise_oom_score()
+        os.nice(NICENESS)
         _reset_signals(deaf=program.deaf_to_interrupts)
         tell = _keep_only(program, tell)
         os.setresgid(program.user, program.user, program.user)
