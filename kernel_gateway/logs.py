@@ -21,7 +21,10 @@ def configure_logs(settings: Settings) -> None:
     last: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if settings.log_json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # Plain tracebacks: the default ones show local variables, and with them tokens and user code.
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

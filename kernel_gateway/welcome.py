@@ -5,22 +5,37 @@ from __future__ import annotations
 import shutil
 import sys
 
+from kernel_gateway.client import saved
 from kernel_gateway.settings import Settings
 
 
 def greet(settings: Settings, port: int, first_token: str | None) -> None:
-    """Print the address, the administrator's token when this start made one, and three lines to try."""
-    url = f"http://{settings.host}:{port}"
-    say(f"Sandcell listens on {url}")
+    """Print the address, the administrator's token when it can be shown, and three lines to try.
+
+    The token is saved for the commands of the user who started the service.
+    """
+    say(f"Sandcell listens on http://{settings.host}:{port}")
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
-    if first_token is not None:
-        say(f"  token     {first_token}   (the administrator's; it is shown this once)")
+    say(f"  token     {_token(settings, port, first_token)}")
     command = "sandcell" if shutil.which("sandcell") else sys.argv[0]
     say("Try, in another terminal:")
     say(f"  {command} run 'x = 41'")
     say(f"  {command} run 'x + 1'")
     say(f"  {command} notebook -o history.ipynb")
+
+
+def _token(settings: Settings, port: int, first_token: str | None) -> str:
+    """What to say of the token. A token that was given is not repeated: it may be in nobody's logs so far."""
+    token = first_token or settings.token
+    if not token:
+        return "the one shown at the first start; make another with `sandcell token create`"
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
+    try:
+        path = saved.save(f"http://{host}:{port}", token)
+    except OSError as error:
+        return f"{first_token or 'as given'}   (could not be saved: {error}; hand it on as SANDCELL_TOKEN)"
+    return f"{first_token or 'as given'}   (the administrator's; saved in {path})"
 
 
 def say(line: str) -> None:

@@ -60,6 +60,7 @@ class RunningService:
             [sys.executable, "-m", "kernel_gateway", "serve"],
             env={
                 **_clean_environment(),
+                "XDG_CONFIG_HOME": str(self.data_dir / "config"),
                 **self._extra_environment,
                 **{f"SANDCELL_{key.upper()}": str(value) for key, value in self._settings.items()},
             },
