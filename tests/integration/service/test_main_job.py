@@ -6,15 +6,8 @@ import base64
 import time
 
 import nbformat
-import pytest
 
 from tests.integration.service.rest import Rest
-from tests.running_service import RunningService
-
-
-@pytest.fixture
-def rest(service: RunningService) -> Rest:
-    return Rest(service)
 
 
 def test_globals_persist_from_call_to_call(rest: Rest) -> None:
