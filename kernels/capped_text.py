@@ -114,6 +114,7 @@ class CappedStream:
 
     def _write_tail(self, segment: Segment, text: str, size_bytes: int) -> None:
         if size_bytes > self._tail_cap:
+            self._drop_tail()
             kept = last_bytes(text, self._tail_cap)
             kept_bytes = len(kept.encode())
             self.cut_bytes += size_bytes - kept_bytes
@@ -124,6 +125,13 @@ class CappedStream:
             self._pieces.append((segment, [size_bytes]))
         self._tail_bytes += size_bytes
         self._evict()
+
+    def _drop_tail(self) -> None:
+        for segment, _ in self._pieces:
+            segment.drop_first()
+        self._pieces.clear()
+        self.cut_bytes += self._tail_bytes
+        self._tail_bytes = 0
 
     def _evict(self) -> None:
         while (excess := self._tail_bytes - self._tail_cap) > 0:

@@ -7,6 +7,7 @@ outputs that do not fit are replaced by a note, and events stop when their budge
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _JSON_TYPE: Final = re.compile(r"application/json|application/[a-zA-Z0-9.+-]*\+json")
 _OUTPUT_OVERHEAD_BYTES: Final = 1024
 _MOST_ITEMS: Final = 10_000
+_MOST_UPDATED: Final = 20
+"""Displays of one id that an update changes, the latest first."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class OutputCollector:
         self._items: list[Segment | _Rich] = []
         self._streams = {name: CappedStream(self._caps.text_bytes) for name in ("stdout", "stderr")}
         self._last: dict[str, Segment] = {}
-        self._displays: dict[str, list[_Rich]] = {}
+        self._displays: dict[str, deque[_Rich]] = {}
         self._rich_bytes = 0
         self._cut_outputs = 0
 
@@ -151,7 +154,7 @@ class OutputCollector:
             self._clear()
 
     def _stream(self, content: Content) -> list[Event]:
-        name = content.get("name")
+        name = _text(content, "name")
         text, size = encodable(_text(content, "text"))
         if name not in self._streams or not text:
             return []
@@ -194,7 +197,7 @@ class OutputCollector:
         told = {key: value for key, value in item.output.items() if key != "output_type"}
         if display_id is not None:
             told["display_id"] = display_id
-            self._displays.setdefault(display_id, []).append(item)
+            self._displays.setdefault(display_id, deque(maxlen=_MOST_UPDATED)).append(item)
         return self._budgeted(Event("result" if output_type == "execute_result" else "display", told), item.size_bytes)
 
     def _fill(self, item: _Rich, data: Content, metadata: Content, size: int) -> None:

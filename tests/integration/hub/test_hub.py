@@ -1,0 +1,280 @@
+"""Opening, requests, fan-out, failure and closing of a hub; kernels are real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels import hub as hub_module
+from kernels.connection import KernelConnection
+from kernels.errors import DeadlineExceeded, Death, KernelDied, SandboxFailed
+from kernels.hub import Hub
+from kernels.message import Message
+from tests.integration.hub.running_kernel import Runner, RunningKernel, with_hub
+
+MISBEHAVING = str(Path(__file__).parent / "misbehaving_kernel.py")
+OnKernel = Callable[[Callable[[Runner], Any]], Any]
+Start = Callable[..., RunningKernel]
+
+
+def descriptors() -> set[str]:
+    return {str(fd.readlink()) for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink()}
+
+
+def test_the_kernel_has_described_itself_once_the_hub_is_open(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        assert runner.hub.kernel_info["language_info"]["name"] == "python"
+
+    on_kernel(scenario)
+
+
+def test_a_hub_waits_for_a_kernel_that_has_not_bound_its_sockets(start: Start) -> None:
+    async def scenario(runner: Runner) -> None:
+        assert (await runner.run("print(6 * 7)")).stdout == "42\n"
+
+    asyncio.run(with_hub(start(), scenario))
+
+
+def test_no_first_output_is_lost(kernel: RunningKernel) -> None:
+    async def first(runner: Runner) -> None:
+        outcome = await runner.run("print('first')")
+        assert outcome.stdout == "first\n"
+
+    for _ in range(10):
+        asyncio.run(with_hub(kernel, first))
+
+
+def test_every_subscriber_gets_every_message_in_order_also_when_another_fails(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        heard: list[list[str]] = [[], []]
+
+        def broken(_channel: str, _message: Message) -> None:
+            raise RuntimeError("a subscriber's mistake")
+
+        stop_broken = runner.hub.subscribe(broken)
+        stops = [runner.hub.subscribe(lambda _c, message, to=to: to.append(message.msg_type)) for to in heard]  # type: ignore[misc]
+        await runner.run("print('x')")
+        for stop in (stop_broken, *stops):
+            stop()
+        await runner.run("print('y')")
+        assert heard[0] == heard[1]
+        assert [each for each in heard[0] if each != "execute_reply"] == ["status", "execute_input", "stream", "status"]
+
+    on_kernel(scenario)
+
+
+def test_recent_messages_are_kept_for_who_attaches_later_within_a_bound(kernel: RunningKernel) -> None:
+    async def scenario() -> None:
+        hub = Hub(kernel.connection, replay_bytes=20_000)
+        try:
+            await hub.open(10)
+            runner = Runner(kernel, hub)
+            await runner.run("print('z' * 300_000)\nfor i in range(200): print(i, flush=True)")
+            kept = hub.replay()
+            assert 5 < len(kept) < 60
+            assert sum(each.size_bytes for each in kept) < 20_000
+            assert b'"idle"' in kept[-1].content_json
+        finally:
+            await hub.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_request_gets_its_own_reply(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        asked = [
+            runner.hub.request("shell", "is_complete_request", {"code": code}, deadline_seconds=5)
+            for code in ("1", "for x in y:")
+        ]
+        complete, incomplete = await asyncio.gather(*asked)
+        assert (complete.content["status"], incomplete.content["status"]) == ("complete", "incomplete")
+
+    on_kernel(scenario)
+
+
+def test_a_request_that_is_not_answered_ends_with_its_deadline(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        with pytest.raises(DeadlineExceeded):
+            await runner.hub.request("shell", "no_such_request", {}, deadline_seconds=0.3)
+
+    on_kernel(scenario)
+
+
+def test_a_failed_hub_fails_who_waits_and_who_comes_later(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        death = Death("oom", "no memory")
+        waiting = asyncio.create_task(runner.hub.request("shell", "no_such_request", {}, deadline_seconds=30))
+        await asyncio.sleep(0.05)
+        runner.hub.fail(KernelDied(death))
+        with pytest.raises(KernelDied):
+            await waiting
+        with pytest.raises(KernelDied):
+            await runner.hub.request("shell", "kernel_info_request", {}, deadline_seconds=30)
+        outcome = await runner.run("1")
+        assert (outcome.status, outcome.death, outcome.needs_kill) == ("died", death, False)
+
+    on_kernel(scenario)
+
+
+def test_a_debugger_answers_though_it_is_loaded_late(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        async def ask(command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            content = {"type": "request", "seq": 1, "command": command, "arguments": arguments}
+            return (await runner.hub.request("control", "debug_request", content, deadline_seconds=20)).content
+
+        assert (await ask("debugInfo", {}))["body"]["isStarted"] is False
+        client = {
+            "clientID": "t",
+            "adapterID": "",
+            "pathFormat": "path",
+            "linesStartAt1": True,
+            "columnsStartAt1": True,
+        }
+        assert (await ask("initialize", client))["success"] is True
+
+    on_kernel(scenario)
+
+
+def test_opening_where_no_kernel_listens_ends_with_its_deadline(short_directory: Path) -> None:
+    async def scenario() -> None:
+        hub = Hub(KernelConnection(str(short_directory), 7, b"key"))
+        try:
+            with pytest.raises(DeadlineExceeded):
+                await hub.open(0.2)
+        finally:
+            await hub.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_opening_ends_at_once_when_the_kernel_is_said_to_be_gone(short_directory: Path) -> None:
+    async def scenario() -> None:
+        hub = Hub(KernelConnection(str(short_directory), 7, b"key"))
+        asyncio.get_running_loop().call_later(0.05, hub.fail, KernelDied(Death("exit", "gone")))
+        with pytest.raises(KernelDied):
+            await hub.open(30)
+
+    asyncio.run(scenario())
+
+
+def test_a_link_in_place_of_a_socket_is_not_followed(kernel: RunningKernel) -> None:
+    async def scenario() -> None:
+        for port in range(1, 5):
+            Path(f"{directory}/g1-{port}").symlink_to(kernel.connection.path("shell"))
+        hub = Hub(KernelConnection(directory, 1, kernel.connection.key))
+        try:
+            with pytest.raises(DeadlineExceeded):
+                await hub.open(0.2)
+        finally:
+            await hub.aclose()
+
+    directory = f"{kernel.directory}/links"
+    Path(directory).mkdir()
+    asyncio.run(scenario())
+
+
+def test_what_does_not_speak_zmq_is_an_error_at_once(start: Start) -> None:
+    async def scenario() -> None:
+        hub = Hub(start(MISBEHAVING, "speaks_http").connection)
+        try:
+            with pytest.raises(SandboxFailed, match="ZMTP"):
+                await hub.open(20)
+        finally:
+            await hub.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_path_too_long_for_a_socket_is_said_to_be() -> None:
+    with pytest.raises(SandboxFailed, match="107 bytes"):
+        KernelConnection("/" + "d" * 104, 1, b"").path("shell")
+
+
+def test_sockets_that_close_under_a_living_kernel_end_the_run_and_ask_for_a_kill(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "LOSS_GRACE_SECONDS", 0.2)
+
+    async def scenario(runner: Runner) -> None:
+        outcome = await runner.run("1")
+        assert (outcome.status, outcome.needs_kill) == ("died", True)
+        assert outcome.death is not None
+        assert "closed its connection" in outcome.death.detail
+
+    asyncio.run(with_hub(start(MISBEHAVING, "closes"), scenario))
+
+
+def test_the_reason_that_the_guest_gives_wins_over_the_closed_sockets(start: Start) -> None:
+    async def scenario(runner: Runner) -> None:
+        death = Death("signal", "killed", signal="SIGKILL")
+        running = asyncio.create_task(runner.run("import os; os.kill(os.getpid(), 9)"))
+        await asyncio.to_thread(runner.kernel.process.wait, 10)
+        runner.hub.fail(KernelDied(death))
+        outcome = await running
+        assert (outcome.status, outcome.death, outcome.needs_kill) == ("died", death, False)
+
+    asyncio.run(with_hub(start(), scenario))
+
+
+def test_a_cancelled_opening_and_a_closed_hub_leave_no_descriptor(kernel: RunningKernel) -> None:
+    async def scenario() -> None:
+        before = descriptors()
+        for _ in range(5):
+            hub = Hub(kernel.connection)
+            await hub.open(10)
+            await hub.aclose()
+            for delay in (0, 0.001, 0.004):
+                cut = Hub(kernel.connection)
+                opening = asyncio.create_task(cut.open(10))
+                await asyncio.sleep(delay)
+                opening.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await opening
+                await cut.aclose()
+        await asyncio.sleep(0.05)
+        assert descriptors() == before
+
+    asyncio.run(scenario())
+
+
+def test_a_hub_that_is_opened_costs_no_poll_of_a_tenth_of_a_second(kernel: RunningKernel) -> None:
+    async def scenario() -> float:
+        hub = Hub(kernel.connection)
+        began = time.monotonic()
+        try:
+            await hub.open(10)
+            return time.monotonic() - began
+        finally:
+            await hub.aclose()
+
+    assert min(asyncio.run(scenario()) for _ in range(5)) < 0.05
+
+
+def test_a_listener_whose_queue_is_full_is_tried_again(short_directory: Path) -> None:
+    async def scenario() -> None:
+        path = f"{short_directory}/g3-1"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(0)
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+        for client in clients:
+            client.settimeout(0)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(path)
+        hub = Hub(KernelConnection(str(short_directory), 3, b"key"))
+        try:
+            with pytest.raises(DeadlineExceeded):
+                await hub.open(0.2)
+        finally:
+            await hub.aclose()
+            for each in (listener, *clients):
+                each.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,116 @@
+"""Notebooks are valid whatever went in, the same each time, and say what happened."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import nbformat
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernels.errors import Death
+from kernels.outputs import Truncated
+from kernels.transcript import Blob, Cell, Note, notebook, split_output, trim_output
+from tests.unit.kernels.test_outputs import ANY_JSON, ANY_TEXT
+
+OUTPUT = st.dictionaries(
+    st.sampled_from(["output_type", "name", "text", "data", "metadata", "execution_count", "evalue", "traceback", "x"]),
+    ANY_JSON | st.sampled_from(["stream", "display_data", "execute_result", "error"]),
+    max_size=6,
+)
+STATUS = st.sampled_from(["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"])
+CELL = st.builds(
+    Cell,
+    execution_id=ANY_TEXT,
+    code=ANY_TEXT,
+    status=STATUS,
+    execution_count=st.none() | st.integers(0, 5),
+    outputs=st.lists(OUTPUT, max_size=3),
+    death=st.none() | st.builds(Death, ANY_TEXT, ANY_TEXT),
+    author=st.none() | ANY_TEXT,
+)
+
+
+def made(*cells: Cell | Note) -> Any:
+    return notebook(cells, session_id="s", environment="python")
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@given(st.lists(CELL | st.builds(Note, ANY_TEXT, ANY_TEXT), max_size=5))
+def test_every_notebook_is_valid_and_written_the_same_way_each_time(cells: list[Cell | Note]) -> None:
+    first = made(*cells)
+    nbformat.validate(first)
+    text = nbformat.writes(first)
+    assert text == nbformat.writes(made(*cells))
+    text.encode()
+    assert len({cell.id for cell in first.cells}) == len(first.cells)
+
+
+def test_a_cell_carries_its_execution() -> None:
+    output = {"output_type": "stream", "name": "stdout", "text": "hi\n"}
+    cell = Cell("0b7c", "print('hi')", "ok", 3, [output], 2, "t0", "t1", Truncated(stdout=5), author="ada")
+    (node,) = made(cell).cells
+    assert (node.id, node.source, node.execution_count, node.outputs) == ("0b7c", "print('hi')", 3, [output])
+    assert node.metadata.sandcell == {
+        "execution_id": "0b7c",
+        "generation": 2,
+        "status": "ok",
+        "started_at": "t0",
+        "ended_at": "t1",
+        "author": "ada",
+        "truncated": {"stdout": 5, "stderr": 0, "outputs": 0},
+    }
+
+
+def test_a_death_is_told_after_its_cell() -> None:
+    death = Death("oom", "all of its 2,048 MB", signal="SIGKILL", memory_limit_bytes=2 << 30)
+    cell, told, note = made(Cell("a", "x", "died", death=death), Note("generation", "**Generation 2.**", "t")).cells
+    assert cell.metadata.sandcell.death.memory_limit_bytes == 2 << 30
+    assert (told.cell_type, told.source) == ("markdown", "**The kernel died (oom).** all of its 2,048 MB")
+    assert (note.source, note.metadata.sandcell.kind) == ("**Generation 2.**", "generation")
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "rejected"])
+def test_what_has_not_run_has_no_outputs(status: str) -> None:
+    (cell,) = made(Cell("a", "x", status, 4, [{"output_type": "stream", "name": "stdout", "text": "x"}])).cells
+    assert (cell.outputs, cell.execution_count) == ([], None)
+
+
+def test_the_same_execution_twice_has_two_ids() -> None:
+    first, second = made(Cell("a", "x", "ok"), Cell("a", "x", "ok")).cells
+    assert first.id == "a" != second.id
+
+
+def test_text_is_trimmed_and_html_is_not() -> None:
+    data = {"text/plain": "x" * 100, "text/html": "<b>" * 100}
+    trimmed, cut = trim_output({"output_type": "display_data", "data": data, "metadata": {}}, 40)
+    assert cut == 60
+    assert "60 bytes cut" in trimmed["data"]["text/plain"]
+    assert trimmed["data"]["text/html"] == data["text/html"]
+    trimmed, cut = trim_output({"output_type": "stream", "name": "stderr", "text": ["y" * 50, "z" * 50]}, 40)
+    assert (trimmed["name"], cut) == ("stderr", 60)
+
+
+def test_a_large_image_becomes_a_file_beside_the_notebook() -> None:
+    pixels = bytes(range(256)) * 100
+    image = {"image/png": base64.encodebytes(pixels).decode(), "text/plain": "<Figure>"}
+    output = {"output_type": "display_data", "data": image, "metadata": {"m": 1}}
+    placeholder, blobs = split_output(output, 1000)
+    (blob,) = blobs
+    assert blob.data == pixels
+    assert blob.name.startswith("history_files/")
+    assert blob.name.endswith(".png")
+    assert placeholder["data"]["text/plain"].startswith("<Figure>\n[image/png, 25,600 bytes, in history_files/")
+    assert placeholder["metadata"] == {"m": 1, "sandcell": {"files": {"image/png": blob.name}}}
+    nbformat.validate(made(Cell("a", "x", "ok", 1, [placeholder])))
+    assert split_output(output, 100_000) == (output, [])
+
+
+@given(OUTPUT)
+def test_any_output_can_be_split(output: dict[str, Any]) -> None:
+    trimmed, _ = trim_output(output)
+    placeholder, blobs = split_output(trimmed, 5)
+    assert all(isinstance(blob, Blob) and "/" not in blob.name.removeprefix("history_files/") for blob in blobs)
+    nbformat.validate(made(Cell("a", "x", "ok", 1, [placeholder])))
