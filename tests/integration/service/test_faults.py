@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.free_port import free_port
+from tests.doubles.faulty_proxy import FaultyProxy
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.integration.service.rest import LiveSession, Rest
 from tests.running_service import RunningService
 
@@ -119,19 +120,21 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_host_disk(callers: Callers, make_service: MakeService, small_disk: Path) -> None:
+def test_a_full_host_disk_refuses_new_work_and_loses_nothing(
+    callers: Callers, make_service: MakeService, small_disk: Path
+) -> None:
     service = make_service(data_dir=small_disk / "data", disk_reserve_bytes=200_000_000)
     try:
         session = callers.of(service).session()
-        session.run("x = 1; open('f', 'w').write('kept')")
+        session.run("x = 41; open('f', 'w').write('kept')")
         filler = small_disk / "filler"
         subprocess.run(["fallocate", "-l", str(_free(small_disk) - 100_000_000), str(filler)], check=True)
-        refused = session.rest.http.post("/v1/sessions", json={})
-        assert refused.status_code in (503, 507), refused.text
-        assert "disk" in refused.json()["error"]["message"]
-        assert session.run("x + 1")["status"] in {"ok"} or True
+        for path, body in (("/v1/sessions", {}), (f"{session.path}/executions", {"code": "x + 1"})):
+            refused = session.rest.http.post(path, json=body)
+            assert refused.status_code == 507, refused.text
+            assert "disk" in refused.json()["error"]["message"]
         filler.unlink()
-        session.works()
+        assert session.run("x + 1")["outputs"][0]["data"]["text/plain"] == "42"
         session.stop()
         assert session.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/f").text == "kept"
     finally:
@@ -143,21 +146,87 @@ def _free(path: Path) -> int:
     return figures.f_bavail * figures.f_frsize
 
 
-def test_a_store_that_is_away_delays_nothing_and_loses_nothing(callers: Callers, make_service: MakeService) -> None:
-    from tests.doubles.s3_servers import moto_server
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FaultyProxy]:
+    """An S3 server behind a proxy that can cut it off."""
+    with s3_server("moto", tmp_path) as endpoint:
+        proxy = FaultyProxy(endpoint)
+        yield proxy
+        proxy.close()
 
-    port = free_port()
-    store = f"s3://sandcell-test/prefix?endpoint_url=http://127.0.0.1:{port}&region=us-east-1"
-    environment = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-    service = make_service(store=store, flush_deadline_seconds=2, extra_environment=environment)
+
+@pytest.fixture
+def with_store(make_service: MakeService, store: FaultyProxy) -> Callable[[], RunningService]:
+    """Starts a service on that store that does not wait long for it."""
+    key, secret = ACCESS_KEY
+    environment = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
+    url = f"s3://{BUCKET}/here?endpoint_url={store.endpoint}&region=us-east-1"
+    return lambda: make_service(extra_environment=environment, store=url, flush_deadline_seconds=2)
+
+
+def file_in_store(session: LiveSession, name: str) -> str:
+    answer = session.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/{name}")
+    return answer.text if answer.is_success else f"{answer.status_code}"
+
+
+def test_files_come_and_go_by_s3(callers: Callers, with_store: Callable[[], RunningService]) -> None:
+    service = with_store()
     session = callers.of(service).session()
     session.run("open('f', 'w').write('kept')")
-    session.works()
+    session.stop()
+    assert file_in_store(session, "f") == "kept"
+    with session.rest.session(workspace_id=session.workspace_id) as later:
+        assert later.run("print(open('f').read())")["stdout"] == "kept\n"
+    service.stop()
+
+
+def test_a_store_that_goes_away_delays_no_execution(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    service = with_store()
+    session = callers.of(service).session()
+    store.fault = "refuse"
+    store.drop()
+    assert session.run("open('f', 'w').write('kept')")["status"] == "ok"
     eventually(lambda: session.show()["sync"]["error"] is not None)
     assert session.show()["sync"]["pending"] is True
+    session.works()
+    store.fault = "none"
+    eventually(lambda: session.show()["sync"]["pending"] is False)
+    assert file_in_store(session, "f") == "kept"
+    service.stop()
+
+
+def test_files_wait_on_the_host_for_a_store_that_is_away_at_the_end(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    service = with_store()
+    session = callers.of(service).session()
+    store.fault = "refuse"
+    store.drop()
+    session.run("open('f', 'w').write('kept')")
     shown = session.stop()
     assert shown["status"] == "TERMINATED"
-    assert "wait" in shown["ended"]["detail"] or shown["sync"]["pending"]
-    with moto_server(port, bucket="sandcell-test"):
-        eventually(lambda: session.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/f").text == "kept")
-        service.stop()
+    assert "waits on this host" in shown["ended"]["detail"]
+    service.kill()
+    store.fault = "none"
+    service.start()
+    again = callers.again(service, session)
+    eventually(lambda: file_in_store(again, "f") == "kept")
+    service.stop()
+
+
+def test_a_store_that_is_away_at_the_start(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    store.fault = "refuse"
+    service = with_store()
+    rest = callers.of(service)
+    refused = rest.http.post("/v1/sessions", json={})
+    assert refused.status_code == 503, refused.text
+    assert refused.json()["error"]["code"] == "store_unavailable"
+    assert refused.json()["error"]["retryable"] is True
+    store.fault = "none"
+    with rest.session() as session:
+        session.works()
+    service.stop()
