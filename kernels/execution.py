@@ -21,7 +21,10 @@ from kernels.outputs import Event, OutputCaps, OutputCollector, Outputs, Truncat
 __all__ = ["Event", "Outcome", "OutputCaps", "Truncated", "UserError", "execute"]
 
 SETTLE_SECONDS: Final = 5.0
-"""How long a reply waits for idle, or idle for the reply, once nothing of the run arrives any more."""
+"""How long a reply waits for idle, once no more output of the run arrives."""
+
+REPLY_SECONDS: Final = 1.0
+"""How long idle waits for the reply, which was sent before it on another connection."""
 
 _INTERRUPTS: Final = 2
 
@@ -160,7 +163,7 @@ class _Run:
         if self._error is not None and death is None:
             raise self._error
         shown = self._collector.snapshot()
-        error = shown.error or self._reply_error()
+        error = self._user_error(shown)
         return Outcome(
             status="timeout" if timed_out else "died" if death else self._status(error),
             execution_count=self._collector.execution_count,
@@ -197,9 +200,9 @@ class _Run:
 
     def _settle(self) -> None:
         """One of reply and idle is there; end without the other when nothing more arrives."""
-        quiet = self._loop.time() - self._heard
-        if quiet < SETTLE_SECONDS:
-            self._settling = self._loop.call_later(SETTLE_SECONDS - quiet, self._settle)
+        left = (REPLY_SECONDS if self._idle else SETTLE_SECONDS) - (self._loop.time() - self._heard)
+        if left > 0:
+            self._settling = self._loop.call_later(left, self._settle)
             return
         missing = "reply" if self._reply is None else "idle status"
         self._note = f"the kernel sent no {missing}; the end of the output may be missing"
@@ -217,11 +220,13 @@ class _Run:
             return "interrupted"
         return "error"
 
-    def _reply_error(self) -> UserError | None:
-        """The error in a reply, for what the kernel refuses to run at all."""
-        if self._reply is None or self._reply.get("status") not in ("error", "aborted"):
+    def _user_error(self, shown: Outputs) -> UserError | None:
+        """The error that ended the code: the reply knows, for code may also show one that it has handled."""
+        if self._reply is None:
+            return shown.error
+        if self._reply.get("status") not in ("error", "aborted"):
             return None
-        return user_error(self._reply, 100_000)
+        return shown.error or user_error(self._reply, 100_000)
 
 
 def _outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:

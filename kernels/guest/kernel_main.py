@@ -14,6 +14,7 @@ import fcntl
 import importlib.util
 import os
 import select
+import signal
 import sys
 import termios
 import threading
@@ -242,7 +243,18 @@ class Kernel(IPythonKernel):
         self._restore_streams()
         try:
             return await super().do_execute(*arguments, **options)
+        except KeyboardInterrupt:  # a second one, while the first was being reported
+            count = cast("Any", self.shell).execution_count - 1
+            return {
+                "status": "error",
+                "ename": "KeyboardInterrupt",
+                "evalue": "",
+                "traceback": [],
+                "execution_count": count,
+            }
         finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reply is not to be lost; ipykernel restores it
             self._restore_streams()
 
     def raw_input(self, prompt: str = "") -> str:

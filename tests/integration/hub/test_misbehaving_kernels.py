@@ -70,6 +70,7 @@ def test_a_run_that_is_only_half_ended_ends_with_a_note(
     start: Start, monkeypatch: pytest.MonkeyPatch, fault: str, missing: str
 ) -> None:
     monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(execution, "REPLY_SECONDS", 0.2)
     first, second, _ = run_twice(start(MISBEHAVING, fault))
     assert first.status == second.status == "ok"
     assert first.stdout.startswith("never")
