@@ -8,7 +8,7 @@ whose request they name as parent: what a thread of an earlier run prints is not
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,6 +17,8 @@ from kernels.errors import Death, KernelDied, KernelsError
 from kernels.hub import Hub
 from kernels.message import Message
 from kernels.outputs import Event, OutputCaps, OutputCollector, Outputs, Truncated, UserError, user_error
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Event", "Outcome", "OutputCaps", "Truncated", "UserError", "execute"]
 
@@ -89,9 +91,14 @@ async def _interrupt(run: _Run, interrupt: Callable[[], Awaitable[None]], grace_
                 return True
         finally:
             sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError, KernelsError):
-                await sending
+            sending.add_done_callback(_forget)
     return False
+
+
+def _forget(sending: asyncio.Future[None]) -> None:
+    """An interrupt that did not get through is no error of its own: the run ends as one that needs a kill."""
+    if not sending.cancelled() and (error := sending.exception()) is not None:
+        log.warning("interrupt_failed: %s", error)
 
 
 class _Run:

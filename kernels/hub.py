@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 LOSS_GRACE_SECONDS: Final = 3.0
 REPLAY_BYTES: Final = 1 << 20
+OVERHEAD_BYTES: Final = 512
+"""What a kept message costs beside its frames."""
 _NUDGE_SECONDS: Final = 0.2
 
 Deliver = Callable[[str, Message], None]
@@ -71,6 +73,8 @@ class Hub:
 
         Raises `DeadlineExceeded`, `SandboxFailed`, or the error of `fail`.
         """
+        if self.error is not None:
+            raise self.error
         opening = self._opening = asyncio.create_task(self._open(deadline_seconds))
         try:
             done, _ = await asyncio.wait({opening}, timeout=deadline_seconds)
@@ -241,7 +245,3 @@ class Replay:
 
     def messages(self) -> list[Message]:
         return list(self._messages)
-
-
-OVERHEAD_BYTES: Final = 512
-"""What a kept message costs beside its frames."""

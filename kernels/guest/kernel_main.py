@@ -12,6 +12,7 @@ import asyncio
 import codecs
 import fcntl
 import importlib.util
+import io
 import os
 import select
 import signal
@@ -23,7 +24,8 @@ from contextlib import nullcontext
 from typing import Any, cast
 
 import zmq
-from ipykernel.iostream import OutStream
+from ipykernel import kernelapp
+from ipykernel.iostream import IOPubThread, OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
@@ -75,6 +77,12 @@ class BoundedStream(OutStream):
         self._drain()
         if self._runs:
             super().flush()
+
+    def fileno(self) -> int:
+        """A descriptor whose text is published too, for `subprocess` and the like."""
+        if self._spare < 0:
+            raise io.UnsupportedOperation("fileno")
+        return self._spare
 
     def close(self) -> None:
         """Flush only: code that closes its stdout must not silence the code after it."""
@@ -167,6 +175,19 @@ class BoundedStream(OutStream):
                     break
             else:
                 self.session.send(self.pub_thread, message, ident=self.topic)
+
+
+class Publisher(IOPubThread):
+    """ipykernel's publishing thread; who publishes faster than it can send waits, be it text or images."""
+
+    def send_multipart(self, *arguments: Any, **options: Any) -> None:
+        """Hand a message over; called in any thread."""
+        super().send_multipart(*arguments, **options)
+        ours = threading.get_ident() == self.thread.ident
+        if len(self._events) > SEND_MESSAGES and not ours and self.thread.is_alive():
+            sent = threading.Event()
+            self.schedule(sent.set)
+            sent.wait()
 
 
 class Forgetful(dict[int, list[Any]]):
@@ -284,6 +305,11 @@ class KernelApp(IPKernelApp):
             s.sndhwm = SEND_MESSAGES
             s.setsockopt(zmq.XPUB_NODROP, 1)
         return int(super()._try_bind_socket(s, port))
+
+    def init_iopub(self, context: Any) -> None:
+        """Called by `initialize`."""
+        cast("Any", kernelapp).IOPubThread = Publisher
+        super().init_iopub(context)
 
     def init_io(self) -> None:
         """Called by `initialize` when the publishing thread runs."""
