@@ -165,7 +165,7 @@ class Hub:
         except* KernelsError as errors:
             raise errors.exceptions[0] from None
         while not self._published.is_set():
-            info = await self.request("shell", "kernel_info_request", {}, deadline_seconds=deadline_seconds)
+            info = await self.request("control", "kernel_info_request", {}, deadline_seconds=deadline_seconds)
             self.kernel_info = info.content
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_NUDGE_SECONDS):
