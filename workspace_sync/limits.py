@@ -19,6 +19,8 @@ class TransferLimits:
     """Reads of a file that changes meanwhile, before it is copied aside and sent as it was."""
     fetch_attempts: int = 3
     """Downloads of one file on restore."""
+    settle_seconds: float = 0.2
+    """Pause between a request and its flush, so that executions in quick succession share one."""
     retry_seconds: float = 0.5
     """First pause after a failed flush; doubles each time, with jitter."""
     retry_max_seconds: float = 30.0

@@ -161,6 +161,7 @@ class Mirror:
         failures = 0
         while True:
             await self._wanted.wait()
+            await self._unless_hurried(self._limits.settle_seconds)
             self._wanted.clear()
             self._hurry.clear()
             number = self._requested
@@ -187,8 +188,12 @@ class Mirror:
     async def _pause(self, failures: int) -> None:
         """Wait before the next attempt, shorter when a caller of `flush` is waiting."""
         longest = min(self._limits.retry_max_seconds, self._limits.retry_seconds * 2 ** min(failures - 1, 16))
+        await self._unless_hurried(longest * _jitter.uniform(0.5, 1.0))
+
+    async def _unless_hurried(self, seconds: float) -> None:
+        """Wait; not at all when a caller of `flush` is waiting."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(longest * _jitter.uniform(0.5, 1.0)):
+            async with asyncio.timeout(seconds):
                 await self._hurry.wait()
 
     def _note_success(self, report: FlushReport, number: int) -> None:
