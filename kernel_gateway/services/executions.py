@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import msgspec
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
@@ -140,12 +141,23 @@ class Executions:
         )
 
     async def _admit(self, live: LiveSession, row: ExecutionRow, submission: Submission) -> Execution:
-        """The place in the queue first, then the row: what is acknowledged is both queued and stored."""
+        """The place in the queue first, then the row: what is acknowledged is both queued and stored.
+
+        A row that an idle kernel takes at once is stored as running in the same transaction.
+        """
         row = replace(row, generation=live.sandbox.generation)
         job = Job(row, EventLog(self._parts.settings.event_log_bytes))
         live.admit(job, self._parts.settings.queue_length)
+        taken = live.takes_at_once(job)
+
+        def store(connection: Connection) -> None:
+            executions.add(connection, row)
+            if taken is not None:
+                executions.begin(connection, row.id, taken, row.queued)
+
         try:
-            await self._parts.database.run(lambda c: executions.add(c, row))
+            await self._parts.database.run(store)
+            job.begun = taken
         except BaseException as error:
             live.withdraw(job)
             job.mark_stored(stored=False)

@@ -21,6 +21,8 @@ class Job:
         self.log = log
         self.interrupted = False
         """Asked to stop before it ran."""
+        self.begun: int | None = None
+        """The generation it is stored as running on, once it is."""
         self._stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[Execution] | None = None
         self._answer: Execution | None = None

@@ -116,6 +116,11 @@ class LiveSession:
         self.touch()
         self._wake.set()
 
+    def takes_at_once(self, job: Job) -> int | None:
+        """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel."""
+        alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
+        return self.sandbox.live_generation if alone else None
+
     def readmit(self, job: Job) -> None:
         """A job that was queued before the service restarted."""
         self._queue.append(job)

@@ -62,9 +62,17 @@ class SessionSandbox:
         self._sync = Sync()
         self.last_usage = Usage()
 
+    @property
+    def live_generation(self) -> int | None:
+        """The generation of the kernel that takes code now; None when there is none."""
+        return self.kernel.generation if self.kernel is not None and self._usable() else None
+
+    def _usable(self) -> bool:
+        return self._death is None and not self._given_up
+
     async def ready(self) -> LiveKernel:
         """The live kernel, in a new sandbox when there is none; raises our errors."""
-        if self.kernel is not None and self._death is None and not self._given_up:
+        if self.kernel is not None and self._usable():
             return self.kernel
         async with self._lock:
             if self._given_up:

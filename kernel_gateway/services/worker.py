@@ -92,7 +92,8 @@ class Worker:
                 return await self.finish(job, "interrupted", StoredOutcome())
             _require_generation(job, kernel)
             now = self._parts.clock.now()
-            await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
+            if job.begun != kernel.generation:
+                await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
         except GatewayError as error:
             return await self.finish(job, "rejected", refused(type(error).__name__, error.message))
         job.begin(kernel.generation, now)

@@ -37,6 +37,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self._sqlite = make_url(url).get_backend_name() == "sqlite"
         self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=THREADS)
+        self._kept: Connection | None = None
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
 
     @property
@@ -64,13 +65,24 @@ class Database:
     async def aclose(self) -> None:
         """Wait for what runs, then close every connection."""
         try:
-            await self._in_thread(self._engine.dispose)
+            await self._in_thread(self._dispose)
         finally:
             self._executor.shutdown(wait=False)
 
     def _transaction(self, query: Callable[[Connection], T]) -> T:
-        with self._engine.begin() as connection:
-            return query(connection)
+        if not self._sqlite:
+            with self._engine.begin() as connection:
+                return query(connection)
+        # SQLite's one thread keeps its connection: taking it from the pool costs as much as a short transaction.
+        if self._kept is None or self._kept.closed or self._kept.invalidated:
+            self._kept = self._engine.connect()
+        with self._kept.begin():
+            return query(self._kept)
+
+    def _dispose(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+        self._engine.dispose()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:
