@@ -18,7 +18,7 @@ import tornado.web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
-from kernel_gateway import sandboxes, welcome
+from kernel_gateway import doctor, sandboxes, welcome
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.faces import rest
 from kernel_gateway.logs import configure_logs
@@ -46,11 +46,19 @@ async def _serve(settings: Settings) -> None:
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
         welcome.greet(settings, port, services.first_token)
+        await _warn_of_store(settings)
         await stop.wait()
         welcome.say("draining: running executions may finish, workspaces are flushed")
         server.stop()
     await server.close_all_connections()
     welcome.say("stopped")
+
+
+async def _warn_of_store(settings: Settings) -> None:
+    """A store that is away stops no start: it may come back, and sessions wait for it. But it is said."""
+    finding = await asyncio.to_thread(doctor.store, settings)
+    if not finding.ok:
+        welcome.say(f"The store is away: {finding.detail}; {finding.remedy}")
 
 
 def _bound(settings: Settings) -> list[socket.socket]:

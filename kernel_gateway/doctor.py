@@ -23,7 +23,7 @@ def run(settings: Settings) -> tuple[Finding, ...]:
 async def _run(settings: Settings) -> tuple[Finding, ...]:
     runtime = sandboxes.runtime(settings)
     try:
-        findings = [*await runtime.check(), _environments(settings), await asyncio.to_thread(_store, settings)]
+        findings = [*await runtime.check(), _environments(settings), await asyncio.to_thread(store, settings)]
         if all(one.ok for one in findings if one.required):
             findings.append(await trial(runtime, settings))
         return tuple(findings)
@@ -59,12 +59,15 @@ def _environments(settings: Settings) -> Finding:
     return Finding("environments", ok=False, detail=f"none is built in {settings.environments_path}", remedy=remedy)
 
 
-def _store(settings: Settings) -> Finding:
-    """A store that is away does not stop the service: it waits for it."""
+def store(settings: Settings) -> Finding:
+    """Whether the store answers; one that is away does not stop the service, which waits for it."""
     try:
-        store = open_store(settings.store_url)
-        store.check()
+        opened = open_store(settings.store_url)
+        try:
+            opened.check()
+        finally:
+            opened.close()
     except WorkspaceSyncError as error:
-        remedy = "files wait in sandboxes until it is back"
+        remedy = "new sessions are refused, and files of live ones wait here, until it is back"
         return Finding("store", ok=False, detail=str(error), remedy=remedy, required=False)
     return Finding("store", ok=True, detail=settings.store_url.partition("?")[0], required=False)

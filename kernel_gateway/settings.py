@@ -98,8 +98,8 @@ class Settings:
 
     execution_timeout_seconds: float = _(900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY)
     execution_timeout_max_seconds: float = _(900.0, "longest execution timeout one may ask for", low=0.1, high=DAY)
-    command_timeout_seconds: float = _(900.0, "a foreground command's timeout, also the longest", low=0.1, high=DAY)
-    task_timeout_seconds: float = _(28_800.0, "a background command's timeout, also the longest", low=0.1, high=DAY)
+    command_timeout_seconds: float = _(900.0, "a foreground command's timeout, also the longest", low=0.1, high=28_800)
+    task_timeout_seconds: float = _(28_800.0, "a background command's timeout, also the longest", low=0.1, high=28_800)
     interrupt_grace_seconds: float = _(5.0, "time an interrupted kernel has before it is killed", low=0.1, high=60)
     session_timeout_seconds: int = _(28_800, "a session's time-to-live when none is asked for", low=1, high=TWO_WEEKS)
     session_timeout_max_seconds: int = _(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
@@ -123,12 +123,12 @@ class Settings:
         20 * MEGABYTE, "images and other rich outputs kept per execution", low=1_024, high=100 * MEGABYTE
     )
     stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
-    command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=100 * MEGABYTE)
+    command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=2 * MEGABYTE)
     event_log_bytes: int = _(2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9)
     finished_jobs_bytes: int = _(
         32 * MEGABYTE, "memory for executions that ended lately, whole and with their events", low=0, high=10**10
     )
-    files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=1_000_000)
+    files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=100_000)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)

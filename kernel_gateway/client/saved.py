@@ -6,6 +6,7 @@ The saved token is only ever sent to the URL it was saved with.
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,16 @@ def save(url: str, token: str, settings: ClientSettings | None = None) -> Path:
     content = f"# Written by `sandcell serve`.\nurl = {json.dumps(url)}\ntoken = {json.dumps(token)}\n"
     with replacing(path, mode=0o600) as stream:
         stream.write(content.encode())
+    _hand_over(path)
     return path
+
+
+def _hand_over(path: Path) -> None:
+    """Give what root wrote into somebody's home (under sudo) to the owner of that home's directory."""
+    owner = path.parent.parent.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        for one in (path.parent, path):
+            os.chown(one, owner.st_uid, owner.st_gid)
 
 
 def file(settings: ClientSettings) -> Path:

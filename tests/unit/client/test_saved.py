@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,10 @@ def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path) -> None:
     path = save(URL, "saved", settings(tmp_path))
     path.write_text("url = ")
     assert address(settings=settings(tmp_path)) == Address(DEFAULT_URL, "")
+
+
+def test_what_root_saves_in_a_users_home_is_the_users(tmp_path: Path) -> None:
+    """As under sudo, where the home is the caller's and the process root's."""
+    os.chown(tmp_path, 1234, 1234)
+    path = save(URL, "secret", settings(tmp_path))
+    assert {(one.stat().st_uid, one.stat().st_gid) for one in (path, path.parent)} == {(1234, 1234)}
