@@ -28,12 +28,13 @@ test-long: ## the soaks and full-size runs
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m pytest -m long
 
-check: ## format, lint, types, import contracts
+check: ## format, lint, types, import contracts, the tables of the docs
 	@scripts/install dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/python scripts/docs.py --check
 
 format:
 	@scripts/install dev
