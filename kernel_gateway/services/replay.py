@@ -16,9 +16,9 @@ async def replayed(row: ExecutionRow, after: int) -> AsyncIterator[Event]:
     last = max(row.last_sequence or 0, len(made) + 1)
     if after >= last:
         return
-    if after > 0:
+    if 0 < after < last - 1:
         yield Event(last - 1, "truncated", {"dropped_from": after + 1, "dropped_to": last - 1})
-    else:
+    elif after == 0:
         for sequence, (kind, data) in enumerate(made, start=1):
             yield Event(sequence, kind, data)
     yield Event(last, "ended", closing_event(row))

@@ -1,0 +1,1 @@
+"""Pure parts of the services: settings, errors, limits, logs, pages."""

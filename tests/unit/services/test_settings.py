@@ -1,0 +1,71 @@
+"""Settings: sources in order, unknown names, ranges, secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernel_gateway import settings
+from kernel_gateway.errors import SettingInvalid
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    config = tmp_path / "sandcell.toml"
+    config.write_text('port = 1\nqueue_length = 7\nhost = "0.0.0.0"\n')
+    environ = {"SANDCELL_CONFIG": str(config), "SANDCELL_PORT": "2", "SANDCELL_QUEUE_LENGTH": "8", "HOME": "/x"}
+    loaded = settings.load({"port": 3, "runtime": None}, environ=environ)
+    assert (loaded.host, loaded.queue_length, loaded.port, loaded.runtime) == ("0.0.0.0", 8, 3, "runc")
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({"SANDCELL_PROT": "1"}, "did you mean 'port'"),
+        ({"SANDCELL_PORT": "70000"}, "between 0 and 65,535"),
+        ({"SANDCELL_PORT": "http"}, "a whole number"),
+        ({"SANDCELL_PORT": "1.5"}, "a whole number"),
+        ({"SANDCELL_DRAIN_SECONDS": "nan"}, "between"),
+        ({"SANDCELL_RUNTIME": "docker"}, "one of runc"),
+        ({"SANDCELL_KEEP_SESSIONS_ON_SHUTDOWN": "maybe"}, "true or false"),
+        ({"SANDCELL_DATA_DIR": "relative"}, "absolute"),
+        ({"SANDCELL_EXECUTION_TIMEOUT_SECONDS": "900", "SANDCELL_EXECUTION_TIMEOUT_MAX_SECONDS": "10"}, "larger"),
+        ({"SANDCELL_ACCESS_KEY_ID": "AK"}, "together"),
+        ({"SANDCELL_CONFIG": "/nowhere.toml"}, "cannot be read"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(environ: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingInvalid, match=says):
+        settings.load(environ=environ)
+
+
+@pytest.mark.parametrize("line", ["prot = 1", 'port = "1"\nhost = 1', "port = true", "port = [1]", "[port]"])
+def test_a_file_is_checked_too(tmp_path: Path, line: str) -> None:
+    config = tmp_path / "sandcell.toml"
+    config.write_text(line)
+    with pytest.raises(SettingInvalid):
+        settings.load(environ={}, config=str(config))
+
+
+def test_the_clients_variables_are_no_settings() -> None:
+    settings.load(environ={"SANDCELL_URL": "http://x", "SANDCELL_SESSION": "s"})
+
+
+def test_no_secret_is_shown() -> None:
+    loaded = settings.load(
+        environ={"SANDCELL_TOKEN": "very-secret-token", "SANDCELL_DATABASE": "postgresql://u:very@h"}
+    )
+    assert "very" not in repr(loaded)
+    with pytest.raises(SettingInvalid) as refused:
+        settings.load(environ={"SANDCELL_TOKEN": "secret"})
+    assert "'secret'" not in str(refused.value)
+
+
+def test_every_setting_has_help_and_a_default_in_its_range() -> None:
+    for row in settings.table():
+        assert row.help
+        assert isinstance(row.default, row.type)
+        assert (row.low is None) == (row.high is None)
+        if row.low is not None and row.high is not None:
+            assert row.low <= row.default <= row.high
+            assert row.type in {int, float}
