@@ -40,7 +40,7 @@ class Kernel:
         context = zmq.Context()
         self.shell = self.bind(context, zmq.ROUTER, 1)
         self.iopub = self.bind(context, zmq.PUB, 2)
-        self.others = [self.bind(context, zmq.ROUTER, 3), self.bind(context, zmq.ROUTER, 4)]
+        self.stdin, self.control = self.bind(context, zmq.ROUTER, 3), self.bind(context, zmq.ROUTER, 4)
 
     def bind(self, context: zmq.Context[Any], kind: int, port: int) -> zmq.Socket[bytes]:
         bound: zmq.Socket[bytes] = context.socket(kind)
@@ -56,19 +56,25 @@ class Kernel:
         self.publish("stream", parent, {"name": "stdout", "text": text})
 
     def serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self.shell, zmq.POLLIN)
+        poller.register(self.control, zmq.POLLIN)
         while True:
-            route, _, _, header, *_ = self.shell.recv_multipart()
-            parent = json.loads(header)
-            self.publish("status", parent, {"execution_state": "busy"})
-            if parent["msg_type"] == "execute_request":
-                getattr(self, FAULT)(route, parent)
-                reply = "execute_reply"
-            else:
-                reply = "kernel_info_reply"
-            if reply == "kernel_info_reply" or FAULT != "no_reply":
-                self.shell.send_multipart([route, *signed(message(reply, parent, {"status": "ok"}))])
-            if reply == "kernel_info_reply" or FAULT != "no_idle":
-                self.publish("status", parent, {"execution_state": "idle"})
+            for channel, _ in poller.poll():
+                self.answer(channel)
+
+    def answer(self, channel: zmq.Socket[bytes]) -> None:
+        route, _, _, header, *_ = channel.recv_multipart()
+        parent = json.loads(header)
+        asked = parent["msg_type"]
+        self.publish("status", parent, {"execution_state": "busy"})
+        if asked == "execute_request":
+            getattr(self, FAULT)(route, parent)
+        if asked != "execute_request" or FAULT != "no_reply":
+            reply = asked.replace("_request", "_reply")
+            channel.send_multipart([route, *signed(message(reply, parent, {"status": "ok"}))])
+        if asked != "execute_request" or FAULT != "no_idle":
+            self.publish("status", parent, {"execution_state": "idle"})
 
     def garbage(self, route: bytes, parent: dict[str, Any]) -> None:
         good = message("stream", parent, {"name": "stdout", "text": "bad"})
@@ -118,7 +124,7 @@ class Kernel:
         self.say(parent, "never replies")
 
     def closes(self, route: bytes, parent: dict[str, Any]) -> None:
-        for each in (self.shell, self.iopub, *self.others):
+        for each in (self.shell, self.iopub, self.stdin, self.control):
             each.close()
         time.sleep(60)
 

@@ -42,6 +42,21 @@ def test_a_hub_waits_for_a_kernel_that_has_not_bound_its_sockets(start: Start) -
     asyncio.run(with_hub(start(), scenario))
 
 
+def test_a_kernel_that_is_busy_can_be_taken_up(kernel: RunningKernel) -> None:
+    async def leave(runner: Runner) -> None:
+        running = asyncio.create_task(runner.run("import time; time.sleep(1.5)"))
+        await asyncio.sleep(0.1)
+        running.cancel()
+
+    async def take_up(runner: Runner) -> float:
+        opened = time.monotonic()
+        assert (await runner.run("print('after')")).stdout == "after\n"
+        return time.monotonic() - opened
+
+    asyncio.run(with_hub(kernel, leave))
+    assert asyncio.run(with_hub(kernel, take_up)) > 0.3, "the hub was open while the kernel was still busy"
+
+
 def test_no_first_output_is_lost(kernel: RunningKernel) -> None:
     async def first(runner: Runner) -> None:
         outcome = await runner.run("print('first')")
