@@ -79,11 +79,13 @@ class Notebooks:
 
 def _written(session_id: str, environment: str, rows: list[ExecutionRow], notes: list[NoteRow]) -> bytes:
     """Executions where they began and notes where they happened, in the order of time."""
-    timed: list[tuple[float, transcript.Cell | transcript.Note]] = [
-        (row.started or row.ended or row.queued, _cell(row)) for row in rows if row.started or row.ended
+    timed: list[tuple[float, int, transcript.Cell | transcript.Note]] = [
+        (row.started or row.ended or row.queued, 1, _cell(row)) for row in rows if row.started or row.ended
     ]
-    timed += [(note.at, transcript.Note(note.kind, note.body, rfc3339(note.at), note.generation)) for note in notes]
-    cells = [cell for _, cell in sorted(timed, key=lambda each: each[0])]
+    for note in notes:
+        cell = transcript.Note(note.kind, note.body, rfc3339(note.at), note.generation)
+        timed.append((note.at, 0 if note.kind == "started" else 2, cell))
+    cells = [cell for _, _, cell in sorted(timed, key=lambda each: each[:2])]
     node = transcript.notebook(cells, session_id=session_id, environment=environment)
     return str(nbformat.writes(node)).encode() + b"\n"  # type: ignore[no-untyped-call]
 

@@ -107,9 +107,9 @@ class Sessions:
         self._parts.require_accepting()
         live = await self._registry.require(principal, session_id)
         with translated(), live.in_use():
-            before = live.sandbox.generation
+            before = live.sandbox.kernel
             kernel = await live.sandbox.ready()
-            if kernel.generation == before:
+            if kernel is before:
                 await kernel.restart()
         return live.shape(await live.sandbox.usage(), live.sandbox.sync())
 

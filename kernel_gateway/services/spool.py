@@ -59,6 +59,8 @@ class Spool:
         async with self._lock:
             if not place.is_dir():
                 return False
+            # A store that is away is found out at once; a flush would wait for it to come back.
+            await self._mirrors.run(self._mirrors.durable(workspace_id).summary)
             out = Path(tempfile.mkdtemp(prefix=workspace_id, suffix=OUT, dir=self._directory))
             try:
                 await self._restore(out, _local(place), workspace_id)
@@ -76,7 +78,7 @@ class Spool:
                 continue
             try:
                 await self.deliver(workspace_id)
-            except (WorkspaceSyncError, OSError) as error:
+            except (WorkspaceSyncError, OSError, TimeoutError) as error:
                 log.warning("workspace_not_delivered", workspace=workspace_id, error=str(error))
                 return
 

@@ -118,9 +118,10 @@ class Worker:
             await self.finish(job, "died", died(death.cause, self._explained(death.detail)))
             self._parts.background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
-        if kernel.generation != job.row.generation:
+        if outcome.death is not None or kernel.generation != job.row.generation:
             cause = outcome.death.cause if outcome.death else "restart"
-            job.log.append("generation", {"generation": kernel.generation, "cause": cause})
+            # The next kernel may still be starting; its number is known already.
+            job.log.append("generation", {"generation": max(kernel.generation, job.row.generation + 1), "cause": cause})
         ours = outcome_of(outcome)
         if ours.death is not None:
             ours.death.detail = self._explained(ours.death.detail)

@@ -1,0 +1,48 @@
+"""A store that is away for as long as a test says: in between it is the real one behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from workspace_sync import ObjectStore, StoredObject
+from workspace_sync.errors import StoreUnavailable
+
+
+class AwayStore:
+    """`away` says whether it answers."""
+
+    description = "a store that goes away"
+
+    def __init__(self, behind: ObjectStore) -> None:
+        self.away = False
+        self._behind = behind
+
+    def put(self, key: str, source: BinaryIO, size: int) -> None:
+        self._here().put(key, source, size)
+
+    def get(self, key: str) -> BinaryIO:
+        return self._here().get(key)
+
+    def stat(self, key: str) -> StoredObject:
+        return self._here().stat(key)
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        return self._here().list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._here().delete(keys)
+
+    def copy(self, source: str, target: str) -> None:
+        self._here().copy(source, target)
+
+    def check(self) -> None:
+        self._here().check()
+
+    def close(self) -> None:
+        self._behind.close()
+
+    def _here(self) -> ObjectStore:
+        if self.away:
+            raise StoreUnavailable("the store does not answer")
+        return self._behind

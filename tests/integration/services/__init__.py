@@ -1,0 +1,1 @@
+"""The services on a real database, a real store and real sandboxes."""

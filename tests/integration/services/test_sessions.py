@@ -1,0 +1,242 @@
+"""Sessions: their clocks, their limits, how they end, and that their files outlive them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel_gateway import errors
+from kernel_gateway.shapes import CommandRequest
+from tests.integration.services.conftest import Gateway, House
+
+OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
+
+
+async def pieces(*data: bytes) -> AsyncIterator[bytes]:
+    for each in data:
+        yield each
+
+
+async def read(found: tuple[Any, AsyncIterator[bytes]]) -> bytes:
+    return b"".join([chunk async for chunk in found[1]])
+
+
+async def idle_means_idle(gateway: Gateway) -> None:
+    services, me = gateway.services, gateway.me
+    session = await gateway.start(idle_timeout_seconds=100, timeout_seconds=1_000)
+    gateway.clock.advance(60)
+    await gateway.run(session, "1")
+    gateway.clock.advance(60)
+    await services.files.write(me, session.id, "f", pieces(b"kept"))
+    gateway.clock.advance(60)
+    for _ in range(3):  # looking on is no activity
+        await gateway.show(session)
+        await services.executions.list(me, session.id)
+        await services.files.list(me, session.id)
+    slow = await gateway.submit(session, "import time\ntime.sleep(3600)")
+    await gateway.until_running(session, slow)
+    gateway.clock.advance(150)
+    await asyncio.sleep(0.2)
+    assert (await gateway.show(session)).status == "READY", "what runs keeps the session from idling"
+    await services.sessions.interrupt(me, session.id)
+    await services.executions.wait(me, session.id, slow.id)
+    task = await services.commands.run(me, session.id, CommandRequest("sleep 3600", background=True))
+    gateway.clock.advance(101)
+    await asyncio.sleep(0.2)
+    assert (await gateway.show(session)).status == "READY", "so does a background command"
+    await services.tasks.stop(me, session.id, task.id)
+    gateway.clock.advance(101)
+    ended = await gateway.ended(session)
+    assert ended.ended is not None
+    assert ended.ended.reason == "idle_timeout"
+    assert await read(await services.workspaces.read(me, session.workspace_id, "f")) == b"kept"
+
+
+def test_idle_means_idle(on_gateway: OnGateway) -> None:
+    on_gateway(idle_means_idle)
+
+
+async def hard_end(gateway: Gateway) -> None:
+    session = await gateway.start(idle_timeout_seconds=1_000, timeout_seconds=100)
+    execution = await gateway.submit(session, "print('so far', flush=True)\nimport time\ntime.sleep(3600)")
+    await gateway.until_running(session, execution)
+    gateway.clock.advance(101)
+    ended = await gateway.ended(session)
+    assert ended.ended is not None
+    assert ended.ended.reason == "ttl"
+    outcome = await gateway.services.executions.get(gateway.me, session.id, execution.id)
+    assert (outcome.status, outcome.stdout) == ("interrupted", "so far\n")
+    deaf = "import time\nwhile True:\n    try: time.sleep(99)\n    except KeyboardInterrupt: pass"
+    second = await gateway.start(workspace_id=session.workspace_id)
+    execution = await gateway.submit(second, deaf)
+    await gateway.until_running(second, execution)
+    stops = [gateway.services.sessions.stop(gateway.me, second.id) for _ in range(4)]
+    assert {each.ended and each.ended.reason for each in await asyncio.gather(*stops)} == {"stopped"}
+    outcome = await gateway.services.executions.get(gateway.me, second.id, execution.id)
+    assert outcome.status == "died"
+    assert outcome.death is not None
+    assert "session ended" in outcome.death.detail
+    assert await gateway.services.sessions.stop(gateway.me, second.id) == await gateway.show(second)
+
+
+def test_a_time_to_live_is_hard_and_a_stop_is_one(on_gateway: OnGateway) -> None:
+    on_gateway(hard_end)
+
+
+async def refusals(house: House) -> None:
+    async with house.gateway(live_sessions=1) as gateway:
+        sessions, me = gateway.services.sessions, gateway.me
+        for body, refusal in (
+            ({"environment": "nowhere"}, errors.UnknownEnvironment),
+            ({"timeout_seconds": 0}, errors.InvalidRequest),
+            ({"idle_timeout_seconds": 15 * 86_400}, errors.InvalidRequest),
+            ({"workspace_id": "00000000-0000-0000-0000-000000000000"}, errors.NotFound),
+            ({"name": "x" * 1000}, errors.InvalidRequest),
+        ):
+            with pytest.raises(refusal):
+                await gateway.start(**body)
+        session = await gateway.start(labels={"a": "b"})
+        assert [each.id for each in (await sessions.list(me)).items] == [session.id]
+        with pytest.raises(errors.SessionLimit) as full:
+            await gateway.start()
+        assert full.value.retry_after_seconds > 0
+        await workspace_in_use(gateway, session.workspace_id)
+        await sessions.stop(me, session.id)
+        assert (await sessions.list(me, status="READY")).items == []
+
+
+async def workspace_in_use(gateway: Gateway, workspace_id: str) -> None:
+    workspaces, me = gateway.services.workspaces, gateway.me
+    with pytest.raises(errors.WorkspaceInUse):
+        await workspaces.write(me, workspace_id, "f", pieces(b"x"))
+    with pytest.raises(errors.WorkspaceInUse):
+        await workspaces.remove(me, workspace_id, "f")
+
+
+def test_what_cannot_be_started(house: House) -> None:
+    asyncio.run(refusals(house))
+
+
+async def workspace_conflict(gateway: Gateway) -> None:
+    session = await gateway.start()
+    with pytest.raises(errors.WorkspaceInUse):
+        await gateway.start(workspace_id=session.workspace_id)
+    await gateway.run(session, "open('f', 'w').write('one'); import os; os.mkdir('d'); open('d/g', 'w').close()")
+    await gateway.services.sessions.stop(gateway.me, session.id)
+    workspaces, me, where = gateway.services.workspaces, gateway.me, session.workspace_id
+    await workspaces.write(me, where, "new/h", pieces(b"tw", b"o"))
+    with pytest.raises(errors.Conflict):
+        await workspaces.remove(me, where, "d")
+    await workspaces.remove(me, where, "d", recursive=True)
+    assert [each.path for each in (await workspaces.list_files(me, where)).items if each.kind == "file"] == [
+        "f",
+        "new/h",
+    ]
+    assert (await workspaces.get(me, where)).file_count == 2
+    racers = [gateway.start(workspace_id=where) for _ in range(2)]
+    started = await asyncio.gather(*racers, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in started) == ["Session", "WorkspaceInUse"]
+    second = next(each for each in started if not isinstance(each, BaseException))
+    assert await gateway.text(second, "open('f').read() + open('new/h').read()") == "'onetwo'"
+
+
+def test_a_workspace_belongs_to_one_live_session_at_a_time(on_gateway: OnGateway) -> None:
+    on_gateway(workspace_conflict)
+
+
+async def store_away(gateway: Gateway) -> None:
+    services, me = gateway.services, gateway.me
+    session = await gateway.start()
+    await gateway.run(session, "open('f', 'w').write('kept'); open('gone', 'w').close()")
+    await gateway.until(lambda: flushed(gateway, session.id))
+    await services.files.remove(me, session.id, "gone")
+    gateway.store.away = True
+    assert (await gateway.run(session, "open('late', 'w').write('kept too')")).status == "ok"
+    ended = await services.sessions.stop(me, session.id)
+    assert ended.ended is not None
+    assert "waits on this host" in ended.ended.detail
+    with pytest.raises(errors.StoreUnavailable):
+        await gateway.start(workspace_id=session.workspace_id)
+    gateway.store.away = False
+    await services.upkeep.sweep()
+    files = (await services.workspaces.list_files(me, session.workspace_id)).items
+    assert [each.path for each in files] == ["f", "late"], "deletions are delivered as well"
+    assert services.parts.spool.waiting() == []
+    again = await gateway.start(workspace_id=session.workspace_id)
+    assert await gateway.text(again, "open('late').read()") == "'kept too'"
+
+
+async def flushed(gateway: Gateway, session_id: str) -> bool:
+    sync = (await gateway.services.sessions.get(gateway.me, session_id)).sync
+    return sync.last_flush_at is not None and not sync.pending
+
+
+def test_a_store_that_is_away_at_the_end_loses_nothing(on_gateway: OnGateway) -> None:
+    on_gateway(store_away)
+
+
+async def sandbox_killed(gateway: Gateway) -> None:
+    session = await gateway.start()
+    await gateway.run(session, "open('f', 'w').write('kept'); x = 1")
+    running = await gateway.submit(session, "open('g', 'w').write('kept too')\nimport time\ntime.sleep(3600)")
+    await gateway.until_running(session, running)
+    data_dir = Path(gateway.services.settings.data_dir)
+    os.kill(int((data_dir / "sandboxes" / session.id / "bundle" / "pid").read_text()), signal.SIGKILL)
+    outcome = await gateway.services.executions.wait(gateway.me, session.id, running.id)
+    assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "sandbox")
+    assert await gateway.text(session, "open('f').read() + open('g').read()") == "'keptkept too'"
+    assert (await gateway.show(session)).generation == 2
+    assert (await gateway.run(session, "x")).status == "error"
+
+
+def test_a_session_outlives_its_sandbox(on_gateway: OnGateway) -> None:
+    on_gateway(sandbox_killed)
+
+
+async def stop_while_starting(gateway: Gateway) -> None:
+    starting = asyncio.create_task(gateway.start())
+    await gateway.until(lambda: registered(gateway))
+    live = next(iter(gateway.services.registry))
+    await asyncio.sleep(0.1)
+    stopped = await gateway.services.sessions.stop(gateway.me, live.id)
+    assert stopped.status == "TERMINATED"
+    with pytest.raises((errors.SessionTerminated, errors.NotFound)):
+        await starting
+    assert await gateway.services.parts.launcher.list() == ()
+
+
+async def registered(gateway: Gateway) -> bool:
+    return any(True for _ in gateway.services.registry)
+
+
+def test_a_session_stopped_while_it_starts_leaves_nothing(on_gateway: OnGateway) -> None:
+    on_gateway(stop_while_starting)
+
+
+async def kept(house: House) -> None:
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        session = await gateway.start()
+        await gateway.run(session, "x = 41")
+        running = await gateway.submit(session, "import time\ntime.sleep(3)\ny = 'went on'")
+        queued = await gateway.submit(session, "z = x + 1; z")
+        await gateway.until_running(session, running)
+    async with house.gateway() as gateway:
+        cut_off = await gateway.services.executions.get(gateway.me, session.id, running.id)
+        assert (cut_off.status, cut_off.death and cut_off.death.cause) == ("died", "gateway_restart")
+        ran = await gateway.services.executions.wait(gateway.me, session.id, queued.id)
+        assert ran.outputs[0]["data"]["text/plain"] == "42"
+        assert await gateway.text(session, "y") == "'went on'"
+        assert b"The service restarted" in await gateway.services.notebooks.notebook(gateway.me, session.id)
+        gateway.services.parts.accepting = False
+        with pytest.raises(errors.ShuttingDown):
+            await gateway.submit(session, "1")
+
+
+def test_sessions_that_are_kept_go_on_in_the_next_life(house: House) -> None:
+    asyncio.run(kept(house))
