@@ -162,3 +162,23 @@ async def full_queue(house: House) -> None:
 
 def test_a_queue_is_bounded_and_a_stop_refuses_what_waits(house: House) -> None:
     asyncio.run(full_queue(house))
+
+
+async def outcome_not_stored(gateway: Gateway) -> None:
+    """The disk under the database fills while code runs."""
+    session = await gateway.start()
+    database = gateway.services.parts.database
+    running = await gateway.submit(session, "import time\ntime.sleep(0.5)\nprint('x' * 900_000)\nkept = 1")
+    pages = await database.run(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
+    await database.run(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
+    with pytest.raises(errors.NoSpace):
+        await gateway.services.executions.wait(gateway.me, session.id, running.id)
+    await database.run(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1000000"))
+    gateway.clock.advance(10)
+    ended = await gateway.services.executions.wait(gateway.me, session.id, running.id)
+    assert (ended.status, len(ended.stdout)) == ("ok", 900_001)
+    assert await gateway.text(session, "kept") == "1"
+
+
+def test_an_outcome_that_cannot_be_stored_waits_until_it_can(on_gateway: OnGateway) -> None:
+    on_gateway(outcome_not_stored)

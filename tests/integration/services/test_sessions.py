@@ -13,6 +13,7 @@ import pytest
 
 from kernel_gateway import errors
 from kernel_gateway.shapes import CommandRequest
+from kernels.sandbox import SandboxInfo, SandboxSpec
 from tests.integration.services.conftest import Gateway, House
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
@@ -240,3 +241,23 @@ async def kept(house: House) -> None:
 
 def test_sessions_that_are_kept_go_on_in_the_next_life(house: House) -> None:
     asyncio.run(kept(house))
+
+
+async def orphans(gateway: Gateway) -> None:
+    parts = gateway.services.parts
+    environment = parts.find_environment("python")
+    spec = SandboxSpec("11111111-2222-3333-4444-555555555555", environment)
+    kernel = await parts.launcher.launch(spec, before_first_code=nothing_to_restore)
+    await kernel.aclose()
+    session = await gateway.start()
+    await gateway.services.upkeep.sweep()
+    assert [info.sandbox_id for info in await parts.launcher.list()] == [session.id]
+    assert await gateway.text(session, "1 + 1") == "2"
+
+
+async def nothing_to_restore(_info: SandboxInfo) -> None:
+    """No workspace."""
+
+
+def test_the_sweep_removes_what_belongs_to_nobody(on_gateway: OnGateway) -> None:
+    on_gateway(orphans)
