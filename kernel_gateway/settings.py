@@ -128,7 +128,7 @@ class Settings:
     finished_jobs_bytes: int = _(
         32 * MEGABYTE, "memory for executions that ended lately, whole and with their events", low=0, high=10**10
     )
-    files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=100_000)
+    files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)

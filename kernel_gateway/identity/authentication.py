@@ -27,6 +27,7 @@ class Identity:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._remembered: dict[str, Principal] = {}
+        self._revocations = 0
 
     async def open(self, given_token: str, now: float) -> str | None:
         """Make sure there is an administrator; returns the token when one was made."""
@@ -40,10 +41,11 @@ class Identity:
         known = self._remembered.get(digest)
         if known is not None:
             return known
+        revocations = self._revocations
         principal = await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
         if principal is None:
             raise Unauthorized
-        if self._database.sole_user:
+        if self._database.sole_user and revocations == self._revocations:
             if len(self._remembered) >= MOST_REMEMBERED:
                 self._remembered.clear()
             self._remembered[digest] = principal
@@ -51,6 +53,7 @@ class Identity:
 
     def forget(self) -> None:
         """Ask the database again for every token: one was revoked."""
+        self._revocations += 1
         self._remembered.clear()
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import structlog
 
 T = TypeVar("T")
+CLOSE_SECONDS = 60.0
 log = structlog.get_logger(__name__)
 
 
@@ -35,7 +36,8 @@ class Background:
         left = [task for task in self._tasks if task is not own]
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if left:
+            await asyncio.wait(left, timeout=CLOSE_SECONDS)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

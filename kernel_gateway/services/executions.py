@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import uuid
 from collections.abc import AsyncIterator
@@ -31,6 +32,7 @@ from kernel_gateway.services.replay import replayed
 from kernel_gateway.shapes import Event, Execution, Page, Submission
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
+from kernels.errors import KernelsError
 
 LONGEST_KEY = 255
 
@@ -164,10 +166,11 @@ class Executions:
             if isinstance(error, IntegrityError) and row.idempotency_key is not None:
                 return await self._twin(row)
             raise
-        if submission.on_busy == "interrupt" and live.running not in {None, job}:
-            with translated():
-                await _interrupt(live)
         job.mark_stored(stored=True)
+        if submission.on_busy == "interrupt" and live.running is not None and live.running is not job:
+            live.running.interrupted = True
+            with contextlib.suppress(KernelsError):  # what cannot be interrupted ends by its deadline
+                await _interrupt(live)
         return execution_of(job.row)
 
     async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:

@@ -37,7 +37,7 @@ class Files:
         most = self._parts.settings.files_listed
         with translated():
             kernel = await live.sandbox.ready()
-            found = await kernel.guest.list_files(path, recursive=recursive, limit=most)
+            found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1)
         return page_of_files([file_entry(each) for each in found], most, limit, cursor)
 
     async def read(self, principal: Principal, session_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:

@@ -61,15 +61,22 @@ class Lifecycle:
         live.timer_task = self._parts.background.spawn(self._watch_time(live), f"timer of {name}")
 
     def end(self, live: LiveSession, reason: str, detail: str) -> asyncio.Task[SessionRow]:
-        """Begin the session's end, or join the one under way; new work is refused from here on."""
-        if live.end_task is None:
-            live.ending = Ending(reason, detail)
-            live.end_task = self._parts.background.spawn(self._end(live), f"end of session {live.id}")
-        return live.end_task
+        """Begin the session's end, or join the one under way; new work is refused from here on.
+
+        The first reason stays. An end that failed for a reason of ours is begun again by the next call.
+        """
+        task = live.end_task
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            live.ending = live.ending or Ending(reason, detail)
+            task = live.end_task = self._parts.background.spawn(self._end(live), f"end of session {live.id}")
+        return task
 
     async def check_time(self, live: LiveSession) -> float | None:
         """End the session if its time is over; else the seconds until it may be."""
         now, row = self._parts.clock.now(), live.row
+        if live.ending is not None:
+            self.end(live, live.ending.reason, live.ending.detail)
+            return None
         if row.expires <= now:
             self.end(live, "ttl", f"its time-to-live of {row.timeout_seconds} s was over")
             return None
@@ -155,7 +162,8 @@ class Lifecycle:
         """The sandbox is gone, so what ran has died by now; what has not noticed is told."""
         job, task = live.running, live.worker_task
         if job is not None:
-            await asyncio.wait([asyncio.ensure_future(job.wait())], timeout=NOTICE_SECONDS)
+            notice = self._parts.background.spawn(job.wait(), f"notice of {job.row.id}")
+            await asyncio.wait([notice], timeout=NOTICE_SECONDS)
         if task is not None:
             task.cancel()
             await asyncio.wait([task], timeout=NOTICE_SECONDS)
@@ -173,8 +181,10 @@ class Lifecycle:
 
         def store(connection: Connection) -> SessionRow | None:
             sessions.end(connection, live.id, reason=ending.reason, detail=detail, now=now, record=record)
-            executions.add_note(connection, note)
-            return sessions.find(connection, live.id)
+            row = sessions.find(connection, live.id)
+            if row is not None:
+                executions.add_note(connection, note)
+            return row
 
         return await self._insist(store) or live.row
 

@@ -39,11 +39,11 @@ class Notebooks:
         await self._registry.row(principal, session_id)
         return await self._built(session_id)
 
-    async def save(self, session_id: str, *, wait: bool = True) -> None:
+    async def save(self, session_id: str, *, wait: bool = True) -> bool:
         """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
         self._unsaved.add(session_id)
         if not wait:
-            return
+            return False
         try:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
                 built = await self._built(session_id)
@@ -51,16 +51,19 @@ class Notebooks:
                 await self._parts.mirrors.run(lambda: durable.put_beside(NOTEBOOK, built))
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("notebook_not_saved", session=session_id, error=str(error))
-        else:
-            self._unsaved.discard(session_id)
+            return False
+        self._unsaved.discard(session_id)
+        return True
 
     async def save_stale(self) -> None:
         """Save the notebooks of sessions that ran something since the last time, and those that failed then."""
         stale = [live for live in self._registry if live.notebook_stale]
         for live in stale:
             live.notebook_stale = False
-        for session_id in {live.id for live in stale} | self._unsaved:
-            await self.save(session_id)
+        self._unsaved |= {live.id for live in stale}
+        for session_id in sorted(self._unsaved):
+            if not await self.save(session_id):
+                return  # the store is away: the rest waits with it
 
     async def _built(self, session_id: str) -> bytes:
         """In a thread: a long session's notebook takes a while to put together."""

@@ -10,15 +10,21 @@ from kernel_gateway.shapes import FileEntry, Page
 
 
 def page_of_files(entries: list[FileEntry], most: int, limit: int | None, cursor: str | None) -> Page[FileEntry]:
-    """One page of at most `limit` entries after the cursor; raises InvalidRequest."""
+    """One page of at most `limit` entries after the cursor.
+
+    Raises InvalidRequest, also where a listing of more than `most` entries would have to go on unseen.
+    """
     limit = most if limit is None else limit
     if not 1 <= limit <= most:
         raise InvalidRequest(f"limit must be between 1 and {most:,}")
+    whole = len(entries)
     entries = sorted(entries, key=lambda entry: entry.path)
     if cursor is not None:
         last = _decoded(cursor)
         entries = [entry for entry in entries if entry.path > last]
     page = entries[:limit]
+    if whole > most and len(entries) <= limit:
+        raise InvalidRequest(f"there are more than {most:,} entries: list a directory further down", reason="too_many")
     return Page(page, _encoded(page[-1].path) if len(entries) > limit else None)
 
 

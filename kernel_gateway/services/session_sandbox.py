@@ -109,7 +109,10 @@ class SessionSandbox:
         """Take up the sandbox that an earlier process of ours left running."""
         async with self._lock:
             kernel = await self._parts.launcher.adopt(info, self.generation)
-            self._take(kernel, self._parts.mirrors.mirror(info, self._workspace_id))
+            mirror = self._parts.mirrors.mirror(info, self._workspace_id)
+            self._take(kernel, mirror)
+            if self._workspace_id in self._parts.spool.waiting():  # the live files are newer than that copy
+                await self._save(mirror)
 
     async def salvage(self, info: SandboxInfo) -> None:
         """Bring what a dead sandbox left in its workspace to the store, then remove the sandbox."""
@@ -231,6 +234,7 @@ class SessionSandbox:
         """Flush the workspace; what the store does not take by the deadline goes to the spool on this host."""
         try:
             await mirror.flush(self._parts.settings.flush_deadline_seconds)
+            await self._parts.spool.discard(self._workspace_id)
             self.unsaved = None
         except (WorkspaceSyncError, TimeoutError) as error:
             log.warning("flush_failed", session=self._session_id, error=str(error))
@@ -241,7 +245,7 @@ class SessionSandbox:
             if self._info is not None:
                 await self._parts.spool.take(self._info, self._workspace_id)
             self.unsaved = f"the workspace waits on this host for its store: {why}"
-        except (WorkspaceSyncError, OSError) as error:
+        except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.error("workspace_not_saved", session=self._session_id, error=str(error))
             self.unsaved = f"the last changes of the workspace are lost: {why}; and on this host: {error}"
 

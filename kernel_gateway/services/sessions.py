@@ -117,6 +117,8 @@ class Sessions:
         settings, now, session_id = self._parts.settings, self._parts.clock.now(), str(uuid.uuid4())
         if len(body.name) > LONGEST_NAME or len(body.labels) > MOST_LABELS:
             raise InvalidRequest(f"a name has at most {LONGEST_NAME} characters, a session {MOST_LABELS} labels")
+        if body.agent is not None and len(body.agent) > LONGEST_NAME:
+            raise InvalidRequest(f"an agent's name has at most {LONGEST_NAME} characters")
         if any(len(each) > LONGEST_NAME for label in body.labels.items() for each in label):
             raise InvalidRequest(f"a label has at most {LONGEST_NAME} characters")
         most = settings.session_timeout_max_seconds

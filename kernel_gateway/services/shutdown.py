@@ -13,6 +13,7 @@ from kernel_gateway.services.registry import Registry
 
 log = structlog.get_logger(__name__)
 POLL_SECONDS = 0.05
+END_SECONDS = 180.0
 
 
 async def shut_down(parts: Parts, registry: Registry, lifecycle: Lifecycle) -> None:
@@ -26,7 +27,7 @@ async def shut_down(parts: Parts, registry: Registry, lifecycle: Lifecycle) -> N
             if parts.settings.keep_sessions_on_shutdown and live.ending is None:
                 group.create_task(_let_go(live))
             else:
-                group.create_task(_ended(lifecycle, live))
+                group.create_task(_ended(parts, lifecycle, live))
 
 
 async def _drain(parts: Parts, registry: Registry) -> None:
@@ -39,8 +40,10 @@ async def _drain(parts: Parts, registry: Registry) -> None:
         log.warning("drain_ran_out", seconds=parts.settings.drain_seconds)
 
 
-async def _ended(lifecycle: Lifecycle, live: LiveSession) -> None:
-    await asyncio.wait([lifecycle.end(live, "shutdown", "the service was shut down")])
+async def _ended(parts: Parts, lifecycle: Lifecycle, live: LiveSession) -> None:
+    """What has not ended by the deadline (its row cannot be written) is taken up by the next start."""
+    ending = lifecycle.end(live, "shutdown", "the service was shut down")
+    await asyncio.wait([ending], timeout=parts.settings.flush_deadline_seconds + END_SECONDS)
 
 
 async def _let_go(live: LiveSession) -> None:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -33,7 +34,14 @@ class Spool:
     def __init__(self, directory: Path, mirrors: Mirrors) -> None:
         self._directory = directory
         self._mirrors = mirrors
-        self._lock = asyncio.Lock()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def clear(self) -> None:
+        """Remove what an earlier process left half made; called once at start, before anything else."""
+        if self._directory.is_dir():
+            for each in self._directory.iterdir():
+                if each.name.endswith((PART, OUT)):
+                    shutil.rmtree(each, ignore_errors=True)
 
     def waiting(self) -> list[str]:
         """The workspaces that wait for the store."""
@@ -43,7 +51,7 @@ class Spool:
 
     async def take(self, info: SandboxInfo, workspace_id: str) -> None:
         """Copy a live workspace into the spool, in place of an older copy; raises WorkspaceSyncError, OSError."""
-        async with self._lock:
+        async with self._lock(workspace_id):
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
             await self._copy(info.workspace_directory, _local(part), workspace_id)
@@ -56,7 +64,7 @@ class Spool:
         Raises WorkspaceSyncError when the store does not take it; the copy stays.
         """
         place = self._place(workspace_id)
-        async with self._lock:
+        async with self._lock(workspace_id):
             if not place.is_dir():
                 return False
             # A store that is away is found out at once; a flush would wait for it to come back.
@@ -70,6 +78,13 @@ class Spool:
             await asyncio.to_thread(shutil.rmtree, place)
         log.info("workspace_delivered", workspace=workspace_id)
         return True
+
+    async def discard(self, workspace_id: str) -> None:
+        """Remove the copy, if there is one: the store has something newer."""
+        place = self._place(workspace_id)
+        if place.is_dir():
+            async with self._lock(workspace_id):
+                await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
     async def deliver_all(self, in_use: Callable[[str], bool]) -> None:
         """Deliver what waits, but for workspaces that a live session holds; the store's failures wait for next time."""
@@ -106,6 +121,9 @@ class Spool:
             limits=TransferLimits(),
             executor=self._mirrors.executor,
         )
+
+    def _lock(self, workspace_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(workspace_id, asyncio.Lock())
 
     def _place(self, name: str) -> Path:
         return self._directory / name

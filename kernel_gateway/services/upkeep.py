@@ -46,6 +46,7 @@ class Upkeep:
 
     async def adopt(self) -> None:
         """Take up every READY session, then remove the sandboxes that belong to none."""
+        self._parts.spool.clear()
         rows = await self._parts.database.run(sessions.list_live)
         infos = {info.sandbox_id: info for info in await self._parts.launcher.list()}
         made = [(self._lifecycle.make(row), infos.get(row.id)) for row in rows]
@@ -72,7 +73,8 @@ class Upkeep:
             await self._lifecycle.check_time(live)
             kernel = live.sandbox.kernel
             if kernel is not None and live.ending is None and not await self._parts.launcher.running(live.id):
-                await live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
+                lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
+                self._parts.background.spawn(lost, f"lose {live.id}")
         await self._remove_orphans(infos)
         await self._store_activity()
         await self._notebooks.save_stale()
@@ -81,18 +83,21 @@ class Upkeep:
 
     async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
         """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
-        async with self._parts.starting:
-            adopted = False
-            try:
+        death = VANISHED
+        adopted = False
+        try:
+            async with self._parts.starting:
                 if info is not None and await self._parts.launcher.running(live.id):
                     await live.sandbox.adopt(info)
                     adopted = True
-            except (KernelsError, TimeoutError) as error:
-                log.warning("sandbox_not_adopted", session=live.id, error=str(error))
-            if not adopted:
-                if info is not None:
-                    await live.sandbox.salvage(info)
-                live.sandbox.require_new(VANISHED)
+        except (KernelsError, TimeoutError) as error:
+            log.warning("sandbox_not_adopted", session=live.id, error=str(error))
+            death = Death("sandbox", f"the service started again and could not take up the sandbox: {error}")
+        if not adopted:
+            live.sandbox.require_new(death)
+            if info is not None:
+                # It has the sandbox's lock before anybody can ask for a new one.
+                self._parts.background.spawn(live.sandbox.salvage(info), f"salvage {live.id}")
         await self._take_up_executions(live, adopted=adopted)
         live.touch()
         self._lifecycle.open(live)

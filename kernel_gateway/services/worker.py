@@ -44,10 +44,7 @@ class Worker:
                 if await job.is_stored():
                     await self._carry_out(job)
             except Exception as error:
-                log.exception("execution_failed", session=self._live.id, execution=job.row.id)
-                await self.finish(
-                    job, "died", died("sandbox", f"the service failed while this ran: {translate(error)}")
-                )
+                await self._confess(job, error)
             finally:
                 self._live.running = None
 
