@@ -12,27 +12,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import cold_start, idle_memory, output_memory, warm_execution
+from benchmarks import cold_start, idle_memory, printed_memory, warm_execution
 from tests.running_service import RunningService
 
-SERVED = {"cold_start": cold_start.run, "warm_execution": warm_execution.run, "idle_memory": idle_memory.run}
-ALONE = {"output_memory": output_memory.run}
+BENCHMARKS = {
+    "cold_start": cold_start.run,
+    "warm_execution": warm_execution.run,
+    "idle_memory": idle_memory.run,
+    "printed_memory": printed_memory.run,
+}
 
 
 def main(names: list[str]) -> None:
     data = Path(os.environ.get("SANDCELL_DATA_DIR", ".sandcell")).absolute()
     cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
     print(f"machine: {cores} cores, {memory} GiB, Linux {platform.release()}, Python {platform.python_version()}")
-    for name in names or [*SERVED, *ALONE]:
-        if name in ALONE:
-            print(f"{name}: {ALONE[name]()}")
-            continue
+    for name in names or BENCHMARKS:
         with tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp") as directory:
             settings = {"environments_dir": data / "environments", "invocations_per_second": 10_000}
             service = RunningService(Path(directory), settings)
             service.start()
             try:
-                print(f"{name}: {SERVED[name](service, data / 'environments')}", flush=True)
+                print(f"{name}: {BENCHMARKS[name](service, data / 'environments')}", flush=True)
             finally:
                 service.stop()
 

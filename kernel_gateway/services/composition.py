@@ -107,19 +107,8 @@ class Services:
         launcher: Launcher,
         clock: Clock,
     ) -> Services:
-        environments, mirrors = Environments(installed), Mirrors(store, settings.transfer_threads)
-        parts = Parts(
-            settings=settings,
-            clock=clock,
-            database=database,
-            launcher=launcher,
-            mirrors=mirrors,
-            spool=Spool(Path(settings.data_dir, "spool"), mirrors),
-            background=Background(),
-            finished=FinishedJobs(settings.finished_jobs_bytes),
-            find_environment=environments.find,
-            starting=asyncio.Semaphore(settings.starts_at_once),
-        )
+        environments = Environments(installed)
+        parts = make_parts(settings, database, store=store, environments=environments, launcher=launcher, clock=clock)
         registry, identity = Registry(database), Identity(database)
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
@@ -167,4 +156,29 @@ def kernel_limits(settings: Settings) -> KernelLimits:
         caps=caps,
         interrupt_grace_seconds=settings.interrupt_grace_seconds,
         start_seconds=settings.start_deadline_seconds,
+    )
+
+
+def make_parts(
+    settings: Settings,
+    database: Database,
+    *,
+    store: ObjectStore,
+    environments: Environments,
+    launcher: Launcher,
+    clock: Clock,
+) -> Parts:
+    """What the services share."""
+    mirrors = Mirrors(store, settings.transfer_threads)
+    return Parts(
+        settings=settings,
+        clock=clock,
+        database=database,
+        launcher=launcher,
+        mirrors=mirrors,
+        spool=Spool(Path(settings.data_dir, "spool"), mirrors),
+        background=Background(),
+        finished=FinishedJobs(settings.finished_jobs_bytes),
+        find_environment=environments.find,
+        starting=asyncio.Semaphore(settings.starts_at_once),
     )
