@@ -261,3 +261,44 @@ async def nothing_to_restore(_info: SandboxInfo) -> None:
 
 def test_the_sweep_removes_what_belongs_to_nobody(on_gateway: OnGateway) -> None:
     on_gateway(orphans)
+
+
+async def stale_spool(house: House) -> None:
+    """The service was killed between spooling a workspace and ending its session; the session went on."""
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        session = await gateway.start()
+        await gateway.run(session, "open('f', 'w').write('old')")
+        info = (await gateway.services.parts.launcher.list())[0]
+        await gateway.services.parts.spool.take(info, session.workspace_id)
+        await gateway.run(session, "open('f', 'w').write('new')")
+    async with house.gateway() as gateway:
+        assert gateway.services.parts.spool.waiting() == []
+        await gateway.services.sessions.stop(gateway.me, session.id)
+        assert await read(await gateway.services.workspaces.read(gateway.me, session.workspace_id, "f")) == b"new"
+
+
+def test_an_older_copy_never_replaces_newer_files(house: House) -> None:
+    asyncio.run(stale_spool(house))
+
+
+async def long_listing(house: House) -> None:
+    async with house.gateway(files_listed=5) as gateway:
+        files, me = gateway.services.files, gateway.me
+        session = await gateway.start()
+        await gateway.run(session, "for n in range(6): open(f'f{n}', 'w').close()")
+        page = await files.list(me, session.id, limit=4)
+        assert [entry.path for entry in page.items] == ["f0", "f1", "f2", "f3"]
+        with pytest.raises(errors.InvalidRequest, match="more than 5"):
+            await files.list(me, session.id, limit=4, cursor=page.next_cursor)
+        await files.remove(me, session.id, "f5")
+        assert len((await files.list(me, session.id)).items) == 5
+        with pytest.raises(errors.NotFound):
+            await files.read(me, session.id, "f5")
+        with pytest.raises(errors.InvalidRequest):
+            await files.read(me, session.id, "../etc/passwd")
+        with pytest.raises(errors.InvalidRequest):
+            await files.read(me, session.id, "")
+
+
+def test_a_listing_is_never_cut_unseen(house: House) -> None:
+    asyncio.run(long_listing(house))
