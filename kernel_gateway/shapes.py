@@ -207,13 +207,13 @@ class FileEntry(Shape):
 
 
 class Workspace(Shape):
-    """The durable files of one or more sessions, one after another."""
+    """The durable files of one or more sessions, one after another; a list of workspaces does not count their files."""
 
     id: str
     created_at: str
     session_id: str | None = None
-    file_count: int = 0
-    size_bytes: int = 0
+    file_count: int | None = None
+    size_bytes: int | None = None
 
 
 class EnvironmentInfo(Shape):

@@ -134,8 +134,9 @@ class DurableWorkspace:
         return WorkspaceSummary(len(sizes), sum(sizes), remote.as_of)
 
     def put_beside(self, name: str, data: bytes) -> None:
-        """Write an object beside the files, as `history.ipynb` is."""
-        if "/" in check_key(name) or name in (MANIFEST_NAME, "workspace"):
+        """Write an object beside the files, as `history.ipynb` is; a name may have one folder."""
+        folder, _, _ = check_key(name).partition("/")
+        if name.count("/") > 1 or folder in (MANIFEST_NAME, "workspace"):
             raise IllegalName(f"{name!r} is no name beside a workspace's files")
         self._store.put(f"{self._durable.prefix}/{name}", io.BytesIO(data), len(data))
 

@@ -35,8 +35,7 @@ def list_(client: Client, *, workspace_id: str | None, path: str, as_json: bool)
     if as_json:
         show_json(workspaces)
         return
-    rows = [(each.id, each.file_count, each.size_bytes, each.created_at) for each in workspaces]
-    show_table(("WORKSPACE", "FILES", "BYTES", "CREATED"), rows)
+    show_table(("WORKSPACE", "CREATED"), [(each.id, each.created_at) for each in workspaces])
 
 
 def _every(client: Client) -> list[Workspace]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 
 import msgspec
 import nbformat
@@ -37,7 +39,7 @@ class Notebooks:
     async def notebook(self, principal: Principal, session_id: str) -> bytes:
         """The `.ipynb`, UTF-8 JSON, nbformat 4.5, of all executions that have started or ended."""
         await self._registry.row(principal, session_id)
-        return await self._built(session_id)
+        return (await self._built(session_id, apart=False))[0]
 
     async def save(self, session_id: str, *, wait: bool = True) -> bool:
         """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
@@ -46,9 +48,11 @@ class Notebooks:
             return False
         try:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
-                built = await self._built(session_id)
+                built, blobs = await self._built(session_id, apart=True)
                 durable = self._parts.mirrors.durable(session_id)
-                await self._parts.mirrors.run(lambda: durable.put_beside(NOTEBOOK, built))
+                for blob in blobs:
+                    await self._parts.mirrors.run(partial(durable.put_beside, blob.name, blob.data))
+                await self._parts.mirrors.run(partial(durable.put_beside, NOTEBOOK, built))
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("notebook_not_saved", session=session_id, error=str(error))
             return False
@@ -65,8 +69,8 @@ class Notebooks:
             if not await self.save(session_id):
                 return  # the store is away: the rest waits with it
 
-    async def _built(self, session_id: str) -> bytes:
-        """In a thread: a long session's notebook takes a while to put together."""
+    async def _built(self, session_id: str, *, apart: bool) -> tuple[bytes, list[transcript.Blob]]:
+        """In a thread: a long session's notebook takes a while to put together. `apart`: large outputs as files."""
 
         def read(connection: Connection) -> tuple[str, list[ExecutionRow], list[NoteRow]]:
             session = sessions.find(connection, session_id)
@@ -77,7 +81,22 @@ class Notebooks:
             return session.environment if session else "", rows, executions.list_notes(connection, session_id)
 
         environment, rows, notes = await self._parts.database.run(read)
-        return await asyncio.to_thread(_written, session_id, environment, rows, notes)
+        blobs: list[transcript.Blob] = []
+        if apart:
+            rows = [_split(row, blobs) for row in rows]
+        return await asyncio.to_thread(_written, session_id, environment, rows, notes), blobs
+
+
+def _split(row: ExecutionRow, blobs: list[transcript.Blob]) -> ExecutionRow:
+    """The row with its large rich outputs replaced by names of files, which are added to `blobs`."""
+    if row.outcome is None:
+        return row
+    kept = []
+    for output in row.outcome.outputs:
+        placeholder, files = transcript.split_output(output)
+        kept.append(placeholder)
+        blobs += files
+    return replace(row, outcome=msgspec.structs.replace(row.outcome, outputs=kept))
 
 
 def _written(session_id: str, environment: str, rows: list[ExecutionRow], notes: list[NoteRow]) -> bytes:

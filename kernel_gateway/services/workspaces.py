@@ -132,7 +132,7 @@ def _remove(durable: DurableWorkspace, path: str, *, recursive: bool) -> None:
     durable.delete(path)
 
 
-def _workspace(row: WorkspaceRow, file_count: int = 0, size_bytes: int = 0) -> Workspace:
+def _workspace(row: WorkspaceRow, file_count: int | None = None, size_bytes: int | None = None) -> Workspace:
     return Workspace(row.id, rfc3339(row.created), row.session_id, file_count, size_bytes)
 
 

@@ -8,6 +8,7 @@ import time
 import nbformat
 
 from tests.integration.service.rest import Rest
+from tests.running_service import RunningService
 
 
 def test_globals_persist_from_call_to_call(rest: Rest) -> None:
@@ -52,6 +53,27 @@ def test_every_execution_is_a_cell_also_those_that_failed(rest: Rest) -> None:
     assert code[0].outputs[0].text == "one\n"
     assert code[1].outputs[0].ename == "ZeroDivisionError"
     assert any("status 3" in cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def test_the_notebook_is_kept_beside_the_workspace_and_large_outputs_beside_it(
+    rest: Rest, service: RunningService
+) -> None:
+    session = rest.session()
+    session.run("SVG('<svg xmlns=\"http://www.w3.org/2000/svg\">' + 5_000_000 * 'x' + '</svg>')")
+    session.run("'small'")
+    assert len(rest.http.get(f"{session.path}/notebook").content) > 5_000_000
+    session.stop()
+    kept = service.data_dir / "store" / "workspaces" / "sessions" / session.id
+    notebook = nbformat.read(kept / "history.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    assert (kept / "history.ipynb").stat().st_size < 1_000_000
+    files = [
+        name
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        for name in output.get("metadata", {}).get("sandcell", {}).get("files", {}).values()
+    ]
+    assert [(kept / name).stat().st_size > 5_000_000 for name in files] == [True]
 
 
 def test_an_idle_session_ends_and_its_files_wait_for_the_next(rest: Rest) -> None:

@@ -43,7 +43,10 @@ def test_the_notebook_lies_beside_the_files(workspace: DurableWorkspace, store: 
     assert workspace.list() == []
     with store.get("workspaces/sessions/one/history.ipynb") as stream:
         assert stream.read() == b"{}"
-    for name in ("manifest.json", "workspace", "a/b", ".."):
+    workspace.put_beside("history_files/plot.png", b"x")
+    with store.get("workspaces/sessions/one/history_files/plot.png") as stream:
+        assert stream.read() == b"x"
+    for name in ("manifest.json", "workspace", "workspace/a", "a/b/c", ".."):
         with pytest.raises(IllegalName):
             workspace.put_beside(name, b"")
 
