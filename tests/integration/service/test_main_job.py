@@ -59,6 +59,7 @@ def test_the_notebook_is_kept_beside_the_workspace_and_large_outputs_beside_it(
     rest: Rest, service: RunningService
 ) -> None:
     session = rest.session()
+    session.run("from IPython.display import SVG")
     session.run("SVG('<svg xmlns=\"http://www.w3.org/2000/svg\">' + 5_000_000 * 'x' + '</svg>')")
     session.run("'small'")
     assert len(rest.http.get(f"{session.path}/notebook").content) > 5_000_000
