@@ -112,7 +112,7 @@ class GuestClient:
                         on_exit(guest_answers.exited(event))
         except (_BrokenOff, DeadlineExceeded):
             pass
-        except SandboxFailed:
+        except (SandboxFailed, GuestRefused):
             return False
         return await self._is_well()
 

@@ -102,6 +102,7 @@ def test_silence_ends_with_the_deadline(first: bytes, monkeypatch: pytest.Monkey
         (HEAD + chunk(b"not an event\n"), b""),
         (HEAD + chunk(b'{"event": "kernel_started"}\n'), b""),
         (HEAD, chunk(b"x" * 60_000)),
+        (whole(b'{"code": "failed", "message": "no"}', b"500 Error"), b""),
     ],
 )
 def test_the_watch_takes_it_for_gone(first: bytes, again: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
