@@ -17,6 +17,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -45,14 +46,24 @@ class OciRuntime:
         self.cgroups = Cgroups(f"{settings.cgroup_parent}-{self.places.tag}")
         self._uids = UidRanges(self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
-        self._locks: dict[str, threading.Lock] = {}
+        self._locks: dict[str, _Turns] = {}
         self._guard = threading.Lock()
 
     async def check(self) -> tuple[Finding, ...]:
         return await self._in_thread(lambda: host.check(self.settings, self.command, self.cgroups))
 
     async def create(self, spec: SandboxSpec) -> SandboxInfo:
-        return await self._in_thread(lambda: self._create(spec))
+        making = self._threads.submit(self._create, spec)
+        made = asyncio.wrap_future(making)
+        try:
+            return await asyncio.shield(made)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped half way: what it makes all the same is taken back, since nobody has it.
+            if not making.cancel():
+                await asyncio.wait([made])
+                if made.exception() is None:
+                    await self.destroy(spec.sandbox_id)
+            raise
 
     async def list(self) -> tuple[SandboxInfo, ...]:
         return await self._in_thread(self._list)
@@ -179,8 +190,6 @@ class OciRuntime:
     def _destroy(self, places: SandboxPlaces) -> None:
         with self._alone(places.sandbox_id):
             self._remove(places)
-        with self._guard:
-            self._locks.pop(places.sandbox_id, None)
 
     def _remove(self, places: SandboxPlaces) -> None:
         """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""
@@ -210,6 +219,21 @@ class OciRuntime:
     def _alone(self, sandbox_id: str) -> Iterator[None]:
         """One create or destroy of a sandbox at a time; a second destroy waits and finds nothing left to do."""
         with self._guard:
-            lock = self._locks.setdefault(sandbox_id, threading.Lock())
-        with lock:
-            yield
+            turns = self._locks.setdefault(sandbox_id, _Turns())
+            turns.waiting += 1
+        try:
+            with turns.lock:
+                yield
+        finally:
+            with self._guard:
+                turns.waiting -= 1
+                if not turns.waiting:
+                    del self._locks[sandbox_id]
+
+
+@dataclass
+class _Turns:
+    """The lock of one sandbox, and how many threads hold it or wait for it; forgotten with the last of them."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: int = 0

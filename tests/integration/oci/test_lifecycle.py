@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import signal
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,45 @@ def test_a_start_that_fails_takes_everything_back(in_sandboxes: Callable[[Test],
         with pytest.raises(SandboxFailed, match="runc run failed"):
             await sandboxes.runtime.create(SandboxSpec(sandbox_id, broken))
         assert traces(sandboxes.runtime.settings, sandbox_id) == []
+        assert sandboxes.runtime._locks == {}
+
+    in_sandboxes(test)
+
+
+def test_a_start_that_nobody_waits_for_any_more_takes_everything_back(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        runtime, sandbox_id = sandboxes.runtime, str(uuid.uuid4())
+        making = asyncio.create_task(runtime.create(SandboxSpec(sandbox_id, sandboxes.environment)))
+        while not runtime.places.of(sandbox_id).journal.exists():
+            await asyncio.sleep(0.001)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        await asyncio.sleep(1)
+        assert traces(runtime.settings, sandbox_id) == []
+
+    in_sandboxes(test)
+
+
+def test_a_destroy_that_waited_for_another_does_not_meet_a_new_start(in_sandboxes: Callable[[Test], None]) -> None:
+    """A session starts anew under its old id, while destroys of its old sandbox still stand in line."""
+
+    async def test(sandboxes: Sandboxes) -> None:
+        runtime, info = sandboxes.runtime, await sandboxes.create()
+        inside, most = 0, 0
+
+        def alone() -> None:
+            nonlocal inside, most
+            with runtime._alone(info.sandbox_id):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.01)
+                inside -= 1
+
+        calls = [runtime.destroy(info.sandbox_id) for _ in range(3)]
+        await asyncio.gather(*(asyncio.to_thread(alone) for _ in range(6)), *calls)
+        assert most == 1
+        assert runtime._locks == {}
 
     in_sandboxes(test)
 
