@@ -92,11 +92,11 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
     started = time.monotonic()
     try:
         progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}")
-        _run(_bootstrap(recipe, root), log, variables)
+        _run("mmdebstrap", _bootstrap(recipe, root), log, variables)
         progress("2/3 Python packages")
-        _run(_install(recipe, root), log, variables)
+        _run("pip", _install(recipe, root), log, variables)
         progress("3/3 compiling, fonts, the user")
-        _run(_finish(root), log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, stdin=recipe.finish)
+        _run("finish.sh", _finish(root), log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, stdin=recipe.finish)
         _declare(recipe, unfinished)
         unfinished.rename(target)
     except BaseException:
@@ -119,7 +119,7 @@ def _bootstrap(recipe: Recipe, root: Path) -> list[str]:
     include = f"--include={','.join(recipe.packages)}"
     # A `#` in an apt option keeps translated package descriptions away; recommends are never wanted.
     options = ["--aptopt=APT::Install-Recommends false", '--aptopt=Acquire::Languages "none"']
-    return ["mmdebstrap", "--variant=minbase", include, *leave_out, *options, recipe.suite, str(root)]
+    return _apart("mmdebstrap", "--variant=minbase", include, *leave_out, *options, recipe.suite, str(root))
 
 
 def _install(recipe: Recipe, root: Path) -> list[str]:
@@ -132,22 +132,15 @@ def _install(recipe: Recipe, root: Path) -> list[str]:
 
 
 def _finish(root: Path) -> list[str]:
-    return [
-        "unshare",
-        "--mount",
-        "--net",
-        "--ipc",
-        "--uts",
-        "--pid",
-        "--fork",
-        "--kill-child",
-        "chroot",
-        str(root),
-        "/bin/sh",
-    ]
+    return _apart("--net", "--ipc", "--uts", "chroot", str(root), "/bin/sh")
 
 
-def _run(command: list[str], log: Path, variables: Mapping[str, str], *, stdin: Path | None = None) -> None:
+def _apart(*command: str) -> list[str]:
+    """A command whose mounts and processes end with it, however it ends: what is cleared away then is only ours."""
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+
+
+def _run(step: str, command: list[str], log: Path, variables: Mapping[str, str], *, stdin: Path | None = None) -> None:
     with log.open("ab") as output, (stdin or Path(os.devnull)).open("rb") as source:
         try:
             done = subprocess.run(
@@ -160,10 +153,10 @@ def _run(command: list[str], log: Path, variables: Mapping[str, str], *, stdin: 
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise EnvironmentBuildFailed(f"{command[0]} did not end in {_STEP_SECONDS} s; see the network") from None
+            raise EnvironmentBuildFailed(f"{step} did not end in {_STEP_SECONDS} s; see the network") from None
     if done.returncode != 0:
         last = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise EnvironmentBuildFailed(f"{Path(command[0]).name} failed with exit status {done.returncode}:\n{last}")
+        raise EnvironmentBuildFailed(f"{step} failed with exit status {done.returncode}:\n{last}")
 
 
 def _require_tools() -> None:
