@@ -92,9 +92,12 @@ class LocalStore:
     def check(self) -> None:
         with self._errors(), self._opened() as root, opened_directory(root, INCOMING, make=True) as incoming:
             with os.scandir(incoming) as listing:
-                old = [item.name for item in listing if time.time() - item.stat().st_mtime > LEFTOVER_SECONDS]
-            for name in old:
-                os.unlink(name, dir_fd=incoming)
+                names = [item.name for item in listing]
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # a write that goes on may have ended meanwhile
+                    age = time.time() - os.stat(name, dir_fd=incoming, follow_symlinks=False).st_mtime
+                    if age > LEFTOVER_SECONDS:
+                        os.unlink(name, dir_fd=incoming)
             probe = uuid.uuid4().hex.encode()
             os.close(os.open(probe, CREATE, 0o600, dir_fd=incoming))
             os.unlink(probe, dir_fd=incoming)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,34 @@ def test_the_local_store_keeps_readable_files_and_no_leftovers(tmp_path: Path) -
     assert list((tmp_path / ".incoming").iterdir()) == []
     store.delete(["workspaces/sessions/1/workspace/data.csv"])
     assert [path.name for path in tmp_path.iterdir()] == [".incoming"]
+
+
+def test_a_check_of_the_local_store_removes_old_leftovers_and_minds_no_write_that_ends_meanwhile(
+    tmp_path: Path,
+) -> None:
+    store = LocalStore(str(tmp_path))
+    store.check()
+    old, fresh = tmp_path / ".incoming/old", tmp_path / ".incoming/fresh"
+    old.touch()
+    fresh.touch()
+    os.utime(old, (0, 0))
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            put(store, "w/a", b"1")
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        for _ in range(100):
+            store.check()
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    assert [path.name for path in (tmp_path / ".incoming").iterdir()] == ["fresh"]
 
 
 def test_the_local_store_follows_no_link(tmp_path: Path) -> None:
