@@ -44,12 +44,11 @@ class Cgroups:
         self._parent = parent
         mounted = Path("/proc/self/mountinfo").read_text() if mounts is None else mounts
         groups = Path("/proc/self/cgroup").read_text() if own is None else own
-        self.hierarchies = hierarchies(mounted, groups)
-
-    @property
-    def unified(self) -> bool:
+        found = hierarchies(mounted, groups)
+        self.unified = not any("memory" in one.controllers for one in found)
         """Whether the controllers we need are on cgroup v2."""
-        return not any("memory" in hierarchy.controllers for hierarchy in self.hierarchies if hierarchy.controllers)
+        # A v2 host may still mount v1 hierarchies for others: no sandbox has a group in those.
+        self.hierarchies = tuple(one for one in found if not one.controllers) if self.unified else found
 
     def missing_controllers(self) -> list[str]:
         """Controllers a sandbox needs and this host does not offer."""
@@ -60,9 +59,10 @@ class Cgroups:
         return [name for name in _REQUIRED if name not in offered]
 
     def limits_swap(self) -> bool:
-        """Whether memory and swap can be limited together."""
+        """Whether memory and swap can be limited together; a kernel that does not count swap lacks the file."""
         if self.unified:
-            return True
+            counted = [file.parent for one in self.hierarchies for file in one.mount.glob("*/memory.max")]
+            return all((group / "memory.swap.max").exists() for group in counted)
         memory = self._hierarchy("memory")
         return memory is not None and (_within(memory.mount, memory.own) / "memory.memsw.limit_in_bytes").exists()
 

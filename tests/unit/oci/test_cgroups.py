@@ -58,6 +58,29 @@ def test_v2_groups_lie_beside_our_own(tmp_path: Path) -> None:
     assert (counters.cpu_seconds, counters.pids) == (2.5, 4)
 
 
+def test_v1_hierarchies_that_a_v2_host_keeps_for_others_are_left_alone(tmp_path: Path) -> None:
+    mounts = f"29 20 0:9 / {tmp_path}/net_cls rw - cgroup cgroup rw,net_cls\n" + V2.format(root=tmp_path)
+    groups = Cgroups("sandcell-t", mounts=mounts, own="3:net_cls:/other/group\n" + V2_OWN)
+    group = tmp_path / "system.slice/sandcell-t/a"
+    write(tmp_path / "cgroup.controllers", "cpuset cpu io memory pids\n")
+    for name, text in (("memory.current", "1"), ("cpu.stat", "usage_usec 1"), ("pids.current", "1")):
+        write(group / name, text)
+    write(group / "memory.events", "oom_kill 0\n")
+    assert groups.missing_controllers() == []
+    assert groups.path("a") == "/system.slice/sandcell-t/a"
+    assert groups.counters("a").pids == 1
+
+
+def test_a_v2_kernel_that_does_not_count_swap_is_seen(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN)
+    for slice_name in ("system.slice", "user.slice"):
+        write(tmp_path / slice_name / "memory.max", "max\n")
+    assert not groups.limits_swap()
+    for slice_name in ("system.slice", "user.slice"):
+        write(tmp_path / slice_name / "memory.swap.max", "max\n")
+    assert groups.limits_swap()
+
+
 def test_a_missing_controller_is_named(tmp_path: Path) -> None:
     lines = [line for line in V1.format(root=tmp_path).splitlines() if "pids" not in line]
     own = "\n".join(line for line in V1_OWN.splitlines() if "pids" not in line)
