@@ -78,6 +78,11 @@ class SandboxedKernel:
             self._own(self._watch())
             await self._connect(started)
 
+    async def ready(self) -> int:
+        """The generation that takes code, once a replacement under way is done; raises as `execute` does."""
+        await self._ready()
+        return self._generation
+
     async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
         """Run code; one at a time, the caller queues.
 

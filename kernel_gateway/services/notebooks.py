@@ -107,9 +107,22 @@ def _written(session_id: str, environment: str, rows: list[ExecutionRow], notes:
     for note in notes:
         cell = transcript.Note(note.kind, note.body, rfc3339(note.at), note.generation)
         timed.append((note.at, 0 if note.kind == "started" else 2, cell))
-    cells = [cell for _, _, cell in sorted(timed, key=lambda each: each[:2])]
+    cells = _told_once([cell for _, _, cell in sorted(timed, key=lambda each: each[:2])])
     node = transcript.notebook(cells, session_id=session_id, environment=environment)
     return str(nbformat.writes(node)).encode() + b"\n"  # type: ignore[no-untyped-call]
+
+
+def _told_once(cells: list[transcript.Cell | transcript.Note]) -> list[transcript.Cell | transcript.Note]:
+    """A new generation's note does not repeat why the kernel died when the cell before it has said so."""
+    told: list[transcript.Cell | transcript.Note] = []
+    for cell in cells:
+        before = told[-1] if told else None
+        said = before.death.detail if isinstance(before, transcript.Cell) and before.death is not None else None
+        if isinstance(cell, transcript.Note) and cell.kind == "generation" and said is not None and said in cell.text:
+            told.append(replace(cell, text=f"**Kernel generation {cell.generation}** starts blank."))
+        else:
+            told.append(cell)
+    return told
 
 
 def _cell(row: ExecutionRow) -> transcript.Cell:

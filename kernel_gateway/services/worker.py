@@ -8,6 +8,7 @@ session.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 
 import structlog
@@ -84,7 +85,7 @@ class Worker:
 
     async def _carry_out(self, job: Job) -> None:
         try:
-            kernel = None if job.asked_to_stop() else await self._live.sandbox.ready()
+            kernel = None if job.asked_to_stop() else await self._ready()
             if kernel is None or job.asked_to_stop():
                 return await self.finish(job, "interrupted", StoredOutcome())
             _require_generation(job, kernel)
@@ -97,6 +98,13 @@ class Worker:
         if job.asked_to_stop():
             return await self.finish(job, "interrupted", StoredOutcome())
         return await self._execute(job, kernel)
+
+    async def _ready(self) -> LiveKernel:
+        """The kernel, once a replacement is done: an execution belongs to the generation that runs it."""
+        kernel = await self._live.sandbox.ready()
+        with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run
+            await kernel.ready()
+        return kernel
 
     async def _execute(self, job: Job, kernel: LiveKernel) -> None:
         settings, timeout = self._parts.settings, job.row.timeout_seconds

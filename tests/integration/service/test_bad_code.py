@@ -57,6 +57,7 @@ def test_a_kernel_that_dies_leaves_its_cause(rest: Rest, code: str, cause: str, 
         assert {name: outcome["death"][name] for name in detail} == detail
         assert outcome["stdout"] == "before\n"
         session.works()
+        assert session.run("1")["generation"] == 2
         assert session.show()["generation"] == 2
 
 

@@ -52,7 +52,12 @@ def test_every_execution_is_a_cell_also_those_that_failed(rest: Rest) -> None:
     assert [cell.source for cell in code] == ["print('one')", "1 / 0", "import os; os._exit(3)", "'after'"]
     assert code[0].outputs[0].text == "one\n"
     assert code[1].outputs[0].ename == "ZeroDivisionError"
-    assert any("status 3" in cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    story = [cell.source for cell in notebook.cells][notebook.cells.index(code[2]) :]
+    assert len(story) == 4
+    assert "status 3" in story[1]
+    assert "generation 2" in story[2]
+    assert "status 3" not in story[2], "the cause is told once"
+    assert story[3] == "'after'"
 
 
 def test_the_notebook_is_kept_beside_the_workspace_and_large_outputs_beside_it(
