@@ -6,7 +6,6 @@ beside that group, since a group that holds processes may not hand controllers t
 
 from __future__ import annotations
 
-import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,15 +77,6 @@ class Cgroups:
             return self._read_unified(sandbox_id) if self.unified else self._read_v1(sandbox_id)
         except (OSError, ValueError, KeyError) as error:
             raise SandboxGone(f"the control group of sandbox {sandbox_id} is gone: {error}") from None
-
-    def processes(self, sandbox_id: str) -> list[int]:
-        """Host ids of every process in the sandbox; empty when there is no group."""
-        for directory in self._directories(sandbox_id):
-            with contextlib.suppress(OSError):
-                found = [int(word) for word in (directory / "cgroup.procs").read_text().split()]
-                if found:
-                    return found
-        return []
 
     def remove(self, sandbox_id: str, *, deadline_seconds: float = 5) -> bool:
         """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""

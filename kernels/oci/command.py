@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,6 @@ class Flags:
     always: tuple[str, ...] = ()
     run: tuple[str, ...] = ("run", "--detach")
     delete: tuple[str, ...] = ("delete", "--force")
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 RUNTIMES: Final[dict[str, Flags]] = {
@@ -69,7 +68,7 @@ class OciCommand:
         """Kill and forget the container; absent is fine."""
         self._call(*self._flags.delete, sandbox_id)
 
-    def _call(self, *arguments: str, output: Any = subprocess.PIPE, log: Path | None = None) -> str:
+    def _call(self, *arguments: str, output: Any = subprocess.PIPE, log: Path | None = None) -> None:
         command = [self._flags.program, "--root", str(self._state_directory), *self._flags.always, *arguments]
         try:
             done = subprocess.run(
@@ -79,7 +78,7 @@ class OciCommand:
                 stderr=subprocess.STDOUT if log else subprocess.PIPE,
                 timeout=self._deadline_seconds,
                 check=False,
-                env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **self._flags.environment},
+                env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
             )
         except FileNotFoundError:
             raise RuntimeUnusable(f"{self.program} is not installed; install the package that has it") from None
@@ -90,7 +89,6 @@ class OciCommand:
             raise SandboxFailed(
                 f"{self.program} {arguments[0]} failed: {said.strip()[-_ERROR_BYTES:] or done.returncode}"
             )
-        return done.stdout.decode(errors="replace") if done.stdout else ""
 
 
 def _tail(path: Path) -> str:

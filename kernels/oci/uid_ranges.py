@@ -1,7 +1,7 @@
 """Ranges of host user ids, one per sandbox, claimed host-wide.
 
-A claim is a file named after its slot, made with O_EXCL, holding the path of the sandbox it belongs to. A claim whose
-sandbox directory is gone is stale and may be taken over.
+A claim is a file named after its slot, written under a lock of the whole host, holding the path of the sandbox it
+belongs to. A claim whose sandbox directory is gone is stale and may be taken over.
 """
 
 from __future__ import annotations

@@ -86,7 +86,6 @@ def test_processor_time_is_held_to_the_environment(in_sandboxes: Callable[[Test]
     async def test(sandboxes: Sandboxes) -> None:
         info = await sandboxes.create()
         groups = sandboxes.runtime.cgroups
-        assert groups.processes(info.sandbox_id)
         quota = [
             int(path.read_text().split()[0])
             for one in groups.hierarchies

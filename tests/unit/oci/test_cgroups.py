@@ -91,5 +91,4 @@ def test_counters_of_a_group_that_is_gone(tmp_path: Path) -> None:
     groups = Cgroups("sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN)
     with pytest.raises(SandboxGone):
         groups.counters("a")
-    assert groups.processes("a") == []
     assert groups.remove("a")
