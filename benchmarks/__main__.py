@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: runs the benchmarks on this machine and prints their figures.
+"""`python -m benchmarks [--short] [NAME ...]`: runs the benchmarks on this machine and prints their figures.
 
 Root is needed, and the built environment `python`. Every figure compares things measured in turn in the same run, since
 the machine is shared and its absolute times drift.
@@ -27,13 +27,14 @@ def main(names: list[str]) -> None:
     data = Path(os.environ.get("SANDCELL_DATA_DIR", ".sandcell")).absolute()
     cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
     print(f"machine: {cores} cores, {memory} GiB, Linux {platform.release()}, Python {platform.python_version()}")
-    for name in names or BENCHMARKS:
+    short = {"rounds": 2} if "--short" in names else {}
+    for name in [name for name in names if name != "--short"] or BENCHMARKS:
         with tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp") as directory:
             settings = {"environments_dir": data / "environments", "invocations_per_second": 10_000}
             service = RunningService(Path(directory), settings)
             service.start()
             try:
-                print(f"{name}: {BENCHMARKS[name](service, data / 'environments')}", flush=True)
+                print(f"{name}: {BENCHMARKS[name](service, data / 'environments', **short)}", flush=True)
             finally:
                 service.stop()
 

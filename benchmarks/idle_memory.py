@@ -10,23 +10,22 @@ import httpx
 
 from tests.running_service import RunningService
 
-SESSIONS = 50
 SETTLE_SECONDS = 5
 
 
-def run(service: RunningService, environments_dir: Path) -> str:
+def run(service: RunningService, environments_dir: Path, *, rounds: int = 50) -> str:
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=300) as http:
         _one_session(http, stop=True)
         before = _private_bytes(service.pid)
         with ThreadPoolExecutor(4) as threads:
-            sessions = list(threads.map(lambda _: _one_session(http, stop=False), range(SESSIONS)))
+            sessions = list(threads.map(lambda _: _one_session(http, stop=False), range(rounds)))
         time.sleep(SETTLE_SECONDS)
         after = _private_bytes(service.pid)
         for session in sessions:
             http.delete(f"/v1/sessions/{session}").raise_for_status()
-    each = (after - before) / SESSIONS / 1e6
+    each = (after - before) / rounds / 1e6
     return (
-        f"service {before / 1e6:.0f} MB alone, {after / 1e6:.0f} MB with {SESSIONS} idle sessions;"
+        f"service {before / 1e6:.0f} MB alone, {after / 1e6:.0f} MB with {rounds} idle sessions;"
         f" {each:.2f} MB each (at most 1)"
     )
 
