@@ -9,7 +9,7 @@ directory wins. Of two keys for one path, the one we would write wins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from workspace_sync.errors import IllegalName
 from workspace_sync.manifest import Entry, Manifest, Skipped
@@ -156,8 +156,3 @@ def _is_file(scan: Scan, path: bytes) -> bool:
 def baseline_of(remote: Remote) -> dict[bytes, Seen]:
     """What the store has, as the starting point of a mirror whose directory was filled by someone else."""
     return {path: Seen(entry, remote.keys.get(path, "")) for path, entry in remote.entries.items()}
-
-
-def with_hash(entry: Entry, sha256: str) -> Entry:
-    """The entry, its content known."""
-    return replace(entry, sha256=sha256)
