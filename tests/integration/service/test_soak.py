@@ -24,6 +24,10 @@ def memory(service: RunningService) -> int:
     return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("VmRSS:"))
 
 
+def sandboxes(service: RunningService) -> set[str]:
+    return {path.name for path in service.data_dir.glob("sandboxes/*")}
+
+
 def life(rest: Rest) -> None:
     with rest.session() as session:
         assert session.run(WORK)["status"] == "ok"
@@ -36,7 +40,7 @@ def life(rest: Rest) -> None:
     [(6, 3), pytest.param(200, 4, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
 )
 def test_what_sessions_took_they_give_back(service: RunningService, rest: Rest, lives: int, at_once: int) -> None:
-    there = set((service.data_dir / "sandboxes").iterdir())
+    there = sandboxes(service)
     with ThreadPoolExecutor(at_once) as threads:
         list(threads.map(lambda _: life(rest), range(at_once * 2)))
         descriptors, running = held(service)
@@ -45,4 +49,4 @@ def test_what_sessions_took_they_give_back(service: RunningService, rest: Rest, 
     assert held(service)[0] <= descriptors + 4
     assert held(service)[1] <= running + 4
     assert memory(service) - before < 20_000_000 + 50_000 * lives
-    assert set((service.data_dir / "sandboxes").iterdir()) <= there
+    assert sandboxes(service) <= there
