@@ -65,6 +65,12 @@ class OciRuntime:
                     await self.destroy(spec.sandbox_id)
             raise
 
+    async def mark_furnished(self, sandbox_id: str) -> None:
+        await self._in_thread(self._places(sandbox_id).furnished.touch)
+
+    async def reopen(self, sandbox_id: str) -> None:
+        await self._in_thread(lambda: self._reopen(self._places(sandbox_id)))
+
     async def list(self) -> tuple[SandboxInfo, ...]:
         return await self._in_thread(self._list)
 
@@ -95,11 +101,7 @@ class OciRuntime:
         places = self._places(spec.sandbox_id)
         with self._alone(spec.sandbox_id):
             host.require_free_space(self.places.data, self.settings.disk_reserve_bytes)
-            self.places.prepare()
-            try:
-                places.home.mkdir(mode=0o700)
-            except FileExistsError:
-                raise SandboxFailed(f"a sandbox {spec.sandbox_id} exists already") from None
+            self._make_home(places)
             try:
                 return self._build(spec, places)
             except BaseException as error:
@@ -107,6 +109,15 @@ class OciRuntime:
                 if isinstance(error, KernelsError) or not isinstance(error, Exception):
                     raise
                 raise SandboxFailed(f"the sandbox could not be made: {error}") from error
+
+    def _make_home(self, places: SandboxPlaces) -> None:
+        try:
+            self.places.prepare()
+            if places.home.exists():
+                raise SandboxFailed(f"a sandbox {places.sandbox_id} exists already")
+            places.home.mkdir(mode=0o700)
+        except OSError as error:
+            raise SandboxFailed(f"the directories of a sandbox cannot be made: {error}") from error
 
     def _build(self, spec: SandboxSpec, places: SandboxPlaces) -> SandboxInfo:
         root = self._uids.claim(places.home)
@@ -120,6 +131,11 @@ class OciRuntime:
         self._write_bundle(spec, places, root)
         self.command.run(spec.sandbox_id, places.bundle, places.log)
         return places.info(root)
+
+    def _reopen(self, places: SandboxPlaces) -> None:
+        with self._alone(places.sandbox_id):
+            if places.image.exists() and not places.storage.is_mount():
+                storage.mount_image(places.image, places.storage)
 
     def _write_bundle(self, spec: SandboxSpec, places: SandboxPlaces, root: int) -> None:
         config = bundle.config(

@@ -183,6 +183,22 @@ def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: 
     asyncio.run(test())
 
 
+def test_a_run_directory_that_cannot_be_one_fails_the_start(
+    settings: OciSettings, environment: Environment, short_directory: Path
+) -> None:
+    (short_directory / "file").touch()
+
+    async def test() -> None:
+        runtime = OciRuntime(dataclasses.replace(settings, run_directory=short_directory / "file"))
+        try:
+            with pytest.raises(SandboxFailed, match="cannot be made"):
+                await runtime.create(SandboxSpec(str(uuid.uuid4()), environment))
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(test())
+
+
 def test_every_check_of_the_host_holds_here(in_sandboxes: Callable[[Test], None]) -> None:
     async def test(sandboxes: Sandboxes) -> None:
         findings = await sandboxes.runtime.check()
