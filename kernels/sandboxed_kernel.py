@@ -59,6 +59,7 @@ class SandboxedKernel:
         self._limits = limits
         self._hub: Hub | None = None
         self._opening: tuple[int, Hub] | None = None
+        self._exited = 0
         self._generation = 0
         self._gone: Death | None = None
         self._closing = False
@@ -141,6 +142,8 @@ class SandboxedKernel:
         directory = str(Path(self.info.transport_directory, "kernel"))
         hub = Hub(KernelConnection(directory, started.generation, started.key.encode()))
         self._opening = started.generation, hub
+        if self._exited == started.generation:  # it was told before the answer to its start
+            hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
         try:
             await hub.open(self._limits.start_seconds)
         except BaseException:
@@ -169,6 +172,7 @@ class SandboxedKernel:
 
     def _kernel_exited(self, gone: KernelExit) -> None:
         """The guest says a kernel ended: the one that starts, the one that runs, or one already replaced."""
+        self._exited = gone.generation
         if self._opening is not None and self._opening[0] == gone.generation:
             self._opening[1].fail(KernelDied(Death("exit", f"the kernel ended while it started ({_how(gone)})")))
         elif gone.generation == self._generation and not self._closing:

@@ -48,11 +48,14 @@ class OciCommand:
         return self._flags.program
 
     def version(self) -> str | None:
-        """First line of `--version`, or None when the program is missing."""
+        """First line of `--version`, or None when the program is missing or does not answer."""
         path = shutil.which(self._flags.program)
         if path is None:
             return None
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        try:
+            done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        except subprocess.TimeoutExpired:
+            return None
         return done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else None
 
     def run(self, sandbox_id: str, bundle: Path, log: Path) -> None:

@@ -78,7 +78,7 @@ def _runtime(command: OciCommand) -> Finding:
     version = command.version()
     if version is None:
         remedy = f"install the package {command.program}, or choose another runtime"
-        return _fails("runtime", f"{command.program} is missing", remedy)
+        return _fails("runtime", f"{command.program} is missing or does not answer", remedy)
     return _holds("runtime", version)
 
 
