@@ -148,6 +148,7 @@ class Kernel:
 
 def write_connection_file(options: Options, generation: int, key: str) -> str:
     """Write the kernel's connection file, readable by the user alone; returns its path. Raises OSError."""
+    os.chmod(options.kernel_directory, 0o700)  # user code may have closed it
     path = f"{options.kernel_directory}/g{generation}.json"
     content = {
         "transport": "ipc",

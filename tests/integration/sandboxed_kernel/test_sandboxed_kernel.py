@@ -202,6 +202,16 @@ def test_a_kernel_that_cannot_start_any_more_says_so_and_recovers_when_it_can(on
     on_stage(test)
 
 
+def test_a_kernel_starts_also_where_code_has_closed_its_directory(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        died = await stage.run("import os\nos.chmod('/run/sandcell/kernel', 0)\nos._exit(0)")
+        assert died.status == "died"
+        assert await stage.text("6 * 7") == "42"
+        assert stage.kernel.generation == 2
+
+    on_stage(test)
+
+
 def test_a_preparation_that_fails_leaves_no_sandbox(
     tmp_path: Path, short_directory: Path, environment: Environment
 ) -> None:
