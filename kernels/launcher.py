@@ -43,6 +43,10 @@ class KernelLauncher:
         """Whether its PID 1 is alive."""
         return await self._runtime.running(sandbox_id)
 
+    async def reopen(self, sandbox_id: str) -> None:
+        """Make the workspace of a sandbox that runs no more readable again."""
+        await self._runtime.reopen(sandbox_id)
+
     async def destroy(self, sandbox_id: str) -> None:
         """Remove every trace; absent is fine."""
         await self._runtime.destroy(sandbox_id)
@@ -53,6 +57,7 @@ class KernelLauncher:
         opening = asyncio.create_task(sandboxed_kernel.launch(self._runtime, info, self._limits))
         try:
             await before_first_code(info)
+            await self._runtime.mark_furnished(info.sandbox_id)
             return await opening
         except BaseException:
             opening.cancel()

@@ -29,7 +29,7 @@ class SandboxInfo:
     `transport_directory` holds `guest/http.sock` (the guest's, out of reach of user code) and `kernel/` (the kernel's
     ZMQ sockets, written by user code). `workspace_directory` is the host's view of `/workspace`. Both are hostile: open
     what is in them relative to a directory descriptor and follow no link. Files in the workspace belong to
-    `user_uid`:`user_gid` (host ids).
+    `user_uid`:`user_gid` (host ids). Until it is `furnished`, the workspace may hold a part of what belongs in it.
     """
 
     sandbox_id: str
@@ -37,6 +37,7 @@ class SandboxInfo:
     workspace_directory: str
     user_uid: int
     user_gid: int
+    furnished: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class SandboxRuntime(Protocol):
 
         Raises `SandboxFailed` and leaves nothing behind when it cannot.
         """
+
+    async def mark_furnished(self, sandbox_id: str) -> None:
+        """Remember, past the end of this process, that all that belongs in the workspace at its start is there."""
+
+    async def reopen(self, sandbox_id: str) -> None:
+        """Make the workspace of a sandbox that runs no more readable again: the host may have restarted."""
 
     async def list(self) -> tuple[SandboxInfo, ...]:
         """Every sandbox of this runtime that has anything left on the host, running or not."""

@@ -75,5 +75,8 @@ class Launcher(Protocol):
     async def running(self, sandbox_id: str) -> bool:
         """Whether its PID 1 is alive."""
 
+    async def reopen(self, sandbox_id: str) -> None:
+        """Make the workspace of a sandbox that runs no more readable again: the host may have restarted."""
+
     async def destroy(self, sandbox_id: str) -> None:
         """Remove every trace; absent is fine."""

@@ -117,6 +117,10 @@ class SessionSandbox:
     async def salvage(self, info: SandboxInfo) -> None:
         """Bring what a dead sandbox left in its workspace to the store, then remove the sandbox."""
         async with self._lock:
+            try:
+                await self._parts.launcher.reopen(info.sandbox_id)
+            except KernelsError as error:
+                log.error("workspace_not_reopened", session=self._session_id, error=str(error))
             self._info, self.mirror = info, self._parts.mirrors.mirror(info, self._workspace_id)
             await self._close()
 

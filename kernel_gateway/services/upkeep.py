@@ -32,6 +32,7 @@ GOES_ON = (
     " may still be running in it"
 )
 LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
+CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
 VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
 
 
@@ -87,7 +88,11 @@ class Upkeep:
         adopted = False
         try:
             async with self._parts.starting:
-                if info is not None and await self._parts.launcher.running(live.id):
+                if info is not None and not info.furnished:
+                    # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
+                    death, unfinished, info = CUT_OFF, info, None
+                    await self._parts.launcher.destroy(unfinished.sandbox_id)
+                elif info is not None and await self._parts.launcher.running(live.id):
                     await live.sandbox.adopt(info)
                     adopted = True
         except (KernelsError, TimeoutError) as error:

@@ -63,6 +63,11 @@ class SandboxPlaces:
     def journal(self) -> Path:
         return self.home / "sandbox.json"
 
+    @property
+    def furnished(self) -> Path:
+        """Exists once the workspace holds all that belongs in it at its start."""
+        return self.home / "furnished"
+
     def info(self, uid_base: int) -> SandboxInfo:
         """The sandbox as its users see it."""
         return SandboxInfo(
@@ -71,6 +76,7 @@ class SandboxPlaces:
             workspace_directory=str(self.storage / "workspace"),
             user_uid=uid_base + USER_ID,
             user_gid=uid_base + USER_ID,
+            furnished=self.furnished.exists(),
         )
 
     def write_journal(self, uid_base: int) -> None:

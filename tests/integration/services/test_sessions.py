@@ -13,6 +13,7 @@ import pytest
 
 from kernel_gateway import errors
 from kernel_gateway.shapes import CommandRequest
+from kernels.oci import storage
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from tests.integration.services.conftest import Gateway, House
 
@@ -279,6 +280,43 @@ async def stale_spool(house: House) -> None:
 
 def test_an_older_copy_never_replaces_newer_files(house: House) -> None:
     asyncio.run(stale_spool(house))
+
+
+async def cut_off(house: House) -> None:
+    """The service was killed while it restored a workspace: the sandbox on disk holds a part, and is not furnished."""
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        session = await gateway.start()
+        await gateway.run(session, "for name in 'ab': open(name, 'w').write(name)")
+        home = Path(house.settings.data_dir, "sandboxes", session.id)
+    (home / "storage" / "workspace" / "b").unlink()
+    (home / "furnished").unlink(missing_ok=True)
+    async with house.gateway() as gateway:
+        assert await gateway.text(session, "import os; sorted(os.listdir())") == "['a', 'b']"
+        await gateway.services.sessions.stop(gateway.me, session.id)
+        assert await read(await gateway.services.workspaces.read(gateway.me, session.workspace_id, "b")) == b"b"
+
+
+def test_a_restore_that_was_cut_off_removes_nothing_from_the_store(house: House) -> None:
+    asyncio.run(cut_off(house))
+
+
+async def host_restarted(house: House) -> None:
+    """Nothing runs and nothing is mounted; the image with what the store had not taken is still on disk."""
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        session = await gateway.start()
+        gateway.store.away = True
+        await gateway.services.files.write(gateway.me, session.id, "f", pieces(b"acknowledged"))
+        info = (await gateway.services.parts.launcher.list())[0]
+    home = Path(house.settings.data_dir, "sandboxes", session.id)
+    os.kill(int((home / "bundle" / "pid").read_text()), signal.SIGKILL)
+    storage.unmount(home / "storage")
+    storage.unmount(Path(info.transport_directory))
+    async with house.gateway() as gateway:
+        assert await gateway.text(session, "open('f').read()") == "'acknowledged'"
+
+
+def test_files_outlive_a_restart_of_the_host(house: House) -> None:
+    asyncio.run(host_restarted(house))
 
 
 async def long_listing(house: House) -> None:
