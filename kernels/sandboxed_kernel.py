@@ -31,6 +31,8 @@ _SILENCES: Final = 6
 """How often in a row a guest that cannot be followed is given another chance while its sandbox runs."""
 _SILENCE_PAUSE_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 60.0
+_ALIVE_SECONDS: Final = 0.5
+"""How often a sandbox that starts is asked whether it still lives."""
 _MEGABYTE: Final = 1024 * 1024
 
 
@@ -75,9 +77,22 @@ class SandboxedKernel:
     async def open(self) -> None:
         """Wait for the guest and its kernel, connect, and watch from then on."""
         async with self._replacing:
-            started = await self.guest.wait_ready(self._limits.start_seconds)
+            started = await self._guest_ready()
             self._own(self._watch())
             await self._connect(started)
+
+    async def _guest_ready(self) -> KernelStarted:
+        """Wait for the guest's first answer; not any longer once its sandbox has ended."""
+        ready = asyncio.create_task(self.guest.wait_ready(self._limits.start_seconds))
+        try:
+            while not ready.done():
+                await asyncio.wait({ready}, timeout=_ALIVE_SECONDS)
+                if not ready.done() and not await self._runtime.running(self.info.sandbox_id):
+                    raise SandboxFailed("the sandbox ended while it started")
+            return ready.result()
+        finally:
+            ready.cancel()
+            await asyncio.gather(ready, return_exceptions=True)
 
     async def ready(self) -> int:
         """The generation that takes code, once a replacement under way is done; raises as `execute` does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import uuid
@@ -225,6 +226,26 @@ def test_a_preparation_that_fails_leaves_no_sandbox(
                 await KernelLauncher(runtime, KernelLimits()).launch(
                     SandboxSpec(str(uuid.uuid4()), environment), before_first_code=fail
                 )
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(test())
+
+
+def test_a_sandbox_that_ends_while_it_starts_is_said_at_once(
+    tmp_path: Path, short_directory: Path, environment: Environment
+) -> None:
+    """A root in which the guest cannot run: its interpreter is another program."""
+    broken = dataclasses.replace(environment, python="/bin/true")
+
+    async def test() -> None:
+        runtime = OciRuntime(OciSettings("runc", tmp_path / "data", short_directory))
+        launcher = KernelLauncher(runtime, KernelLimits(start_seconds=100))
+        try:
+            async with asyncio.timeout(30):
+                with pytest.raises(SandboxFailed, match="ended while it started"):
+                    await launcher.launch(SandboxSpec(str(uuid.uuid4()), broken), before_first_code=nothing)
             assert await runtime.list() == ()
         finally:
             await runtime.aclose()
