@@ -6,7 +6,7 @@ import shutil
 import sys
 
 from kernel_gateway.client import saved
-from kernel_gateway.settings import Settings
+from kernel_gateway.settings import Settings, client_settings
 
 
 def greet(settings: Settings, port: int, first_token: str | None) -> None:
@@ -29,13 +29,21 @@ def _token(settings: Settings, port: int, first_token: str | None) -> str:
     """What to say of the token. A token that was given is not repeated: it may be in nobody's logs so far."""
     token = first_token or settings.token
     if not token:
-        return "the one shown at the first start; make another with `sandcell token create`"
+        return _earlier_token()
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
     try:
         path = saved.save(f"http://{host}:{port}", token)
     except OSError as error:
         return f"{first_token or 'as given'}   (could not be saved: {error}; hand it on as SANDCELL_TOKEN)"
     return f"{first_token or 'as given'}   (the administrator's; saved in {path})"
+
+
+def _earlier_token() -> str:
+    """What to say of a token that was made at an earlier start."""
+    where = client_settings()
+    if saved.load(where) is None:
+        return "the one shown at the first start; make another with `sandcell token create`"
+    return f"as saved in {saved.file(where)} at an earlier start"
 
 
 def say(line: str) -> None:

@@ -57,7 +57,7 @@ def started(client: Client, environment: str | None, why: str, *, workspace_id: 
     if not why:
         say(f"new session {session.id}")
     elif workspace_id:
-        say(f"new session {session.id}: {why}. Its files are here again; its globals are not, they are blank.")
+        say(f"new session {session.id}: {why}. Its files are here again; the kernel is blank.")
     else:
-        say(f"new session {session.id}: {why}. Globals are blank.")
+        say(f"new session {session.id}: {why}. The kernel is blank.")
     return session.id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_gateway.client import ConnectionFailed, SandcellError, StillRunning, Unauthorized
+from kernel_gateway.client import ConnectionFailed, InvalidRequest, SandcellError, StillRunning, Unauthorized
 
 OK = 0
 CODE_FAILED = 1
@@ -38,6 +38,8 @@ def of_error(error: SandcellError) -> int:
     """The exit status for an error of the client."""
     if isinstance(error, ConnectionFailed | Unauthorized):
         return NO_SERVICE
+    if isinstance(error, InvalidRequest) and error.code == "invalid_url":
+        return USAGE
     return TIMED_OUT if isinstance(error, StillRunning) else REFUSED
 
 

@@ -25,9 +25,9 @@ def sandcell() -> None:
       sandcell notebook -o history.ipynb         all of it as a notebook
       sandcell workspace ls                      files outlive their session
 
-    The service and token come from --url and --token, from SANDCELL_URL and SANDCELL_TOKEN, or from what
-    `sandcell serve` saved for its own user. On a terminal output is for people; elsewhere it is plain, or JSON
-    with --json.
+    The service and token come from a command's options --url and --token, from SANDCELL_URL and SANDCELL_TOKEN, or
+    from what `sandcell serve` saved for its own user. On a terminal output is for people; elsewhere it is plain, or
+    JSON with --json.
     """
 
 

@@ -10,7 +10,7 @@ import click
 
 from kernel_gateway.cli import exits
 from kernel_gateway.cli.screen import say
-from kernel_gateway.client import Client, SandcellError, Unauthorized
+from kernel_gateway.client import Client, ConnectionFailed, SandcellError, Unauthorized
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.settings import Setting, load, table
 from kernels.errors import KernelsError
@@ -28,13 +28,32 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
                 command(client, **kwargs)
         except SandcellError as error:
             say(f"sandcell: {error}")
-            if isinstance(error, Unauthorized):
-                say("Give a token with --token or SANDCELL_TOKEN; `sandcell serve` prints the first one.")
+            if remedy := _remedy(error):
+                say(remedy)
             raise click.exceptions.Exit(exits.of_error(error)) from error
         except OSError as error:
-            raise click.ClickException(str(error)) from error
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise click.ClickException(message) from error
 
     return with_client
+
+
+def _remedy(error: SandcellError) -> str:
+    """What a person can do about an error that does not say so itself."""
+    if isinstance(error, ConnectionFailed):
+        return "Is the service running? `sandcell serve` starts one; --url or SANDCELL_URL names another."
+    if isinstance(error, Unauthorized):
+        return "Give a token with --token or SANDCELL_TOKEN; `sandcell serve` prints the first one."
+    if error.code == "workspace_in_use" and "session_id" in error.details:
+        return f"The session is {error.details['session_id']}."
+    return REMEDIES.get(error.message, "")
+
+
+REMEDIES = {
+    "there is no such session": "`sandcell session ls --all` lists yours.",
+    "there is no such workspace": "`sandcell workspace ls` lists yours.",
+    "there is no such token": "`sandcell token ls` lists them by id.",
+}
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
@@ -60,12 +79,13 @@ def _shown() -> list[Setting]:
 
 
 def _flag(row: Setting) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    help_text = f"{row.help}.  [env: {row.variable}; default: {row.default if row.default != '' else 'none'}]"
+    default = f"{row.default:g}" if isinstance(row.default, float) else row.default
+    help_text = f"{row.help}.  [env: {row.variable}; default: {default if default != '' else 'none'}]"
     if row.type is bool:
         return click.option(f"{row.flag}/--no-{row.flag[2:]}", row.name, default=None, help=help_text)
-    return click.option(
-        row.flag, row.name, default=None, metavar=(row.unit or row.type.__name__).upper(), help=help_text
-    )
+    return click.option(row.flag, row.name, default=None, metavar=(row.unit or KINDS[row.type]).upper(), help=help_text)
 
+
+KINDS = {str: "text", int: "number", float: "number"}
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -17,7 +17,7 @@ from kernel_gateway.client import Client, Conflict, Result
 from kernel_gateway.shapes import Execution
 
 
-@click.command(epilog=exits.explained())
+@click.command(epilog=exits.explained(), short_help="Run code in a session that remembers.")
 @click.argument("code")
 @click.option(
     "--file",

@@ -13,7 +13,10 @@ from typing import IO
 @contextlib.contextmanager
 def replacing(destination: Path, mode: int = 0o644) -> Iterator[IO[bytes]]:
     """A stream whose content becomes the file when the block ends well; otherwise an old file stays as it was."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{destination.name[:100]}.", dir=destination.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{destination.name[:100]}.", dir=destination.parent)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(destination)) from None
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream

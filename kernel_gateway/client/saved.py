@@ -11,6 +11,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
+from kernel_gateway.client.errors import InvalidRequest
 from kernel_gateway.client.files import replacing
 from kernel_gateway.settings import ClientSettings, client_settings
 
@@ -26,13 +29,24 @@ class Address:
 
 
 def address(url: str | None = None, token: str | None = None, settings: ClientSettings | None = None) -> Address:
-    """The service to talk to."""
+    """The service to talk to; raises `InvalidRequest` for what is no URL of one."""
     settings = settings or client_settings()
     saved = load(settings)
-    found = (url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/")
+    found = _checked((url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/"))
     if token or settings.token:
         return Address(found, token or settings.token)
     return Address(found, saved.token if saved and saved.url == found else "")
+
+
+def _checked(url: str) -> str:
+    """The URL, when a request can be sent to it; raises `InvalidRequest`."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        parsed = httpx.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidRequest(f"the service's URL must be like {DEFAULT_URL}, and is {url!r}", code="invalid_url")
+    return url
 
 
 def load(settings: ClientSettings) -> Address | None:

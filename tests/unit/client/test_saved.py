@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_gateway.client.errors import InvalidRequest
 from kernel_gateway.client.saved import DEFAULT_URL, Address, address, save
 from kernel_gateway.settings import ClientSettings
 
@@ -53,3 +54,9 @@ def test_what_root_saves_in_a_users_home_is_the_users(tmp_path: Path) -> None:
     os.chown(tmp_path, 1234, 1234)
     path = save(URL, "secret", settings(tmp_path))
     assert {(one.stat().st_uid, one.stat().st_gid) for one in (path, path.parent)} == {(1234, 1234)}
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8899", "ftp://127.0.0.1", "http://", "http://127.0.0.1:port", "nonsense"])
+def test_what_is_no_url_of_a_service_is_said_before_anything_is_sent(tmp_path: Path, url: str) -> None:
+    with pytest.raises(InvalidRequest, match="must be like"):
+        address(url, settings=settings(tmp_path))
