@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import IO, Any
 
 import click
@@ -14,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernel_gateway.cli.terminal_text import harmless, plain, printable
+from kernel_gateway.cli.wording import readable
 
 
 def show_json(value: Any) -> None:
@@ -23,16 +25,17 @@ def show_json(value: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Rows under a heading on a terminal; else one line a row, values parted by tabs."""
+    """Rows under a heading on a terminal, times by their distance; else one line a row, values parted by tabs."""
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(plain(str(value)) for value in row))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    for number, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=number == 0)
+    now = datetime.now(UTC)
     for row in rows:
-        table.add_row(*(Text(plain(str(value))) for value in row))
+        table.add_row(*(Text(plain(readable(value, now))) for value in row))
     Console().print(table)
 
 

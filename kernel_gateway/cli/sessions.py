@@ -10,11 +10,12 @@ import click
 from kernel_gateway.cli import choosing, current_session
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
+from kernel_gateway.cli.wording import megabytes
 from kernel_gateway.client import Client
 from kernel_gateway.client.files import replacing
 from kernel_gateway.shapes import Session
 
-COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "GENERATION", "LAST ACTIVITY", "ENDS IF IDLE")
+COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE")
 
 
 @click.group()
@@ -49,7 +50,7 @@ def _every(client: Client, *, everything: bool) -> list[Session]:
 def _row(each: Session) -> tuple[object, ...]:
     idle = each.idle_expires_at if each.status == "READY" else ""
     status = each.status if each.ended is None else f"{each.status} ({each.ended.reason})"
-    return (each.id, status, each.environment, each.name, each.generation, each.last_activity_at, idle)
+    return (each.id, status, each.environment, each.name, each.last_activity_at, idle)
 
 
 @session.command("new")
@@ -85,7 +86,7 @@ def new(
         click.echo(started.id)
 
 
-@session.command("show")
+@session.command("show", short_help="Show a session.")
 @click.argument("session_id", required=False, metavar="[SESSION]")
 @as_json
 @connected
@@ -108,15 +109,19 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("last activity", found.last_activity_at),
         ("ends if idle", found.idle_expires_at),
         ("ends at the latest", found.expires_at),
-        ("memory", f"{usage.memory_bytes:,} of {usage.memory_limit_bytes:,} bytes, peak {usage.memory_peak_bytes:,}"),
-        ("storage", f"{usage.storage_used_bytes:,} of {usage.storage_limit_bytes:,} bytes"),
+        ("memory", f"{_part(usage.memory_bytes, usage.memory_limit_bytes)}, peak {megabytes(usage.memory_peak_bytes)}"),
+        ("storage", _part(usage.storage_used_bytes, usage.storage_limit_bytes)),
         ("executions", usage.executions),
         ("files stored", stored),
     ]
     show_table(("", ""), rows)
 
 
-@session.command("stop")
+def _part(used: int, limit: int) -> str:
+    return f"{megabytes(used)} of {megabytes(limit)}"
+
+
+@session.command("stop", short_help="Stop a session; its files stay.")
 @click.argument("session_id", required=False, metavar="[SESSION]")
 @connected
 def stop(client: Client, *, session_id: str | None) -> None:
@@ -126,7 +131,7 @@ def stop(client: Client, *, session_id: str | None) -> None:
     say(f"stopped {stopped.id}; its files: sandcell workspace ls {stopped.workspace_id}")
 
 
-@click.command()
+@click.command(short_help="Write a session as a Jupyter notebook.")
 @click.argument("session_id", required=False, metavar="[SESSION]")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here, not to stdout.")
 @connected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path, PurePosixPath
 
 import click
@@ -12,7 +13,7 @@ from kernel_gateway.client import Client
 from kernel_gateway.shapes import Workspace
 
 
-@click.group()
+@click.group(short_help="List, fetch and store files that outlive sessions.")
 def workspace() -> None:
     """List, fetch, store and remove the files that outlive sessions."""
 
@@ -52,10 +53,18 @@ def _every(client: Client) -> list[Workspace]:
 @workspace.command("get")
 @click.argument("workspace_id", metavar="WORKSPACE")
 @click.argument("path")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; default: the file's name, here.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Where to, - for stdout.  [default: the file's name, here]",
+)
 @connected
 def get(client: Client, *, workspace_id: str, path: str, output: Path | None) -> None:
     """Fetch a file."""
+    if output == Path("-"):
+        sys.stdout.buffer.write(client.workspace_download(workspace_id, path))
+        return
     name = PurePosixPath(path).name
     destination = output / name if output is not None and output.is_dir() else output or Path(name)
     client.workspace_download_to(workspace_id, path, destination)

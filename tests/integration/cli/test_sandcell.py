@@ -68,6 +68,7 @@ def test_a_session_that_has_ended_is_replaced_and_said(sandcell: Shell, service:
     assert sandcell("workspace", "get", current["workspace_id"], "kept.txt", "-o", "back.txt").returncode == 0
     assert (sandcell.directory / "back.txt").read_text() == "kept"
     assert "kept.txt" in sandcell("workspace", "ls", current["workspace_id"]).stdout
+    assert sandcell("workspace", "get", current["workspace_id"], "kept.txt", "-o", "-").stdout == "kept"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,12 @@ def test_a_session_that_has_ended_is_replaced_and_said(sandcell: Shell, service:
         (["brew"], 2, "No such command"),
         (["run", "1", "--token", "wrong"], 3, "token"),
         (["run", "1", "--url", "http://127.0.0.1:9"], 3, "cannot reach"),
+        (["run", "1", "--url", "http://127.0.0.1:9"], 3, "sandcell serve"),
+        (["run", "1", "--url", "127.0.0.1"], 2, "must be like http://"),
+        (["session", "show", "absent"], 7, "session ls --all"),
+        (["workspace", "ls", "absent"], 7, "`sandcell workspace ls`"),
+        (["token", "revoke", "absent"], 7, "`sandcell token ls`"),
+        (["notebook", "-o", "absent/history.ipynb"], 1, "Error: absent/history.ipynb: No such file"),
         (["run", "while True: pass", "--timeout", "1"], 4, "time was up"),
         (["run", "import os; os._exit(3)"], 6, "died"),
         (["run", "1", "--session", "absent"], 7, "session"),

@@ -1,0 +1,35 @@
+"""Tables on a terminal say how long ago and how much."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kernel_gateway.cli.wording import megabytes, readable
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("2030-01-01T12:00:00.000000Z", "0 s ago"),
+        ("2030-01-01T11:59:30.100000Z", "30 s ago"),
+        ("2030-01-01T12:01:59.000000Z", "in 119 s"),
+        ("2030-01-01T12:15:00.000000Z", "in 15 min"),
+        ("2030-01-01T19:59:57.000000Z", "in 8 h"),
+        ("2029-12-20T12:00:00.000000Z", "12 d ago"),
+        ("2030-01-01T11:00:00Z", "60 min ago"),
+        ("2030-01-01", "2030-01-01"),
+        ("a name", "a name"),
+        (3, "3"),
+        (None, ""),
+    ],
+)
+def test_a_time_is_told_by_its_distance_and_nothing_else_is_touched(value: object, shown: str) -> None:
+    assert readable(value, NOW) == shown
+
+
+def test_memory_is_told_as_the_settings_count_it() -> None:
+    assert megabytes(2048 * 2**20) == "2,048 MB"
