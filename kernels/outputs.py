@@ -22,6 +22,9 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _JSON_TYPE: Final = re.compile(r"application/json|application/[a-zA-Z0-9.+-]*\+json")
 _OUTPUT_OVERHEAD_BYTES: Final = 1024
 _MOST_ITEMS: Final = 10_000
+_MOST_LEVELS: Final = 100
+"""Of objects and lists in each other: what puts a notebook together goes down into them by recursion."""
+_TOO_DEEP: Final = f"[not kept: nested in more than {_MOST_LEVELS} levels]"
 _MOST_UPDATED: Final = 20
 """Displays of one id that an update changes, the latest first."""
 
@@ -296,11 +299,23 @@ def _clean_value(media_type: str, value: Any) -> tuple[Any, int]:
 
 def _clean_json(value: Any) -> tuple[Any, int]:
     """A value that strict JSON can carry, NaN as null, and its size; None when there is no such value."""
+    if _is_too_deep(value):
+        return _TOO_DEEP, len(_TOO_DEEP)
     try:
         encoded = msgspec.json.encode(value)
         return msgspec.json.decode(encoded), len(encoded)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError):
         return None, 4
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        inner = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _display_id(content: Content) -> str | None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kernels.errors import Death
-from kernels.outputs import Truncated
+from kernels.outputs import OutputCaps, OutputCollector, Truncated
 from kernels.transcript import Blob, Cell, Note, notebook, split_output, trim_output
 from tests.unit.kernels.test_outputs import ANY_JSON, ANY_TEXT
 
@@ -114,3 +114,17 @@ def test_any_output_can_be_split(output: dict[str, Any]) -> None:
     placeholder, blobs = split_output(trimmed, 5)
     assert all(isinstance(blob, Blob) and "/" not in blob.name.removeprefix("history_files/") for blob in blobs)
     nbformat.validate(made(Cell("a", "x", "ok", 1, [placeholder])))
+
+
+@pytest.mark.parametrize(("levels", "kept"), [(100, True), (101, False), (900, False)])
+def test_an_output_nested_deep_is_kept_or_refused_and_never_breaks_a_notebook(levels: int, kept: bool) -> None:
+    value: Any = 1
+    for number in range(levels):
+        value = [value] if number % 2 else {"": value}
+    collector = OutputCollector(OutputCaps())
+    collector.feed("display_data", {"data": {"application/json": value}, "metadata": {"deep": value}})
+    outputs = collector.snapshot().outputs
+    node = notebook([Cell("e", "1", "ok", outputs=outputs)], session_id="s", environment="python")
+    assert nbformat.reads(nbformat.writes(node), 4).cells[0].outputs == outputs
+    assert (outputs[0]["data"]["application/json"] == value) is kept
+    assert kept or "100 levels" in outputs[0]["data"]["application/json"]
