@@ -56,6 +56,9 @@ class Notebooks:
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("notebook_not_saved", session=session_id, error=str(error))
             return False
+        except Exception as error:
+            # One that cannot be built is no reason to hold up the session's end, the sweep or other notebooks.
+            log.error("notebook_not_built", session=session_id, error=repr(error))
         self._unsaved.discard(session_id)
         return True
 

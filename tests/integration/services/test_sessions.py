@@ -319,6 +319,22 @@ def test_files_outlive_a_restart_of_the_host(house: House) -> None:
     asyncio.run(host_restarted(house))
 
 
+async def unbuildable(gateway: Gateway) -> None:
+    """A row from before outputs were bounded in depth."""
+    session = await gateway.start()
+    execution = await gateway.run(session, "1")
+    deep = '{"outputs": [{"output_type": "display_data", "data": {"application/json": ' + "[" * 900 + "]" * 900 + "}}]}"
+    change = "UPDATE executions SET outcome = ? WHERE id = ?"
+    await gateway.services.parts.database.run(lambda c: c.exec_driver_sql(change, (deep.encode(), execution.id)))
+    await gateway.services.upkeep.sweep()
+    ended = await gateway.services.sessions.stop(gateway.me, session.id)
+    assert ended.status == "TERMINATED"
+
+
+def test_a_notebook_that_cannot_be_built_holds_up_nothing(on_gateway: OnGateway) -> None:
+    on_gateway(unbuildable)
+
+
 async def long_listing(house: House) -> None:
     async with house.gateway(files_listed=5) as gateway:
         files, me = gateway.services.files, gateway.me
