@@ -77,6 +77,7 @@ class OciCommand:
             done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in a terminal is for the service, not for what it calls
                 stdout=output,
                 stderr=subprocess.STDOUT if log else subprocess.PIPE,
                 timeout=self._deadline_seconds,

@@ -72,7 +72,10 @@ def used_bytes(storage: Path) -> tuple[int, int]:
 
 def _call(*command: str) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False)
+        # A session of its own: Ctrl-C in a terminal is for the service, not for what it calls.
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False, start_new_session=True
+        )
     except subprocess.TimeoutExpired:
         raise SandboxFailed(f"{command[0]} did not end in {_COMMAND_SECONDS} s") from None
     except FileNotFoundError:

@@ -6,6 +6,8 @@ import asyncio
 import dataclasses
 import os
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -206,3 +208,28 @@ def test_every_check_of_the_host_holds_here(in_sandboxes: Callable[[Test], None]
         assert len(findings) >= 10
 
     in_sandboxes(test)
+
+
+def test_an_interrupt_at_the_terminal_does_not_reach_what_the_runtime_calls(settings: OciSettings) -> None:
+    """A stand-in for the runtime's program says which session it is in: not the caller's."""
+    said = subprocess.run(
+        [sys.executable, "-c", SESSION_OF_A_CALL, str(settings.data_directory)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout.split()
+    assert said[0] != said[1]
+
+
+SESSION_OF_A_CALL = """
+import dataclasses, os, pathlib, sys
+from kernels.oci import command
+directory = pathlib.Path(sys.argv[1]); directory.mkdir(parents=True)
+program = directory / "runtime"
+program.write_text("#!/bin/sh\\nps -o sid= -p $$ > " + str(directory / "sid"))
+program.chmod(0o755)
+command.RUNTIMES["runc"] = dataclasses.replace(command.RUNTIMES["runc"], program=str(program))
+command.OciCommand("runc", directory).delete("x")
+print(os.getsid(0), (directory / "sid").read_text().strip())
+"""
