@@ -10,7 +10,7 @@ import pytest
 from tests.integration.service.rest import Rest
 from tests.running_service import RunningService
 
-WORK = "import numpy as np\nx = np.arange(1000)\nopen('f', 'w').write('x' * 10_000)\nprint('y' * 100_000)\nx.sum()"
+WORK = "import numpy as np\nx = np.arange(1000)\nopen('f', 'w').write('x' * 10_000)\nprint('y' * 1_000)\nx.sum()"
 
 
 def held(service: RunningService) -> tuple[int, int]:
