@@ -257,7 +257,11 @@ WORKSPACES: tuple[tuple[type[sync.WorkspaceSyncError], type[GatewayError]], ...]
 """What each error of `workspace_sync` becomes; the first class that fits counts."""
 
 GUEST: dict[int, type[GatewayError]] = {404: NotFound, 409: Conflict, 413: PayloadTooLarge, 507: NoSpace}
-"""What a guest's refusal becomes, by its status; other 4xx are `InvalidRequest`, the rest `SandboxUnavailable`."""
+"""What a guest's refusal becomes, by its status; 429 is `LimitReached`, other 4xx `InvalidRequest`, the rest
+`SandboxUnavailable`."""
+
+GUEST_RETRY_SECONDS = 1.0
+"""When to try again after a guest has too much of something under way."""
 
 
 def translate(error: Exception) -> GatewayError:
@@ -265,6 +269,8 @@ def translate(error: Exception) -> GatewayError:
     if isinstance(error, GatewayError):
         return error
     if isinstance(error, below.GuestRefused):
+        if error.status == 429:
+            return LimitReached(str(error), retry_after_seconds=GUEST_RETRY_SECONDS, reason=error.code)
         otherwise = InvalidRequest if 400 <= error.status < 500 else SandboxUnavailable
         return GUEST.get(error.status, otherwise)(str(error), reason=error.code)
     for theirs, ours in (*KERNELS, *WORKSPACES):
