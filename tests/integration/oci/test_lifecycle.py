@@ -227,7 +227,7 @@ import dataclasses, os, pathlib, sys
 from kernels.oci import command
 directory = pathlib.Path(sys.argv[1]); directory.mkdir(parents=True)
 program = directory / "runtime"
-program.write_text("#!/bin/sh\\nps -o sid= -p $$ > " + str(directory / "sid"))
+program.write_text("#!/bin/sh\\ncut -d ' ' -f 6 /proc/$$/stat > " + str(directory / "sid"))
 program.chmod(0o755)
 command.RUNTIMES["runc"] = dataclasses.replace(command.RUNTIMES["runc"], program=str(program))
 command.OciCommand("runc", directory).delete("x")
