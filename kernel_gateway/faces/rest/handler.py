@@ -270,7 +270,11 @@ class RestHandler(tornado.web.RequestHandler):
         self._disarm()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Called by tornado for errors of its own: a method that HTTP does not know."""
+        """Called by tornado for errors of its own: a method that HTTP does not know.
+
+        That is before the body is read, so tornado closes the connection afterwards; the client is told.
+        """
+        self.set_header("Connection", "close")
         replies.write_tornado_error(self, status_code, kwargs.get("exc_info"), sorted(self.routes))
 
     def log_exception(self, *_exc_info: Any) -> None:

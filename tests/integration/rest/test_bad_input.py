@@ -70,6 +70,7 @@ def test_an_address_that_is_wrong(  # noqa: PLR0917 - a column each
     answer = http.request(method, path.replace("{session}", session_id))
     assert (answer.status_code, refusal(answer)["code"]) == (status, code)
     assert ("Allow" in answer.headers) == (status == 405)
+    assert answer.headers.get("Connection") == ("close" if method == "BREW" else None)
 
 
 @pytest.mark.parametrize(
