@@ -10,7 +10,6 @@ from kernel_gateway.settings import Settings
 from kernels.environment import Environment
 from kernels.errors import KernelsError
 from kernels.oci import environments
-from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import Finding, SandboxRuntime, SandboxSpec
 from workspace_sync import WorkspaceSyncError, open_store
 
@@ -25,13 +24,13 @@ async def _run(settings: Settings) -> tuple[Finding, ...]:
     try:
         findings = [*await runtime.check(), _environments(settings), await asyncio.to_thread(store, settings)]
         if all(one.ok for one in findings if one.required):
-            findings.append(await trial(runtime, settings))
+            findings.append(await _trial(runtime, settings))
         return tuple(findings)
     finally:
         await runtime.aclose()
 
 
-async def trial(runtime: SandboxRuntime | OciRuntime, settings: Settings) -> Finding:
+async def _trial(runtime: SandboxRuntime, settings: Settings) -> Finding:
     """Start a sandbox of the first environment, count it, remove it."""
     environment = next(iter(environments.installed(settings.environments_path).values()))
     try:
