@@ -1,4 +1,4 @@
-"""Where code runs: an image on disk, its resources and its network mode. Plain values, no behaviour."""
+"""Where code runs: an image on disk, its resources, its network policy and its execution role. Plain values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,50 @@ MEGABYTES_PER_VCPU = 1769
 
 
 class NetworkMode(enum.StrEnum):
-    """How far a sandbox can reach."""
+    """How far a sandbox can reach. Whatever the mode, its network namespace has loopback only."""
 
     SANDBOX = "SANDBOX"
-    """Loopback only: no route, no DNS."""
+    """Nothing: no route, no DNS."""
+    ALLOWLIST = "ALLOWLIST"
+    """The declared endpoints, through the egress proxy."""
+    PUBLIC = "PUBLIC"
+    """Any public address, through the egress proxy."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Something that may be reached: a host name, `*.` and a domain (its subdomains), or an address; and a port.
+
+    `methods` and `path_prefix` narrow plain HTTP; an endpoint that has them is refused for tunnels, which hide both.
+    """
+
+    host: str
+    port: int = 443
+    methods: tuple[str, ...] = ()
+    path_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class NetworkPolicy:
+    """A mode, and the endpoints that `ALLOWLIST` allows."""
+
+    mode: NetworkMode = NetworkMode.SANDBOX
+    allow: tuple[Endpoint, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExecutionRole:
+    """One S3 prefix that code may reach, without ever holding a key: read, or read and write.
+
+    `endpoint_url` is empty for AWS itself; `profile` names the host's credentials, empty for the default ones.
+    """
+
+    bucket: str
+    prefix: str
+    write: bool = False
+    endpoint_url: str = ""
+    region: str = "us-east-1"
+    profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,7 +83,8 @@ class Environment:
     """A root file system and the bounds of the sandboxes made from it.
 
     `root` is the absolute path of an unpacked, read-only root file system; `digest` names it (`sha256:<hex>`); `python`
-    is the interpreter inside it that has ipykernel.
+    is the interpreter inside it that has ipykernel. `image` names the built image; `runtime` the OCI runtime, empty for
+    the service's own.
     """
 
     name: str
@@ -52,4 +93,7 @@ class Environment:
     description: str = ""
     python: str = "/usr/bin/python3"
     resources: Resources = field(default_factory=Resources)
-    network: NetworkMode = NetworkMode.SANDBOX
+    network: NetworkPolicy = field(default_factory=NetworkPolicy)
+    role: ExecutionRole | None = None
+    image: str = ""
+    runtime: str = ""

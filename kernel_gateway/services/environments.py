@@ -38,5 +38,5 @@ def environment_info(environment: Environment) -> EnvironmentInfo:
         memory_mb=environment.resources.memory_mb,
         vcpus=round(environment.resources.vcpus, 3),
         storage_mb=environment.resources.storage_mb,
-        network=str(environment.network),
+        network=str(environment.network.mode),
     )

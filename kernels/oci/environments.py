@@ -80,6 +80,7 @@ def _environment(path: Path) -> Environment:
         digest=declared["digest"],
         description=declared["description"],
         python=declared["python"],
+        image=declared["name"],
     )
 
 
