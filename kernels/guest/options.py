@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 
 KERNEL_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+NO_WAY_OUT = "SANDBOX"
+"""The network mode in which nothing leaves the sandbox."""
+NETWORK_MODES = (NO_WAY_OUT, "ALLOWLIST", "PUBLIC")
 
 
 class Options:
@@ -22,6 +25,11 @@ class Options:
         self.home = "/home/user"
         self.skeleton = "/etc/skel"
         self.user = 1000
+        self.network = NO_WAY_OUT
+        self.http_port = 3128
+        self.role = ""
+        self.region = "us-east-1"
+        self.s3_port = 3129
 
     @property
     def guest_directory(self) -> str:
@@ -37,6 +45,10 @@ class Options:
     def http_socket(self) -> str:
         return f"{self.guest_directory}/http.sock"
 
+    def egress_socket(self, name: str) -> str:
+        """Where the host listens for what leaves the sandbox: `http` or `s3`."""
+        return f"{self.transport}/egress/{name}.sock"
+
     def environment(self) -> dict[str, str]:
         """Everything a kernel or a command finds in its environment."""
         threads = str(max(1, math.ceil(self.vcpus)))
@@ -50,6 +62,30 @@ class Options:
             "OPENBLAS_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             "NUMEXPR_NUM_THREADS": threads,
+            **self._proxies(),
+            **(self._s3() if self.role else {}),
+        }
+
+    def _proxies(self) -> dict[str, str]:
+        """Where programs look for their way out; a server in the sandbox itself needs none. In no mode names resolve."""
+        proxy, direct = f"http://127.0.0.1:{self.http_port}", "localhost,127.0.0.1,::1"
+        return {
+            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), proxy),
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), direct),
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            **({"PIP_RETRIES": "0"} if self.network == NO_WAY_OUT else {}),
+        }
+
+    def _s3(self) -> dict[str, str]:
+        """The execution role, as every AWS client reads it. The keys are no keys: the host signs with its own."""
+        return {
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{self.s3_port}",
+            "AWS_ACCESS_KEY_ID": "SANDCELLPLACEHOLDER",
+            "AWS_SECRET_ACCESS_KEY": "placeholder-the-host-signs",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "SANDCELL_S3_URI": self.role,
         }
 
 
@@ -67,4 +103,6 @@ def parse_options(arguments: list[str]) -> Options:
             setattr(options, name, type(getattr(options, name))(value))
         except ValueError:
             raise SystemExit(f"guest: {flag} cannot be {value!r}") from None
+    if options.network not in NETWORK_MODES:
+        raise SystemExit(f"guest: --network is one of {', '.join(NETWORK_MODES)}, not {options.network!r}")
     return options

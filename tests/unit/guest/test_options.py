@@ -20,7 +20,14 @@ def test_values_take_the_type_of_their_default() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--nope", "1"], ["generation", "1"], ["--generation"], ["--generation", "one"], ["--http_socket", "/x"]],
+    [
+        ["--nope", "1"],
+        ["generation", "1"],
+        ["--generation"],
+        ["--generation", "one"],
+        ["--http_socket", "/x"],
+        ["--network", "ALL"],
+    ],
 )
 def test_anything_else_ends_the_guest(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="guest: "):
@@ -34,9 +41,34 @@ def test_numerical_libraries_use_the_cpus_there_are(vcpus: str, threads: str) ->
     assert {environment[name] for name in names} == {threads}
 
 
+PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"}
+DIRECT = {"NO_PROXY", "no_proxy"}
+S3 = {
+    "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION",
+    "AWS_EC2_METADATA_DISABLED", "SANDCELL_S3_URI",
+}  # fmt: skip
+
+
 def test_nothing_of_the_guest_s_own_environment_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "x")
     assert set(parse_options([]).environment()) == {
         "HOME", "USER", "LANG", "PATH", "MPLBACKEND",
         "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+        "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", *PROXIES, *DIRECT,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["SANDBOX", "ALLOWLIST", "PUBLIC"])
+def test_programs_look_for_their_way_out_on_loopback_and_reach_their_own_servers_directly(mode: str) -> None:
+    environment = parse_options(["--network", mode]).environment()
+    assert {environment[name] for name in PROXIES} == {"http://127.0.0.1:3128"}
+    assert {environment[name] for name in DIRECT} == {"localhost,127.0.0.1,::1"}
+    assert environment.get("PIP_RETRIES") == ("0" if mode == "SANDBOX" else None)
+
+
+def test_an_execution_role_is_told_the_way_aws_clients_read_it() -> None:
+    environment = parse_options(["--role", "s3://bucket/runs/", "--region", "eu-west-1"]).environment()
+    assert environment["SANDCELL_S3_URI"] == "s3://bucket/runs/"
+    assert environment["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:3129"
+    assert environment["AWS_REGION"] == environment["AWS_DEFAULT_REGION"] == "eu-west-1"
+    assert set(environment) >= S3
