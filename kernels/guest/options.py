@@ -67,7 +67,7 @@ class Options:
         }
 
     def _proxies(self) -> dict[str, str]:
-        """Where programs look for their way out; a server in the sandbox itself needs none. In no mode names resolve."""
+        """Where programs look for their way out; a server in the sandbox itself is reached without one."""
         proxy, direct = f"http://127.0.0.1:{self.http_port}", "localhost,127.0.0.1,::1"
         return {
             **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), proxy),

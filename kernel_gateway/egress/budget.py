@@ -1,0 +1,95 @@
+"""How much one session may send, receive and ask for: the bounds, and the count that both its proxies share. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EgressLimits:
+    """The bounds of one session. Sent is what leaves the sandbox, received what comes into it."""
+
+    connections: int = 64
+    """At once."""
+    requests: int = 100_000
+    """In all."""
+    sent_bytes: int = 1_000_000_000
+    received_bytes: int = 10_000_000_000
+    header_bytes: int = 32 * 1024
+    """Of one request's or answer's head."""
+    header_seconds: float = 10
+    """From a connection's start to the end of its request's head."""
+    connect_seconds: float = 10
+    """To resolve a name and to connect."""
+    idle_seconds: float = 300
+    """Without a byte in either direction."""
+
+
+@dataclass(frozen=True)
+class EgressUsage:
+    """What a session has used of its limits."""
+
+    connections_open: int = 0
+    requests: int = 0
+    refused: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+class OverBudget(Exception):
+    """The session has used up one of its limits. `word` names it, the message says how much it was."""
+
+    def __init__(self, word: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.word = word
+
+
+class Budget:
+    """The count of one session. Whoever serves a connection opens it, counts its bytes and closes it."""
+
+    def __init__(self, limits: EgressLimits) -> None:
+        self.limits = limits
+        self._connections = self._requests = self._refused = self._sent = self._received = 0
+
+    @property
+    def usage(self) -> EgressUsage:
+        return EgressUsage(self._connections, self._requests, self._refused, self._sent, self._received)
+
+    def open(self) -> None:
+        """Count a connection as open; raises `OverBudget` when there are too many, and then it is not counted."""
+        if self._connections >= self.limits.connections:
+            raise OverBudget("connections", f"{self.limits.connections} connections are open; close some first")
+        self._connections += 1
+
+    def close(self) -> None:
+        """Count a connection that was opened as over."""
+        self._connections -= 1
+
+    def ask(self) -> None:
+        """Count a request; raises `OverBudget` when the session has had all it gets."""
+        if self._requests >= self.limits.requests:
+            raise OverBudget("requests", f"the session has made all of its {self.limits.requests} requests")
+        self._requests += 1
+        if self._sent >= self.limits.sent_bytes:
+            raise OverBudget("sent_bytes", self._spent("sent", self.limits.sent_bytes))
+        if self._received >= self.limits.received_bytes:
+            raise OverBudget("received_bytes", self._spent("received", self.limits.received_bytes))
+
+    def refuse(self) -> None:
+        """Count a request that was refused."""
+        self._refused += 1
+
+    def send(self, size: int) -> None:
+        """Count bytes before they leave the sandbox; raises `OverBudget` when they would be more than the session has."""
+        if self._sent + size > self.limits.sent_bytes:
+            raise OverBudget("sent_bytes", self._spent("sent", self.limits.sent_bytes))
+        self._sent += size
+
+    def receive(self, size: int) -> None:
+        """Count bytes before they enter the sandbox; raises `OverBudget` as `send` does."""
+        if self._received + size > self.limits.received_bytes:
+            raise OverBudget("received_bytes", self._spent("received", self.limits.received_bytes))
+        self._received += size
+
+    def _spent(self, what: str, limit: int) -> str:
+        return f"the session has {what} the {limit} bytes it may"
