@@ -45,11 +45,16 @@ class OverBudget(Exception):
 
 
 class Budget:
-    """The count of one session. Whoever serves a connection opens it, counts its bytes and closes it."""
+    """The count of one session. Whoever serves a connection opens it, counts its bytes and closes it.
 
-    def __init__(self, limits: EgressLimits) -> None:
+    It goes on from what was `used` before: a new sandbox, or a restart of the service, gives a session nothing back.
+    """
+
+    def __init__(self, limits: EgressLimits, used: EgressUsage | None = None) -> None:
         self.limits = limits
-        self._connections = self._requests = self._refused = self._sent = self._received = 0
+        used = used or EgressUsage()
+        self._connections, self._requests, self._refused = 0, used.requests, used.refused
+        self._sent, self._received = used.sent_bytes, used.received_bytes
 
     @property
     def usage(self) -> EgressUsage:

@@ -54,12 +54,13 @@ class SessionEgress:
         record: Record,
         resolve: Resolve = system_resolve,
         signer: S3Backends | None = None,
+        used: EgressUsage | None = None,
     ) -> SessionEgress:
         """Accept on the listening, non-blocking `sockets` ("http", "s3"), which belong to this object from now on.
 
-        Missing sockets are ways that are not offered.
+        Missing sockets are ways that are not offered. `used` is what the session used before, in another sandbox.
         """
-        return cls(Budget(limits))
+        return cls(Budget(limits, used))
 
     @property
     def usage(self) -> EgressUsage:
