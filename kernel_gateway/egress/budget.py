@@ -15,6 +15,7 @@ class EgressLimits:
     """In all."""
     sent_bytes: int = 1_000_000_000
     received_bytes: int = 10_000_000_000
+    """These two are passed by one piece at most, the one that is on its way."""
     header_bytes: int = 32 * 1024
     """Of one request's or answer's head."""
     header_seconds: float = 10
@@ -61,40 +62,38 @@ class Budget:
         return EgressUsage(self._connections, self._requests, self._refused, self._sent, self._received)
 
     def open(self) -> None:
-        """Count a connection as open; raises `OverBudget` when there are too many, and then it is not counted."""
-        if self._connections >= self.limits.connections:
-            raise OverBudget("connections", f"{self.limits.connections} connections are open; close some first")
+        """Count a connection as open. One too many is not refused here but when it asks, so that it gets an answer."""
         self._connections += 1
 
     def close(self) -> None:
-        """Count a connection that was opened as over."""
+        """Count a connection as over."""
         self._connections -= 1
 
     def ask(self) -> None:
-        """Count a request; raises `OverBudget` when the session has had all it gets."""
-        if self._requests >= self.limits.requests:
-            raise OverBudget("requests", f"the session has made all of its {self.limits.requests} requests")
+        """Count a request; raises `OverBudget` when the session has had all it gets, or too many connections."""
+        limits = self.limits
+        if self._requests >= limits.requests:
+            raise OverBudget("requests", f"the session has made all of its {limits.requests} requests")
         self._requests += 1
-        if self._sent >= self.limits.sent_bytes:
-            raise OverBudget("sent_bytes", self._spent("sent", self.limits.sent_bytes))
-        if self._received >= self.limits.received_bytes:
-            raise OverBudget("received_bytes", self._spent("received", self.limits.received_bytes))
+        if self._connections > limits.connections:
+            raise OverBudget("connections", f"more than {limits.connections} connections at once; try again")
+        self.send(0)
+        self.receive(0)
 
     def refuse(self) -> None:
         """Count a request that was refused."""
         self._refused += 1
 
     def send(self, size: int) -> None:
-        """Count bytes before they leave the sandbox; raises `OverBudget` when they would be more than the session has."""
-        if self._sent + size > self.limits.sent_bytes:
-            raise OverBudget("sent_bytes", self._spent("sent", self.limits.sent_bytes))
+        """Count bytes before they leave the sandbox; raises `OverBudget` when none may any more."""
+        if self._sent >= self.limits.sent_bytes:
+            raise OverBudget("sent_bytes", f"the session has sent the {self.limits.sent_bytes} bytes it may")
         self._sent += size
 
     def receive(self, size: int) -> None:
-        """Count bytes before they enter the sandbox; raises `OverBudget` as `send` does."""
-        if self._received + size > self.limits.received_bytes:
-            raise OverBudget("received_bytes", self._spent("received", self.limits.received_bytes))
+        """Count bytes before they enter the sandbox; raises `OverBudget` when none may any more."""
+        if self._received >= self.limits.received_bytes:
+            raise OverBudget(
+                "received_bytes", f"the session has received the {self.limits.received_bytes} bytes it may"
+            )
         self._received += size
-
-    def _spent(self, what: str, limit: int) -> str:
-        return f"the session has {what} the {limit} bytes it may"

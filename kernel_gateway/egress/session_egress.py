@@ -22,9 +22,10 @@ class Proxy(Protocol):
     """Serves connections of one session; it belongs to that session."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection to its end; the caller has opened it in the budget and closes the writer.
+        """Serve one connection to its end; the caller counts it as open and closes the writer.
 
-        The proxy asks the budget for each request and counts its bytes. Cancelled, it leaves at once.
+        The proxy asks the budget for each request (also for more connections than there may be: those get their
+        refusal as an answer) and counts bytes before it moves them. Cancelled, it leaves at once.
         """
 
 
