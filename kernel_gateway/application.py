@@ -82,14 +82,13 @@ async def _services(settings: Settings) -> AsyncIterator[Services]:
     runtime = sandboxes.runtime(settings)
     try:
         host.require(await runtime.check())
-        if not sandboxes.installed(settings):
+        installed = sandboxes.catalogue(settings)
+        if not installed():
             raise SettingInvalid(
                 f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
             )
         store = open_store(settings.store_url)
-        services = await Services.open(
-            settings, runtime=runtime, store=store, installed=lambda: sandboxes.installed(settings)
-        )
+        services = await Services.open(settings, runtime=runtime, store=store, installed=installed)
         try:
             yield services
         finally:

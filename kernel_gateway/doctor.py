@@ -6,6 +6,7 @@ import asyncio
 import uuid
 
 from kernel_gateway import sandboxes
+from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment
 from kernels.errors import KernelsError
@@ -51,7 +52,10 @@ async def _start_and_count(runtime: SandboxRuntime, environment: Environment) ->
 
 
 def _environments(settings: Settings) -> Finding:
-    names = sorted(environments.installed(settings.environments_path))
+    try:
+        names = sorted(sandboxes.installed(settings))
+    except SettingInvalid as error:
+        return Finding("environments", ok=False, detail=str(error), remedy="mend the environments file, or remove it")
     if names:
         return Finding("environments", ok=True, detail=", ".join(names))
     remedy = "run: sandcell environments build python"

@@ -1,10 +1,13 @@
-"""From settings to sandboxes: the runtime, the launcher, and the bounds an environment gets."""
+"""From settings to sandboxes: the runtime, and the environments that sessions are made from."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
+from kernel_gateway import environments_file
+from kernel_gateway.environments_file import Declared
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, Resources
 from kernels.oci import environments
@@ -27,12 +30,46 @@ def runtime(settings: Settings) -> OciRuntime:
     )
 
 
+def catalogue(settings: Settings) -> Callable[[], dict[str, Environment]]:
+    """Read the environments file once; the answer tells the environments there are, newly built images included.
+
+    Raises SettingInvalid, also for an image that is not built now.
+    """
+    directory, path = settings.environments_path, _file(settings)
+    declared: dict[str, Declared] = {}
+    if path is not None:
+        declared = environments_file.parse(environments_file.read(path), settings, str(path))
+        environments_file.require_images(declared, environments.installed(directory), str(path))
+    defaults = _resources(settings)
+    return lambda: environments_file.applied(declared, environments.installed(directory), defaults)
+
+
 def installed(settings: Settings) -> dict[str, Environment]:
-    """Every built environment, by name, with the bounds of the settings."""
-    return {name: bounded(one, settings) for name, one in environments.installed(settings.environments_path).items()}
+    """Every environment, by name, as the environments file and the settings have it now. Raises SettingInvalid."""
+    return catalogue(settings)()
+
+
+def runtimes(settings: Settings) -> tuple[str, ...]:
+    """Every runtime that an environment may be started with, the service's own first."""
+    named = {one.runtime for one in installed(settings).values() if one.runtime}
+    return (settings.runtime, *sorted(named - {settings.runtime}))
+
+
+def _file(settings: Settings) -> Path | None:
+    """The environments file: the one that is named, which must be there, or the default one, if it is."""
+    if settings.environments_file:
+        return Path(settings.environments_file)
+    default = Path(settings.data_dir) / "environments.toml"
+    try:
+        return default if default.exists() else None
+    except PermissionError:
+        return default  # reading it says so
 
 
 def bounded(environment: Environment, settings: Settings) -> Environment:
     """The environment with the memory, disk and processes that the settings give a sandbox."""
-    resources = Resources(memory_mb=settings.memory_mb, storage_mb=settings.storage_mb, pids=settings.pids)
-    return dataclasses.replace(environment, resources=resources)
+    return dataclasses.replace(environment, resources=_resources(settings))
+
+
+def _resources(settings: Settings) -> Resources:
+    return Resources(memory_mb=settings.memory_mb, storage_mb=settings.storage_mb, pids=settings.pids)

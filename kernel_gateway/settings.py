@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
 
 PREFIX = "SANDCELL_"
@@ -54,7 +55,7 @@ class Setting:
     def unit(self) -> str:
         """The unit the name ends in, or nothing."""
         last = self.name.rsplit("_", 1)[-1]
-        return {"seconds": "seconds", "bytes": "bytes", "mb": "MB"}.get(last, "")
+        return {"seconds": "seconds", "bytes": "bytes", "mb": "MB", "days": "days"}.get(last, "")
 
 
 def default_data_dir() -> str:
@@ -91,7 +92,8 @@ class Settings:
     run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
     store: str = _("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
     database: str = _("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
-    runtime: str = _("runc", "OCI runtime that makes the sandboxes", choices=("runc",))
+    runtime: str = _("runc", "OCI runtime of environments that name none", choices=("runc", "crun", "runsc"))
+    environments_file: str = _("", "TOML file of environments; empty: environments.toml under data_dir, if it is there")
     token: str = _("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
     access_key_id: str = _("", "the first administrator's access key id, for faces that sign requests")
     secret_access_key: str = _("", "the secret of access_key_id", secret=True)
@@ -108,6 +110,9 @@ class Settings:
     memory_mb: int = _(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
     storage_mb: int = _(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
     pids: int = _(512, "processes and threads of a sandbox", low=64, high=32_768)
+    service_uid: int = _(
+        1_199_999_999, "host uid that the service runs as; the launcher alone is root", low=1, high=4_200_000_000
+    )
     uid_base: int = _(1_200_000_000, "first host uid given to sandboxes", low=65_536, high=3_900_000_000)
     uid_ranges: int = _(4_096, "ranges of 65,536 host uids from uid_base up, one per sandbox", low=1, high=5_000)
     cgroup_parent: str = _("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")
@@ -129,6 +134,19 @@ class Settings:
         32 * MEGABYTE, "memory for executions that ended lately, whole and with their events", low=0, high=10**10
     )
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
+
+    egress_private: str = _("", "private addresses that sandboxes may reach all the same, as host:port, host:port")
+    egress_connections: int = _(64, "connections out of one session at once", low=1, high=10_000)
+    egress_requests: int = _(100_000, "connections and requests out of one session in all", low=1, high=10**9)
+    egress_sent_bytes: int = _(10**9, "bytes out of one session in all", low=1_024, high=10**15)
+    egress_received_bytes: int = _(10**10, "bytes from outside into one session in all", low=1_024, high=10**15)
+    egress_header_bytes: int = _(32_768, "head of one request or answer at the egress proxy", low=1_024, high=10**6)
+    egress_connect_seconds: float = _(10.0, "time to resolve and reach what a session asks for", low=0.1, high=300)
+    egress_header_seconds: float = _(10.0, "time the head of a request has to arrive", low=0.1, high=300)
+    egress_idle_seconds: float = _(300.0, "silence after which a connection is closed", low=0.1, high=DAY)
+
+    audit_retention_days: int = _(90, "days that audit records are kept", low=1, high=3_650)
+    audit_records: int = _(1_000_000, "audit records kept at most; the oldest go", low=1_000, high=10**9)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)
@@ -249,9 +267,16 @@ def _converted(row: Setting, value: Any, source: str) -> Any:
 
 def _consistent(settings: Settings) -> Settings:
     """Rules between settings."""
-    for name in ("data_dir", "run_dir"):
-        if not getattr(settings, name).startswith("/"):
+    for name in ("data_dir", "run_dir", "environments_file"):
+        value = getattr(settings, name)
+        if not value.startswith("/") and (value or name != "environments_file"):
             raise SettingInvalid(f"{name} must be an absolute path")
+    try:
+        endpoints(settings.egress_private)
+    except ValueError as error:
+        raise SettingInvalid(f"egress_private: {error}") from None
+    if 0 <= settings.service_uid - settings.uid_base < settings.uid_ranges * 65_536:
+        raise SettingInvalid("service_uid must not be one of the uids that sandboxes get: see uid_base and uid_ranges")
     for default, most in (
         ("execution_timeout_seconds", "execution_timeout_max_seconds"),
         ("session_timeout_seconds", "session_timeout_max_seconds"),

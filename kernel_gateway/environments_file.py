@@ -1,0 +1,268 @@
+"""The environments file: TOML, a table for each environment, made into `Environment` values. Pure, but for `read`.
+
+A table names an image that is built (its own name, when it says none) and what differs from the settings: resources,
+runtime, network, execution role. Built images without a table are environments with the defaults. An unknown table
+key, or a value that makes no sense, raises `SettingInvalid` naming file, table and key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+from kernel_gateway import endpoints
+from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.settings import Setting, Settings, table
+from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+
+MOST_BYTES = 1_000_000
+MOST_ENDPOINTS = 1_000
+LONGEST_DESCRIPTION = 500
+LONGEST_PREFIX_BYTES = 512
+KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "network", "allow", "role")
+ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
+ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+PREFIX = re.compile(r"[A-Za-z0-9!_.*'()=@+,:$&;~/-]+")
+REGION = re.compile(r"[a-z0-9-]{1,64}")
+PROFILE = re.compile(r"[A-Za-z0-9_.@:/+-]{0,100}")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a table says, complete but for the image it is made from."""
+
+    name: str
+    image: str
+    description: str
+    runtime: str
+    resources: Resources
+    network: NetworkPolicy
+    role: ExecutionRole | None
+
+
+def read(path: Path) -> str:
+    """The file's text; raises SettingInvalid."""
+    try:
+        content = path.read_bytes()
+        if len(content) > MOST_BYTES:
+            raise SettingInvalid(f"the environments file {path} is larger than {MOST_BYTES:,} bytes")
+        return content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingInvalid(f"the environments file {path} cannot be read: {reason}") from None
+
+
+def parse(text: str, settings: Settings, source: str = "the environments file") -> dict[str, Declared]:
+    """Every table, by name; `settings` give what a table leaves out and the ranges. Raises SettingInvalid."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingInvalid(f"{source} is not TOML: {error}") from None
+    return {name: _declared(name, values, settings, source) for name, values in tables.items()}
+
+
+def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environment], source: str) -> None:
+    """Refuse a table whose image is not built."""
+    for one in declared.values():
+        if one.image not in built:
+            known = ", ".join(sorted(built)) or "none"
+            raise SettingInvalid(
+                f"{source}: [{one.name}] image {one.image!r} is not built (built are: {known}); "
+                "name one that is, or build it: sandcell environments build NAME"
+            )
+
+
+def applied(
+    declared: Mapping[str, Declared], built: Mapping[str, Environment], defaults: Resources
+) -> dict[str, Environment]:
+    """The environments there are: those declared whose image is built, and every other built image as it is."""
+    found = {name: dataclasses.replace(one, resources=defaults) for name, one in built.items()}
+    for name, one in declared.items():
+        found.pop(name, None)
+        if one.image in built:
+            found[name] = _made(one, built[one.image])
+    return found
+
+
+def _made(one: Declared, image: Environment) -> Environment:
+    return dataclasses.replace(
+        image,
+        name=one.name,
+        image=one.image,
+        description=one.description or image.description,
+        runtime=one.runtime,
+        resources=one.resources,
+        network=one.network,
+        role=one.role,
+    )
+
+
+class _Table:
+    """A table being read: takes values by key and type, and says where it is when something is wrong."""
+
+    def __init__(self, where: str, values: Any, keys: tuple[str, ...]) -> None:
+        self._where = where
+        if not isinstance(values, dict):
+            raise SettingInvalid(f"{where} must be a table")
+        self._values = cast("dict[str, Any]", values)
+        for key, value in self._values.items():
+            if key not in keys:
+                raise self.refusal(f"has an unknown key {key!r}{_hint(key, value, keys)}")
+
+    def refusal(self, what: str) -> SettingInvalid:
+        return SettingInvalid(f"{self._where} {what}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def take(self, key: str, kind: type[T], otherwise: T | None = None) -> T:
+        """The value, which must be of that type; without `otherwise` it must be there."""
+        value = self._values.get(key, otherwise)
+        if value is None:
+            raise self.refusal(f"must say {key}")
+        if not isinstance(value, kind) or isinstance(value, bool):
+            words = {str: "a string", int: "a whole number", list: "a list", dict: "a table"}
+            raise self.refusal(f"{key} must be {words[kind]}, not {value!r}")
+        return value
+
+    def matching(self, key: str, form: re.Pattern[str], what: str, otherwise: str | None = None) -> str:
+        value = self.take(key, str, otherwise)
+        if not form.fullmatch(value):
+            raise self.refusal(f"{key} must be {what}, not {value!r}")
+        return value
+
+    def one_of(self, key: str, choices: tuple[str, ...], otherwise: str) -> str:
+        value = self.take(key, str, otherwise)
+        if value not in choices and value != otherwise:
+            raise self.refusal(f"{key} must be one of {', '.join(choices)}, not {value!r}")
+        return value
+
+    def ranged(self, row: Setting, otherwise: int) -> int:
+        value = self.take(row.name, int, otherwise)
+        if row.low is not None and row.high is not None and not row.low <= value <= row.high:
+            raise self.refusal(f"{row.name} must be between {row.low:,} and {row.high:,}, not {value:,}")
+        return value
+
+    def understood(self, key: str, value: Any, kind: type[T], understand: Callable[[T], Any]) -> Any:
+        """A value of that type as `understand` makes it, whose ValueError is a refusal."""
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.refusal(f"{key} cannot be {value!r}")
+        try:
+            return understand(value)
+        except ValueError as error:
+            raise self.refusal(f"{key}: {error}") from None
+
+
+def _hint(key: str, value: Any, keys: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(key, keys, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    if isinstance(value, dict) and keys is KEYS:
+        return '; a name with dots is written in quotes, as ["my.name"]'
+    return f"; it may have {', '.join(keys)}"
+
+
+def _declared(name: str, values: Any, settings: Settings, source: str) -> Declared:
+    where = f"{source}: [{name}]"
+    if not NAME.fullmatch(name):
+        raise SettingInvalid(f"{where} is no name: 1 to 100 letters, digits and . _ -, a letter or digit first")
+    one, rows = _Table(where, values, KEYS), {row.name: row for row in table()}
+    description = one.take("description", str, "")
+    if len(description) > LONGEST_DESCRIPTION or not description.isprintable():
+        raise one.refusal(f"description must be at most {LONGEST_DESCRIPTION} printable characters")
+    return Declared(
+        name=name,
+        image=one.matching("image", NAME, "the name of a built image", name),
+        description=description,
+        runtime=one.one_of("runtime", rows["runtime"].choices, ""),
+        resources=Resources(
+            memory_mb=one.ranged(rows["memory_mb"], settings.memory_mb),
+            storage_mb=one.ranged(rows["storage_mb"], settings.storage_mb),
+            pids=one.ranged(rows["pids"], settings.pids),
+        ),
+        network=_network(one, where),
+        role=_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
+    )
+
+
+def _network(one: _Table, where: str) -> NetworkPolicy:
+    mode = NetworkMode(one.one_of("network", tuple(NetworkMode), NetworkMode.SANDBOX))
+    listed = one.take("allow", list, [])
+    if mode is not NetworkMode.ALLOWLIST:
+        if "allow" in one:
+            raise one.refusal(f'has allow, which is for network = "ALLOWLIST" alone, and its network is {mode}')
+        return NetworkPolicy(mode)
+    if not listed:
+        raise one.refusal('has network = "ALLOWLIST" and allows nothing: list endpoints in allow, or use "SANDBOX"')
+    if len(listed) > MOST_ENDPOINTS:
+        raise one.refusal(f"allow has more than {MOST_ENDPOINTS:,} endpoints")
+    return NetworkPolicy(mode, tuple(_endpoint(one, f"{where} allow", each) for each in listed))
+
+
+def _endpoint(one: _Table, where: str, value: Any) -> Endpoint:
+    if not isinstance(value, dict):
+        found: Endpoint = one.understood("allow", value, str, endpoints.endpoint)
+        return found
+    each = _Table(where, value, ENDPOINT_KEYS)
+    methods = each.take("methods", list, [])
+    whole = Endpoint(
+        host=each.understood("host", each.take("host", str), str, endpoints.host),
+        port=each.understood("port", each.take("port", int, endpoints.HTTPS_PORT), int, endpoints.port),
+        methods=tuple(each.understood("methods", method, str, endpoints.method) for method in methods),
+        path_prefix=each.understood("path_prefix", each.take("path_prefix", str), str, endpoints.path_prefix)
+        if "path_prefix" in each
+        else "",
+    )
+    checked: Endpoint = one.understood("allow", whole, Endpoint, endpoints.narrowed)
+    return checked
+
+
+def _role(where: str, values: dict[str, Any]) -> ExecutionRole:
+    one = _Table(where, values, ROLE_KEYS)
+    return ExecutionRole(
+        bucket=one.matching("bucket", BUCKET, "the name of an S3 bucket"),
+        prefix=one.understood("prefix", one.take("prefix", str), str, prefix),
+        write=one.one_of("access", ("read", "read-write"), "read") == "read-write",
+        endpoint_url=one.understood("endpoint_url", one.take("endpoint_url", str, ""), str, endpoint_url),
+        region=one.matching("region", REGION, "the name of a region", "us-east-1"),
+        profile=one.matching("profile", PROFILE, "the name of a profile", ""),
+    )
+
+
+def prefix(text: str) -> str:
+    """Where in the bucket a role reaches: never all of it; ends with a slash. Raises ValueError."""
+    names = text.removesuffix("/").split("/")
+    if not all(names) or {".", ".."} & set(names) or not PREFIX.fullmatch(text) or len(text) >= LONGEST_PREFIX_BYTES:
+        raise ValueError(
+            f"{text!r} is no prefix: give names parted by single slashes, none at the start, no . or .. as a name, "
+            f"plain ASCII without spaces, fewer than {LONGEST_PREFIX_BYTES} characters"
+        )
+    return "/".join(names) + "/"
+
+
+def endpoint_url(text: str) -> str:
+    """Where an S3 server is: scheme, host and port alone; empty for AWS. Raises ValueError."""
+    if not text:
+        return ""
+    parts = urlsplit(text)
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or parts.username is not None
+        or parts.path not in {"", "/"}
+        or parts.query
+        or parts.fragment
+        or (parts.port or 1) < 1
+    ):
+        raise ValueError(f"{text!r} is no address of an S3 server: write it as https://s3.example.org:9000")
+    return f"{parts.scheme}://{parts.netloc}"
