@@ -127,8 +127,12 @@ def _process(spec: SandboxSpec) -> dict[str, Any]:
 def _mounts(spec: SandboxSpec, places: Places) -> list[dict[str, Any]]:
     shared_memory = spec.environment.resources.memory_bytes // 2
     return [
-        _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev"),
+        # Read-only, or user code would take its oom_score_adj back and the guest would be killed in its stead.
+        _mount("/proc", "proc", "proc", "nosuid", "noexec", "nodev", "ro"),
         _mount("/dev", "tmpfs", "tmpfs", "nosuid", "strictatime", "mode=755", "size=64k"),
+        # The guest's own: where it raises that of what it starts.
+        _mount("/dev/guest", "tmpfs", "tmpfs", "nosuid", "noexec", "nodev", "mode=700", "size=4k"),
+        _mount("/dev/guest/proc", "proc", "proc", "nosuid", "noexec", "nodev", "subset=pid"),
         _mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
         _mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", f"size={shared_memory}"),  # noqa: S108
         _bind("/opt/sandcell/guest", places.guest, "ro", "nosuid", "nodev"),
