@@ -1,0 +1,155 @@
+"""Services, one per runtime; the host's and the neighbour's bait; sessions in first and reused positions.
+
+A session is shared by the attempts of one family: they run each in a process of its own. Tests are ordered so that a
+position's first session is destroyed before its second one is made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.escape import traces
+from tests.escape.attempt import RUNTIMES, Family
+from tests.escape.families import NAMES
+from tests.escape.position import Position
+from tests.escape.unharmed import Host, Limits, Neighbour
+from tests.running_service import RunningService
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a family's attempts are made: under a runtime, in a `first` or in a `reused` position."""
+
+    runtime: str
+    family: Family
+    turn: str
+
+    def __str__(self) -> str:
+        return f"{self.runtime}-{self.family.name}-{self.turn}"
+
+
+@dataclass(frozen=True)
+class Yard:
+    """One service with all that attempts may harm. `left` is what the last session of each family was: mark, uids."""
+
+    runtime: str
+    service: RunningService
+    host: Host
+    neighbour: Neighbour
+    left: dict[str, tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A position with its yard, and the traces of a predecessor that its session found at its start."""
+
+    position: Position
+    yard: Yard
+    limits: Limits
+    found: list[str]
+
+    def unharmed(self) -> None:
+        """Assert that all is as it was around the position."""
+        self.yard.host.unharmed()
+        self.yard.neighbour.unharmed()
+        self.limits.unharmed()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the attempts of one place in a row, places in the order of their list."""
+    found = [index for index, item in enumerate(items) if _place(item)]
+    for index, item in zip(found, sorted((items[index] for index in found), key=_rank), strict=True):
+        items[index] = item
+
+
+def _place(item: pytest.Item) -> Place | None:
+    callspec = getattr(item, "callspec", None)
+    place = callspec.params.get("stand") if callspec else None
+    return place if isinstance(place, Place) else None
+
+
+def _rank(item: pytest.Item) -> tuple[int, int, str]:
+    place = _place(item)
+    assert place is not None
+    return RUNTIMES.index(place.runtime), list(NAMES).index(place.family.name), place.turn
+
+
+@pytest.fixture(scope="session")
+def yards(make_service: Callable[..., RunningService]) -> Iterator[Callable[[str], Yard]]:
+    """Opens the yard of a runtime, once."""
+    opened: dict[str, Yard] = {}
+    bait = Path(tempfile.mkdtemp(prefix="bait", dir="/tmp"))
+    # Directories and uids of our own: no other run on this host takes a position between two sessions.
+    run_dir = Path(f"/run/sce{os.getpid()}")
+
+    def open_yard(runtime: str) -> Yard:
+        if runtime not in opened:
+            first_uid = 2_000_000_000 + os.getpid() % 1000 * 16 * 65_536 + RUNTIMES.index(runtime) * 8 * 65_536
+            service = make_service(
+                runtime=runtime,
+                run_dir=run_dir / runtime,
+                uid_base=first_uid,
+                uid_ranges=8,
+                invocations_per_second=1000,
+            )
+            directory = bait / runtime
+            directory.mkdir()
+            host = Host(directory, service)
+            opened[runtime] = Yard(runtime, service, host, Neighbour(service), {})
+        return opened[runtime]
+
+    yield open_yard
+    for yard in opened.values():
+        yard.neighbour.close()
+        yard.service.stop()
+        yard.host.close()
+    shutil.rmtree(run_dir, ignore_errors=True)
+    shutil.rmtree(bait)
+
+
+@pytest.fixture(scope="module")
+def stand(request: pytest.FixtureRequest, yards: Callable[[str], Yard]) -> Iterator[Stand]:
+    """A session of a family at a place; a first one leaves its mark everywhere before it is destroyed."""
+    place: Place = request.param
+    yard = yards(place.runtime)
+    if place.turn == "reused" and place.family.name not in yard.left:
+        _precede(yard, place.family)
+    mark, uids = yard.left.pop(place.family.name, ("", 0)) if place.turn == "reused" else ("", 0)
+    position = _enter(yard, place.family, mark)
+    try:
+        found = position.traces_of(mark) if mark else []
+        assert not mark or position.uid_base == uids, "the second session took the place of the first"
+        yield Stand(position, yard, Limits(position.session.id), found)
+        if place.turn == "first":
+            _leave(yard, place.family, position)
+    finally:
+        position.close()
+
+
+def _enter(yard: Yard, family: Family, predecessor: str) -> Position:
+    position = Position(yard.service, yard.runtime, family, predecessor=predecessor)
+    position.known = {"host": yard.host.known(), "neighbour": yard.neighbour.known()}
+    return position
+
+
+def _leave(yard: Yard, family: Family, position: Position) -> None:
+    """Mark all that can be marked, and see that a search finds it."""
+    assert position.leave_traces() == traces.KINDS
+    yard.left[family.name] = (position.mark, position.uid_base)
+
+
+def _precede(yard: Yard, family: Family) -> None:
+    """Have a predecessor when only the reused position was asked for: it leaves its mark and makes no attempt."""
+    position = _enter(yard, family, "")
+    try:
+        _leave(yard, family, position)
+    finally:
+        position.close()

@@ -1,0 +1,45 @@
+"""The escape corpus: every attempt of every family, under each runtime, in a first and in a reused position."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.escape.attempt import RUNTIMES, Attempt
+from tests.escape.conftest import Place, Stand
+from tests.escape.families import NAMES, all_families
+from tests.escape.position import Scene
+
+FAMILIES = all_families()
+EACH = [
+    pytest.param(place, attempt, id=f"{place}-{attempt.slug}")
+    for runtime in RUNTIMES
+    for family in FAMILIES
+    for turn in ("first", "reused")
+    for place in [Place(runtime, family, turn)]
+    for attempt in family.attempts
+]
+
+
+@pytest.mark.parametrize(("stand", "attempt"), EACH, indirect=["stand"])
+def test_an_attempt_is_refused_and_nobody_is_harmed(stand: Stand, attempt: Attempt) -> None:
+    """The exact answer, the same in the place of a predecessor of whom nothing is to be found."""
+    position, yard = stand.position, stand.yard
+    assert stand.found == []
+    if position.predecessor and attempt.seek:
+        assert position.seek(attempt).outcome == "done"
+    told = position.attempt(attempt)
+    assert told.outcome == attempt.expected(yard.runtime), told
+    assert yard.host.secret not in told.stdout + told.stderr + told.outcome
+    assert yard.neighbour.secret not in told.stdout + told.stderr + told.outcome
+    if attempt.check is not None:
+        attempt.check(Scene(position, told, yard.host, yard.neighbour))
+    stand.unharmed()
+
+
+def test_every_family_of_the_issue_has_attempts() -> None:
+    assert {family.name: family.issue for family in FAMILIES} == NAMES
+    assert [family.name for family in FAMILIES if not family.attempts] == []
+
+
+def test_there_are_at_least_150_attempts() -> None:
+    assert sum(len(family.attempts) for family in FAMILIES) >= 150

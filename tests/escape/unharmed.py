@@ -1,0 +1,212 @@
+"""What must be as it was after every attempt: the host, and another principal's session beside.
+
+Both hold a secret that no attempt may print, and things an attempt may try to reach: files, sockets, a process, memory.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from kernel_gateway.client import LiveSession
+from tests.running_service import RunningService
+
+SETTINGS_OF_THE_KERNEL = (
+    "kernel/core_pattern", "kernel/hostname", "kernel/domainname", "kernel/sysrq", "kernel/modprobe", "kernel/panic",
+    "kernel/pid_max", "kernel/threads-max", "kernel/randomize_va_space", "kernel/unprivileged_bpf_disabled",
+    "kernel/perf_event_paranoid", "kernel/dmesg_restrict", "kernel/kptr_restrict", "kernel/core_uses_pid",
+    "kernel/shmmax", "kernel/msgmax", "kernel/sem", "kernel/printk", "vm/overcommit_memory", "vm/swappiness",
+    "vm/panic_on_oom", "vm/mmap_min_addr", "fs/suid_dumpable", "fs/file-max", "fs/protected_hardlinks",
+    "fs/protected_symlinks", "fs/binfmt_misc/status", "net/ipv4/ip_forward", "net/core/somaxconn",
+)  # fmt: skip
+
+
+class Host:
+    """Bait on the host, and the host's own state."""
+
+    def __init__(self, directory: Path, service: RunningService) -> None:
+        self.secret = f"host{uuid.uuid4().hex}"
+        self.file = directory / "host-secret"
+        self.file.write_text(self.secret)
+        self.file.chmod(0o666)  # the sandbox must not depend on the modes of the host's files
+        directory.chmod(0o777)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self._local = socket.socket(socket.AF_UNIX)
+        self._local.bind(f"\0{self.secret[:12]}")
+        self._local.listen()
+        self._local.setblocking(False)
+        self._process = subprocess.Popen(["sleep", "3600"], env={"SECRET": self.secret})
+        self._service = service
+        self._clock = time.time() - time.monotonic()
+        self._before = self.state()
+
+    def known(self) -> dict[str, Any]:
+        """What an attacker is told of the host."""
+        return {
+            "file": str(self.file),
+            "pid": self._process.pid,
+            "port": self._listener.getsockname()[1],
+            "abstract": self.secret[:12],
+            "hostname": socket.gethostname(),
+            "data_dir": str(self._service.data_dir),
+            "service_pid": self._service.pid,
+            "service_port": int(self._service.url.rsplit(":", 1)[1]),
+            "address": _own_address(),
+            "release": platform.release(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """All that no attempt may change."""
+        return {
+            "settings": {name: _text(Path("/proc/sys", name)) for name in SETTINGS_OF_THE_KERNEL},
+            "file": (_text(self.file), self.file.stat().st_mode, self.file.stat().st_mtime_ns),
+            "neighbourhood": sorted(path.name for path in self.file.parent.iterdir()),
+            "process": self._process.poll(),
+            "priority": os.getpriority(os.PRIO_PROCESS, self._process.pid),
+            "service": _text(Path(f"/proc/{self._service.pid}/comm")),
+            "swaps": _text(Path("/proc/swaps")),
+            "cmdline": _text(Path("/proc/1/comm")),
+            "connections": [_connections(one) for one in (self._listener, self._local)],
+        }
+
+    def unharmed(self) -> None:
+        """Assert that the host is as it was."""
+        assert self.state() == self._before
+        assert abs(time.time() - time.monotonic() - self._clock) < 60, "the host's clock was set"
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait(10)
+        for one in (self._listener, self._local):
+            one.close()
+        self.file.unlink()
+
+
+NEIGHBOUR = """
+import ctypes, os, pathlib, socket, subprocess, sys
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+SECRET = {secret!r}
+files = [pathlib.Path(place, "secret") for place in ("/workspace", "/home/user", "/tmp", "/dev/shm")]
+for file in files:
+    file.write_text(SECRET)
+segment = libc.shmget(0xBEEF, 4096, 0o1666)
+memory = libc.shmat(segment, None, 0)
+ctypes.memmove(memory, SECRET.encode(), len(SECRET))
+listeners = []
+for family, address in ((socket.AF_UNIX, "\\0neighbour"), (socket.AF_UNIX, "/tmp/neighbour.sock"),
+                        (socket.AF_INET, ("127.0.0.1", 5555))):
+    one = socket.socket(family)
+    one.bind(address)
+    one.listen()
+    one.setblocking(False)
+    listeners.append(one)
+child = subprocess.Popen(["sleep", "10000"], env={{"SECRET": SECRET}})
+
+def connections(one):
+    try:
+        return one.accept()[1] or "somebody"
+    except BlockingIOError:
+        return None
+
+def state():
+    return [SECRET, [file.read_text() for file in files], ctypes.string_at(memory, len(SECRET)).decode(),
+            [connections(one) for one in listeners], child.poll(),
+            os.getpriority(os.PRIO_PROCESS, child.pid), sorted(os.listdir("/workspace")), sorted(os.listdir("/tmp")),
+            socket.gethostname(), os.getpid(), sorted(os.sched_getaffinity(child.pid))]
+print(os.getpid(), child.pid)
+"""
+
+
+class Neighbour:
+    """Another principal's session, with a secret wherever one can be."""
+
+    def __init__(self, service: RunningService) -> None:
+        self.secret = f"neighbour{uuid.uuid4().hex}"
+        self._service = service
+        with service.client() as administrator:
+            token = administrator.create_token(f"neighbour-{self.secret[-8:]}").token
+        self._client = service.client(token)
+        self.session = LiveSession(self._client, self._client.start_session())
+        result = self.session.run(NEIGHBOUR.format(secret=self.secret), timeout_seconds=60)
+        assert result.ok, result
+        self._pids = [int(pid) for pid in result.stdout.split()]
+        self._before = self.state()
+
+    def known(self) -> dict[str, Any]:
+        """What an attacker is told of the neighbour."""
+        return {
+            "session_id": self.session.id,
+            "workspace_id": self.session.info.workspace_id,
+            "pids": self._pids,
+            "abstract": "neighbour",
+            "path": "/tmp/neighbour.sock",
+            "port": 5555,
+            "key": 0xBEEF,
+        }
+
+    def state(self) -> str:
+        result = self.session.run("print(state())", timeout_seconds=30)
+        assert result.ok, result
+        return result.stdout
+
+    def unharmed(self) -> None:
+        """Assert that the neighbour's session is as it was, in the same generation."""
+        assert self.state() == self._before
+
+    def close(self) -> None:
+        self.session.stop()
+        self._client.close()
+
+
+class Limits:
+    """The limits of a sandbox's control groups."""
+
+    NAMES = ("memory.limit_in_bytes", "memory.max", "memory.swap.max", "pids.max", "cpu.cfs_quota_us", "cpu.max",
+             "cpu.shares", "cpu.weight", "devices.list", "notify_on_release")  # fmt: skip
+
+    def __init__(self, sandbox_id: str) -> None:
+        groups = [Path(top) for top, _, _ in os.walk("/sys/fs/cgroup") if Path(top).name == sandbox_id]
+        self._files = [group / name for group in groups for name in self.NAMES if (group / name).exists()]
+        self._before = self.state()
+        assert any("memory" in name for name in self._before), "the sandbox has a control group that limits memory"
+
+    def state(self) -> dict[str, str]:
+        return {str(file): _text(file) for file in self._files}
+
+    def unharmed(self) -> None:
+        """Assert that the limits are those that the sandbox began with."""
+        assert self.state() == self._before
+
+
+def _connections(listener: socket.socket) -> str | None:
+    try:
+        connection, address = listener.accept()
+    except BlockingIOError:
+        return None
+    connection.close()
+    return str(address or "somebody")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        return str(error)
+
+
+def _own_address() -> str:
+    """An address of this host that is not loopback, if it has one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
