@@ -17,7 +17,7 @@ from .spawn import harden
 def main(arguments: list[str]) -> None:
     """Start the first kernel, then serve until told to end."""
     options = parse_options(arguments)
-    harden()
+    harden(options.file_bytes)
     make_directories(options)
     furnish_home(options)
     reaper = Reaper()

@@ -5,7 +5,7 @@ Parsed by hand: this runs before the first kernel starts, and argparse costs mor
 
 from __future__ import annotations
 
-import math
+from . import processors
 
 KERNEL_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NO_WAY_OUT = "SANDBOX"
@@ -19,6 +19,7 @@ class Options:
     def __init__(self) -> None:
         self.generation = 1
         self.vcpus = 1.0
+        self.file_bytes = 0
         self.python = "/usr/bin/python3"
         self.transport = "/run/sandcell"
         self.workspace = "/workspace"
@@ -30,6 +31,11 @@ class Options:
         self.role = ""
         self.region = "us-east-1"
         self.s3_port = 3129
+
+    @property
+    def processors(self) -> int:
+        """How many processors programs are to believe in."""
+        return processors.whole(self.vcpus)
 
     @property
     def guest_directory(self) -> str:
@@ -51,17 +57,13 @@ class Options:
 
     def environment(self) -> dict[str, str]:
         """Everything a kernel or a command finds in its environment."""
-        threads = str(max(1, math.ceil(self.vcpus)))
         return {
             "HOME": self.home,
             "USER": "user",
             "LANG": "C.UTF-8",
             "PATH": f"{KERNEL_SEARCH_PATH}:{self.home}/.local/bin",
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-            "OMP_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
-            "NUMEXPR_NUM_THREADS": threads,
+            **processors.variables(self.processors),
             **self._proxies(),
             **(self._s3() if self.role else {}),
         }
@@ -94,7 +96,7 @@ def parse_options(arguments: list[str]) -> Options:
     options = Options()
     pairs = iter(arguments)
     for flag in pairs:
-        name, value = flag.removeprefix("--"), next(pairs, None)
+        name, value = flag.removeprefix("--").replace("-", "_"), next(pairs, None)
         if not flag.startswith("--") or name not in vars(options):
             raise SystemExit(f"guest: unknown option {flag}")
         if value is None:

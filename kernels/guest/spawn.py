@@ -13,6 +13,7 @@ import select
 import signal
 
 from .options import Options
+from .processors import neighbouring
 
 OOM_SCORE = b"500"
 """Of user processes: memory runs out for them first, never for the guest (which stays at its own score)."""
@@ -28,8 +29,11 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def harden() -> None:
-    """Give up what no process here needs, for the guest and all it starts; adopt orphans even when not PID 1."""
+def harden(file_bytes: int) -> None:
+    """Give up what no process here needs, for the guest and all it starts; adopt orphans even when not PID 1.
+
+    No file grows beyond `file_bytes`, when there are any.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     for option in (_PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER):
         if libc.prctl(option, 1, 0, 0, 0) != 0:
@@ -37,6 +41,8 @@ def harden() -> None:
     os.setgroups([])
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
@@ -53,6 +59,7 @@ class Program:
         self.user = options.user
         self.directory = options.workspace
         self.environment = options.environment()
+        self.processors = options.processors
         self.stdout: int | None = None
         self.stderr: int | None = None
         self.deaf_to_interrupts = False
@@ -97,6 +104,7 @@ def _become(program: Program, tell: int) -> None:
         os.setsid()
         _raise_oom_score()
         os.nice(NICENESS)
+        os.sched_setaffinity(0, neighbouring(program.processors))
         _reset_signals(deaf=program.deaf_to_interrupts)
         tell = _keep_only(program, tell)
         os.setresgid(program.user, program.user, program.user)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kernels.guest.options import parse_options
+from kernels.guest.processors import VARIABLES, neighbouring
 
 
 def test_defaults_are_those_of_a_sandbox() -> None:
@@ -34,11 +37,19 @@ def test_anything_else_ends_the_guest(arguments: list[str]) -> None:
         parse_options(arguments)
 
 
-@pytest.mark.parametrize(("vcpus", "threads"), [("0.3", "1"), ("1", "1"), ("1.16", "2"), ("4", "4")])
-def test_numerical_libraries_use_the_cpus_there_are(vcpus: str, threads: str) -> None:
+@pytest.mark.parametrize(("vcpus", "threads"), [("0.3", 1), ("1", 1), ("1.16", 2), ("4", 4), ("4000", 4000)])
+def test_numerical_libraries_use_the_cpus_there_are(vcpus: str, threads: int) -> None:
     environment = parse_options(["--vcpus", vcpus]).environment()
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-    assert {environment[name] for name in names} == {threads}
+    here = len(os.sched_getaffinity(0))
+    assert {environment[name] for name in VARIABLES} == {str(min(threads, here))}
+
+
+def test_processes_are_spread_over_the_processors_of_the_host() -> None:
+    here = os.sched_getaffinity(0)
+    drawn = [neighbouring(1) for _ in range(200)]
+    assert set().union(*drawn) == here
+    assert {len(one) for one in drawn} == {1}
+    assert neighbouring(len(here)) == neighbouring(len(here) + 1) == here
 
 
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"}
@@ -53,8 +64,7 @@ def test_nothing_of_the_guest_s_own_environment_is_handed_on(monkeypatch: pytest
     monkeypatch.setenv("SECRET", "x")
     assert set(parse_options([]).environment()) == {
         "HOME", "USER", "LANG", "PATH", "MPLBACKEND",
-        "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
-        "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", *PROXIES, *DIRECT,
+        *VARIABLES, "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", *PROXIES, *DIRECT,
     }  # fmt: skip
 
 
