@@ -15,7 +15,6 @@ class EgressLimits:
     """In all."""
     sent_bytes: int = 1_000_000_000
     received_bytes: int = 10_000_000_000
-    """These two are passed by one piece at most, the one that is on its way."""
     header_bytes: int = 32 * 1024
     """Of one request's or answer's head."""
     header_seconds: float = 10
@@ -85,15 +84,33 @@ class Budget:
         self._refused += 1
 
     def send(self, size: int) -> None:
-        """Count bytes before they leave the sandbox; raises `OverBudget` when none may any more."""
-        if self._sent >= self.limits.sent_bytes:
+        """Count bytes before they leave the sandbox; raises `OverBudget` when so many may not any more."""
+        if self._sent + max(size, 1) > self.limits.sent_bytes:
             raise OverBudget("sent_bytes", f"the session has sent the {self.limits.sent_bytes} bytes it may")
         self._sent += size
 
     def receive(self, size: int) -> None:
-        """Count bytes before they enter the sandbox; raises `OverBudget` when none may any more."""
-        if self._received >= self.limits.received_bytes:
-            raise OverBudget(
-                "received_bytes", f"the session has received the {self.limits.received_bytes} bytes it may"
-            )
+        """Count bytes before they enter the sandbox; raises `OverBudget` when so many may not any more."""
+        if self._received + max(size, 1) > self.limits.received_bytes:
+            limit = self.limits.received_bytes
+            raise OverBudget("received_bytes", f"the session has received the {limit} bytes it may")
         self._received += size
+
+
+class Meter:
+    """The bytes of one connection, counted for it and in its session's budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.limits = budget.limits
+        self.sent_bytes = self.received_bytes = 0
+        self._budget = budget
+
+    def send(self, size: int) -> None:
+        """Count bytes before they leave the sandbox; raises `OverBudget`."""
+        self._budget.send(size)
+        self.sent_bytes += size
+
+    def receive(self, size: int) -> None:
+        """Count bytes before they enter the sandbox; raises `OverBudget`."""
+        self._budget.receive(size)
+        self.received_bytes += size

@@ -42,29 +42,37 @@ class Verdict:
         return f"{self.word}: {self.sentence}"
 
 
+def yes(word: str, sentence: str) -> Verdict:
+    return Verdict(allowed=True, word=word, sentence=sentence)
+
+
+def no(word: str, sentence: str) -> Verdict:
+    return Verdict(allowed=False, word=word, sentence=sentence)
+
+
 def on_request(policy: NetworkPolicy, method: str, target: Target) -> Verdict:
     """Whether the policy lets this request be made at all; its addresses are judged later."""
     if policy.mode is NetworkMode.PUBLIC:
-        return Verdict(True, "public", "any public address may be reached")
+        return yes("public", "any public address may be reached")
     if policy.mode is not NetworkMode.ALLOWLIST:
-        return Verdict(False, "no_network", "nothing may be reached from this environment")
+        return no("no_network", "nothing may be reached from this environment")
     declared = [one for one in policy.allow if covers(one, target)]
     if not declared:
-        return Verdict(False, "not_declared", f"{target.authority} is not among the declared endpoints")
+        return no("not_declared", f"{target.authority} is not among the declared endpoints")
     refusals = [refusal for one in declared if (refusal := _narrowed(one, method, target))]
     if len(refusals) == len(declared):
         return refusals[-1]
-    return Verdict(True, "declared", f"{target.authority} is a declared endpoint")
+    return yes("declared", f"{target.authority} is a declared endpoint")
 
 
 def on_address(operator: OperatorRules, target: Target, address: Address, *, own: bool) -> Verdict:
     """Whether this address may be connected to for the target; `own` says that it is one of this host."""
     kind = "host" if own and addresses.kind(address) == addresses.PUBLIC else addresses.kind(address)
     if kind == addresses.PUBLIC:
-        return Verdict(True, "public", f"{address} is a public address")
+        return yes("public", f"{address} is a public address")
     if _declared(operator, target, address, by_name=kind in addresses.PRIVATE and not own):
-        return Verdict(True, "operator", f"{address} ({kind}) is declared by the operator")
-    return Verdict(False, f"{kind}_address", f"{target.host} is {address}, which is not a public address ({kind})")
+        return yes("operator", f"{address} ({kind}) is declared by the operator")
+    return no(f"{kind}_address", f"{target.host} is {address}, which is not a public address ({kind})")
 
 
 def covers(endpoint: Endpoint, target: Target) -> bool:
@@ -83,20 +91,18 @@ def _narrowed(endpoint: Endpoint, method: str, target: Target) -> Verdict | None
         return None
     if not target.path:
         sentence = f"{target.authority} is declared for plain HTTP with certain methods or paths, which a tunnel hides"
-        return Verdict(False, "no_tunnel", sentence)
+        return no("no_tunnel", sentence)
     if endpoint.methods and method not in endpoint.methods:
-        return Verdict(
-            False, "method", f"{target.authority} is declared for {', '.join(endpoint.methods)}, not {method}"
-        )
+        return no("method", f"{target.authority} is declared for {', '.join(endpoint.methods)}, not {method}")
     return _outside(endpoint, target) if endpoint.path_prefix else None
 
 
 def _outside(endpoint: Endpoint, target: Target) -> Verdict | None:
     path = clear_path(target.path)
     if path is None:
-        return Verdict(False, "unclear_path", "the path has dot segments, empty segments or encoded slashes")
+        return no("unclear_path", "the path has dot segments, empty segments or encoded slashes")
     if not _below(path, clear_path(endpoint.path_prefix) or endpoint.path_prefix):
-        return Verdict(False, "path", f"{target.authority} is declared for paths below {endpoint.path_prefix}")
+        return no("path", f"{target.authority} is declared for paths below {endpoint.path_prefix}")
     return None
 
 

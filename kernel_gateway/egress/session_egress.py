@@ -7,15 +7,25 @@ signing proxy of the execution role. Both share one budget and one record.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import socket
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
 
 from kernel_gateway.egress.budget import Budget, EgressLimits, EgressUsage
 from kernel_gateway.egress.decision import Party, Record
 from kernel_gateway.egress.policy import OperatorRules
+from kernel_gateway.egress.proxy import HttpProxy
 from kernel_gateway.egress.resolver import Resolve, system_resolve
+from kernel_gateway.egress.stream import PIECE_BYTES, Stream
 from kernels.environment import ExecutionRole, NetworkPolicy
+
+MOST_REFUSED_AT_ONCE: Final = 8
+"""Connections above the limit that are taken all the same, to tell them so; further ones wait."""
+_PAUSE_SECONDS: Final = 0.2
+
+Serve = Callable[[socket.socket], Awaitable[None]]
 
 
 class Proxy(Protocol):
@@ -37,10 +47,17 @@ class S3Backends(Protocol):
 
 
 class SessionEgress:
-    """One session's way out."""
+    """One session's way out: a task per socket that accepts, and one per connection."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, http: HttpProxy, s3: Proxy | None, budget: Budget) -> None:
+        self._http = http
+        self._ways: dict[str, Serve] = {"http": self._serve_http}
+        if s3:
+            self._ways["s3"] = functools.partial(_serve_streams, s3)
         self._budget = budget
+        self._room = asyncio.Semaphore(budget.limits.connections + MOST_REFUSED_AT_ONCE)
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def open(
@@ -60,8 +77,18 @@ class SessionEgress:
         """Accept on the listening, non-blocking `sockets` ("http", "s3"), which belong to this object from now on.
 
         Missing sockets are ways that are not offered. `used` is what the session used before, in another sandbox.
+        Raises what the signer raises, and has closed the sockets then.
         """
-        return cls(Budget(limits, used))
+        budget = Budget(limits, used)
+        with contextlib.ExitStack() as undo:
+            for listener in sockets.values():
+                undo.enter_context(listener)
+            s3 = await signer.proxy(party, role, budget, record) if role and signer else None
+            undo.pop_all()
+        http = HttpProxy(party, network, budget, operator=operator, resolve=resolve, record=record)
+        egress = cls(http, s3, budget)
+        egress._start(sockets)
+        return egress
 
     @property
     def usage(self) -> EgressUsage:
@@ -70,3 +97,58 @@ class SessionEgress:
 
     async def aclose(self) -> None:
         """End every connection at once, close the sockets; calling it again does nothing."""
+        for task in (under_way := [*self._accepting, *self._serving]):
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        await self._http.aclose()
+
+    def _start(self, sockets: Mapping[str, socket.socket]) -> None:
+        for name, listener in sockets.items():
+            if name in self._ways:
+                self._accepting.add(asyncio.create_task(self._accept(listener, self._ways[name])))
+            else:
+                listener.close()
+
+    async def _accept(self, listener: socket.socket, serve: Serve) -> None:
+        """Take connections while there is room; when descriptors run out, wait for some to be closed."""
+        loop = asyncio.get_running_loop()
+        with listener:
+            while True:
+                await self._room.acquire()
+                try:
+                    connection, _ = await loop.sock_accept(listener)
+                except BaseException as error:
+                    self._room.release()
+                    if not isinstance(error, OSError):
+                        raise
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    continue
+                self._begin(connection, serve)
+
+    def _begin(self, connection: socket.socket, serve: Serve) -> None:
+        serving = asyncio.create_task(self._serve(connection, serve))
+        self._serving.add(serving)
+        self._budget.open()
+
+        def over(_: object) -> None:
+            self._serving.discard(serving)
+            self._budget.close()
+            self._room.release()
+            connection.close()
+
+        serving.add_done_callback(over)
+
+    async def _serve(self, connection: socket.socket, serve: Serve) -> None:
+        with contextlib.suppress(OSError):
+            await serve(connection)
+
+    async def _serve_http(self, connection: socket.socket) -> None:
+        await self._http.serve(Stream(connection))
+
+
+async def _serve_streams(proxy: Proxy, connection: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=connection, limit=PIECE_BYTES)
+    try:
+        await proxy.serve(reader, writer)
+    finally:
+        writer.transport.abort()

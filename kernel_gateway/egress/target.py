@@ -32,7 +32,8 @@ class BadTarget(Exception):
 class Target:
     """A host and a port; the host is a name in lower case, or an address in its shortest form.
 
-    Plain HTTP has a `path`, which begins with a slash, and a `query` with its question mark or empty; a tunnel has none.
+    Plain HTTP has a `path`, which begins with a slash, and a `query`, empty or with its question mark; a tunnel has
+    neither.
     """
 
     host: str

@@ -1,0 +1,116 @@
+"""From a target to a connection: one look-up, a verdict on each address, and a connection to exactly one of them.
+
+What was decided on is what is connected to: no name is looked up twice, so an answer that changes changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address
+
+from kernel_gateway.egress import policy
+from kernel_gateway.egress.addresses import Address, meant
+from kernel_gateway.egress.own_addresses import is_own
+from kernel_gateway.egress.policy import OperatorRules, Verdict
+from kernel_gateway.egress.refusal import Refused
+from kernel_gateway.egress.resolver import Resolve
+from kernel_gateway.egress.stream import Stream
+from kernel_gateway.egress.target import Target
+
+_MOST_ADDRESSES = 16
+
+
+@dataclass(frozen=True)
+class Route:
+    """An address that may be connected to, and why."""
+
+    address: Address
+    verdict: Verdict
+
+
+class Dialler:
+    """Resolves, judges and connects for one session."""
+
+    def __init__(self, operator: OperatorRules, resolve: Resolve, *, look_ups: int) -> None:
+        self._operator = operator
+        self._resolve = resolve
+        self._looking_up = asyncio.Semaphore(look_ups)
+        self._asking: set[asyncio.Task[list[str]]] = set()
+
+    async def routes(self, target: Target) -> list[Route]:
+        """The addresses of the target that may be connected to. Raises `Refused` when there are none."""
+        found = [target.address] if target.address else await self._look_up(target)
+        judged = [Route(address, self._judge(target, address)) for address in found]
+        allowed = [route for route in judged if route.verdict.allowed]
+        if not allowed:
+            raise Refused(403, judged[0].verdict, address=judged[0].address)
+        return allowed
+
+    def _judge(self, target: Target, address: Address) -> Verdict:
+        try:
+            own = is_own(address)
+        except OSError:
+            own = True
+        return policy.on_address(self._operator, target, address, own=own)
+
+    async def _look_up(self, target: Target) -> list[Address]:
+        """One answer of the resolver. Only a name that the operator declared may be one of this host's own network."""
+        declared = any(policy.covers(one, target) for one in self._operator.private)
+        name = target.host if declared else target.host + "."
+        try:
+            answer = await asyncio.shield(self._ask(name, target.port))
+            found = [meant(ip_address(text.partition("%")[0])) for text in answer[:_MOST_ADDRESSES]]
+        except (OSError, ValueError) as error:
+            raise Refused(502, policy.no("not_resolved", f"{target.host} cannot be resolved: {error}")) from error
+        if not found:
+            raise Refused(502, policy.no("not_resolved", f"{target.host} has no address"))
+        return found
+
+    def _ask(self, name: str, port: int) -> asyncio.Task[list[str]]:
+        """Look a name up in its turn. Whoever waits may leave; the turn lasts until the resolver is really done."""
+
+        async def in_turn() -> list[str]:
+            async with self._looking_up:
+                return await self._resolve(name, port)
+
+        asking = asyncio.create_task(in_turn())
+        self._asking.add(asking)
+        asking.add_done_callback(self._asked)
+        return asking
+
+    def _asked(self, asking: asyncio.Task[list[str]]) -> None:
+        self._asking.discard(asking)
+        if not asking.cancelled():
+            asking.exception()
+
+    async def aclose(self) -> None:
+        """Give up what is being looked up."""
+        for asking in (under_way := list(self._asking)):
+            asking.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def connect(routes: list[Route], port: int) -> tuple[Route, Stream]:
+    """A connection to the first that takes one. Raises `Refused` when none does; the caller sets the deadline."""
+    failures: list[str] = []
+    for route in routes:
+        try:
+            return route, await _connect(route.address, port)
+        except OSError as error:
+            failures.append(f"{route.address}: {error.strerror or error}")
+    sentence = f"nothing answers at port {port} of {'; '.join(failures)}"
+    raise Refused(502, policy.no("unreachable", sentence), address=routes[-1].address)
+
+
+async def _connect(address: Address, port: int) -> Stream:
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
+    with contextlib.ExitStack() as undo:
+        made = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        made.settimeout(0)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(made, (str(address), port))
+        undo.pop_all()
+    return Stream(made)
