@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernels.connection import KernelConnection
+from kernels.dialing import dial_in
 
 LAUNCHER = str(Path(__file__).parent.parent / "kernels" / "guest" / "kernel_main.py")
 
@@ -20,9 +21,16 @@ class HostKernel:
 
     def __init__(self, directory: str, command: Sequence[str] = (LAUNCHER,)) -> None:
         key = os.urandom(16).hex()
-        self.connection = KernelConnection(directory, 1, key.encode())
+        self.connection = KernelConnection(dial_in(directory), 1, key.encode())
+        Path(directory, "kernel").mkdir()
         ports = {f"{name}_port": port for port, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)}
-        content = {"transport": "ipc", "ip": f"{directory}/g1", "key": key, "signature_scheme": "hmac-sha256", **ports}
+        content = {
+            "transport": "ipc",
+            "ip": f"{directory}/kernel/g1",
+            "key": key,
+            "signature_scheme": "hmac-sha256",
+            **ports,
+        }
         self._file = Path(directory, "g1.json")
         self._file.write_text(json.dumps(content))
         self._command = [sys.executable, *command, "-f", str(self._file)]

@@ -9,13 +9,13 @@ from typing import Final, cast
 
 from kernels import zmtp
 from kernels.connection import KernelConnection
-from kernels.errors import SandboxFailed
+from kernels.dialing import PATIENCE_SECONDS, POLL_SECONDS
+from kernels.errors import SandboxFailed, SandboxGone
 
 MAX_MESSAGE_BYTES: Final = 112 * 1024 * 1024
 """The largest message that is read from a kernel: a payload of 100 MB and what goes with it."""
 
 _SOCKET_TYPES: Final = {"shell": "DEALER", "control": "DEALER", "stdin": "DEALER", "iopub": "SUB"}
-_POLL_SECONDS: Final = 0.003
 
 Received = Callable[[list[bytes] | zmtp.Oversized], None]
 
@@ -98,16 +98,9 @@ async def open_channel(
 
 async def _connect(connection: KernelConnection, name: str) -> socket.socket:
     while True:
-        if connection.is_bound(name):
-            client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            client.settimeout(0)
-            try:
-                client.connect(connection.path(name))
-            except OSError:
-                client.close()
-            except BaseException:
-                client.close()
-                raise
-            else:
-                return client
-        await asyncio.sleep(_POLL_SECONDS)
+        try:
+            return await connection.connect(name, patience_seconds=PATIENCE_SECONDS)
+        except SandboxGone:
+            raise
+        except SandboxFailed:  # nobody listens yet, or too many others wait to be accepted
+            await asyncio.sleep(POLL_SECONDS)

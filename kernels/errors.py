@@ -7,6 +7,7 @@ Tree:
     ├── EnvironmentBuildFailed   the recipe did not become an image
     ├── RuntimeUnusable          this host cannot enforce what a sandbox needs
     ├── SandboxFailed            a sandbox could not be started or driven
+    │   ├── NotListening         nobody listens on that socket of the sandbox, yet or any more
     │   └── SandboxGone          the sandbox is no longer there; its session needs a new one
     ├── KernelDied               the kernel ended while someone waited on it; carries a Death
     ├── GuestRefused             the guest said no; carries the code, message and status it gave
@@ -58,6 +59,10 @@ class SandboxFailed(KernelsError):
     """A sandbox could not be started or driven."""
 
     retryable = True
+
+
+class NotListening(SandboxFailed):
+    """Nobody listens on that socket of the sandbox: not yet, or not any more."""
 
 
 class SandboxGone(SandboxFailed):

@@ -1,4 +1,4 @@
-"""The host's side of a sandbox's guest: one object per sandbox, HTTP over the guest's Unix socket.
+"""The host's side of a sandbox's guest: one object per sandbox, HTTP over connections to the guest's socket.
 
 The guest is treated as hostile: what is read is bounded, every call has a deadline, and what makes no sense is
 `SandboxFailed`. A refusal of the guest is `GuestRefused`, a closed socket `SandboxGone`. The routes are in
@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
-import ssl
-import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -21,12 +17,13 @@ from urllib.parse import quote
 import httpx
 
 from kernels import guest_answers
-from kernels.errors import DeadlineExceeded, GuestRefused, SandboxFailed, SandboxGone
+from kernels.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
+from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, SandboxFailed, SandboxGone
 from kernels.guest_answers import CommandResult, FileStat, KernelExit, KernelStarted
+from kernels.guest_transport import GuestTransport
 
 __all__ = ["CommandResult", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
 
-MAX_SOCKET_PATH_BYTES = 107
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Of one JSON answer: a listing or a command's output."""
 MAX_EVENT_BYTES = 64 * 1024
@@ -34,7 +31,6 @@ SILENCE_SECONDS = 15.0
 """Without a heartbeat for this long, the guest counts as dead."""
 CALL_SECONDS = 15.0
 START_SECONDS = 20.0
-POLL_SECONDS = 0.003
 PROBE_SECONDS = 3.0
 FOLLOW_AGAIN_SECONDS = 0.1
 DYING_ROUNDS = 50
@@ -48,29 +44,26 @@ class _BrokenOff(SandboxFailed):
 
 
 class GuestClient:
-    """Drives the guest of one sandbox. `transport_directory` is the host's path of its transport directory."""
+    """Drives the guest of one sandbox, reached by `dial`."""
 
-    def __init__(self, transport_directory: str) -> None:
-        self._socket = f"{transport_directory}/guest/http.sock"
-        if len(os.fsencode(self._socket)) > MAX_SOCKET_PATH_BYTES:
-            raise SandboxFailed(f"the path of the guest's socket is too long for a Unix socket: {self._socket}")
-        transport = httpx.AsyncHTTPTransport(uds=self._socket, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+        self._transport = GuestTransport(dial)
         self._http = httpx.AsyncClient(
-            transport=transport, base_url="http://guest", timeout=httpx.Timeout(None), trust_env=False
+            transport=self._transport, base_url="http://guest", timeout=httpx.Timeout(None), trust_env=False
         )
 
     async def wait_ready(self, deadline_seconds: float) -> KernelStarted:
         """Wait until the guest answers; its first kernel has been started by then. Raises `DeadlineExceeded`."""
         async with _deadline(deadline_seconds, "the guest to answer"):
             while True:
-                if self._is_there():
-                    try:
-                        return guest_answers.started(
-                            await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
-                        )
-                    except (SandboxGone, _BrokenOff):  # bound, and not listening yet
-                        pass
-                await asyncio.sleep(POLL_SECONDS)
+                try:
+                    self._transport.take(await self._dial(GUEST, patience_seconds=PATIENCE_SECONDS))
+                    return guest_answers.started(
+                        await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
+                    )
+                except (NotListening, SandboxGone, _BrokenOff):  # not there yet
+                    await asyncio.sleep(POLL_SECONDS)
 
     async def start_kernel(self, generation: int) -> KernelStarted:
         """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on."""
@@ -224,7 +217,7 @@ class GuestClient:
     ) -> AsyncIterator[httpx.Response]:
         """Open a call; what comes out has a good status, and its body is still to be read."""
         if self._http.is_closed:
-            raise SandboxGone(f"the guest at {self._socket} was let go")
+            raise SandboxGone("the guest was let go")
         async with self._translated():
             request = self._http.build_request(method, path, **content)
             async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
@@ -258,33 +251,25 @@ class GuestClient:
             yield
         except httpx.HTTPError as error:
             if await self._survives():
-                raise _BrokenOff(f"the guest at {self._socket} broke off: {error}") from error
-            raise SandboxGone(f"the guest at {self._socket} is gone: {error}") from error
+                raise _BrokenOff(f"the guest broke off: {error}") from error
+            raise SandboxGone(f"the guest is gone: {error}") from error
 
     async def _survives(self) -> bool:
         """Whether the guest still listens a moment later: a dying process closes its sockets one after the other."""
         for _ in range(DYING_ROUNDS):
-            if not self._listens():
+            if not await self._listens():
                 return False
             await asyncio.sleep(POLL_SECONDS)
         return True
 
-    def _listens(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(0)
-            try:
-                probe.connect(self._socket)
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False
-            return True
-
-    def _is_there(self) -> bool:
+    async def _listens(self) -> bool:
         try:
-            return stat.S_ISSOCK(os.lstat(self._socket).st_mode)
-        except OSError:
+            (await self._dial(GUEST)).close()
+        except (NotListening, SandboxGone):
             return False
+        except SandboxFailed:  # more wait than it takes
+            return True
+        return True
 
 
 @asynccontextmanager

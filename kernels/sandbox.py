@@ -6,6 +6,7 @@ knows nothing of kernels, sessions or HTTP. Its values cross a process boundary 
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,19 +25,15 @@ class SandboxSpec:
 
 @dataclass(frozen=True)
 class SandboxInfo:
-    """A sandbox as the host sees it.
+    """A sandbox as the service sees it.
 
-    `transport_directory` holds `guest/http.sock` (the guest's, out of reach of user code) and `kernel/` (the kernel's
-    ZMQ sockets, written by user code). `workspace_directory` is the host's view of `/workspace`. Both are hostile: open
-    what is in them relative to a directory descriptor and follow no link. Files in the workspace belong to
-    `user_uid`:`user_gid` (host ids). Until it is `furnished`, the workspace may hold a part of what belongs in it.
+    `workspace_directory` shows `/workspace` with the user's files as the service's own; what the service makes there is
+    the user's inside. It is hostile: open what is in it relative to a directory descriptor and follow no link. Until
+    the sandbox is `furnished`, it may hold a part of what belongs in it.
     """
 
     sandbox_id: str
-    transport_directory: str
     workspace_directory: str
-    user_uid: int
-    user_gid: int
     furnished: bool = False
 
 
@@ -84,7 +81,7 @@ class SandboxRuntime(Protocol):
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there."""
 
     async def reopen(self, sandbox_id: str) -> None:
-        """Make the workspace of a sandbox that runs no more readable again: the host may have restarted."""
+        """Make a workspace readable again: the host may have restarted, or the service's user changed."""
 
     async def list(self) -> tuple[SandboxInfo, ...]:
         """Every sandbox of this runtime that has anything left on the host, running or not."""
@@ -94,6 +91,25 @@ class SandboxRuntime(Protocol):
 
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         """Counters of a sandbox; raises `SandboxGone`."""
+
+    async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
+        """A connected, non-blocking stream socket: `guest`, or `kernel/g<generation>-<1..5>` (see `kernels.dialing`).
+
+        Waits a second at most for somebody to listen. Raises `NotListening`, `SandboxGone`, `SandboxFailed`.
+        """
+
+    async def listen(self, sandbox_id: str, name: str) -> socket.socket:
+        """A listening, non-blocking Unix socket that only the sandbox's guest can reach; `name` is `http` or `s3`.
+
+        Inside it is `/run/sandcell/egress/<name>.sock`. Calling again puts another in its place. Raises `SandboxGone`.
+        """
+
+    async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
+        """A read-only descriptor of a file or directory of the workspace that its own mode closes to the service.
+
+        Of a link, one that can only be looked at. No link, no other file system and nothing above is followed. Raises
+        `OSError` as `open` does, and `SandboxGone`.
+        """
 
     async def destroy(self, sandbox_id: str) -> None:
         """Kill and remove every trace: processes, mounts, cgroups, directories, uid range. Absent is fine."""

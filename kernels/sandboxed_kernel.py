@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from kernels import execution
 from kernels.connection import KernelConnection
+from kernels.dialing import Dial
 from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
 from kernels.execution import Event, Outcome
 from kernels.guest_client import GuestClient, KernelExit, KernelStarted
@@ -54,7 +55,8 @@ class SandboxedKernel:
 
     def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
         self.info = info
-        self.guest = GuestClient(info.transport_directory)
+        self._dial: Dial = functools.partial(runtime.dial, info.sandbox_id)
+        self.guest = GuestClient(self._dial)
         self.on_generation: Callable[[int, Death | None], None] = lambda _generation, _death: None
         self.on_gone: Callable[[Death], None] = lambda _death: None
         self._runtime = runtime
@@ -154,8 +156,7 @@ class SandboxedKernel:
         await self._runtime.destroy(self.info.sandbox_id)
 
     async def _connect(self, started: KernelStarted) -> None:
-        directory = str(Path(self.info.transport_directory, "kernel"))
-        hub = Hub(KernelConnection(directory, started.generation, started.key.encode()))
+        hub = Hub(KernelConnection(self._dial, started.generation, started.key.encode()))
         self._opening = started.generation, hub
         if self._exited == started.generation:  # it was told before the answer to its start
             hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))

@@ -62,7 +62,7 @@ class Flusher:
         baseline = await self._known(threads)
         moment = datetime.now(UTC)
         try:
-            scan = await threads.run(partial(scan_directory, transfer.root, self._limits))
+            scan = await threads.run(partial(scan_directory, transfer.root, self._limits, transfer.opener))
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
         plan = plan_flush(baseline, scan, self._limits.workspace_bytes)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from workspace_sync.confined import DIRECTORY
+from workspace_sync.confined import DIRECTORY, Opener
 from workspace_sync.durable import DurableFiles
 from workspace_sync.errors import (
     DirectoryUnusable,
@@ -53,8 +53,9 @@ class MirrorState:
 class Mirror:
     """A directory and its durable copy. All methods belong to one event loop; blocking work runs in `executor`.
 
-    `owner` (uid, gid) is given to everything restored. Without a `restore` the first flush reads from the store what
-    is there, so a mirror can be made anew over a directory that is in use.
+    `owner` (uid, gid) is given to everything restored; `opener` opens what its own mode closes to us. Without a
+    `restore` the first flush reads from the store what is there, so a mirror can be made anew over a directory that is
+    in use.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class Mirror:
         owner: tuple[int, int] | None = None,
         limits: TransferLimits | None = None,
         executor: Executor,
+        opener: Opener | None = None,
     ) -> None:
         self._directory = directory
+        self._opener = opener
         self._owner = owner
         self._limits = limits or TransferLimits()
         self._executor = executor
@@ -240,7 +243,13 @@ class Mirror:
                 raise DirectoryUnusable("the workspace directory was replaced by another; nothing is mirrored from it")
             self._identity = identity
             yield Transfer(
-                root, self._durable.store, self._durable.files_prefix, self._owner, self._limits, threads.stop
+                root,
+                self._durable.store,
+                self._durable.files_prefix,
+                self._owner,
+                self._limits,
+                threads.stop,
+                self._opener,
             )
         finally:
             os.close(root)

@@ -10,7 +10,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 
-from workspace_sync.confined import GONE, opened_directory
+from workspace_sync.confined import GONE, Opener, examine, opened_directory
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry, Skipped, clamp_nanoseconds
@@ -56,15 +56,15 @@ def file_entry(path: bytes, status: os.stat_result, sha256: str = "") -> Entry:
     return Entry(path, "file", status.st_size, mtime_ns, stat.S_IMODE(status.st_mode) & 0o777, sha256)
 
 
-def scan_directory(root: int, limits: TransferLimits) -> Scan:
+def scan_directory(root: int, limits: TransferLimits, opener: Opener | None = None) -> Scan:
     """Walk the directory behind the descriptor `root`. Raises `WorkspaceTooLarge`."""
     scan = Scan()
     waiting = [b""]
     while waiting:
         path = waiting.pop()
         try:
-            with opened_directory(root, path) as directory:
-                waiting += _list_directory(directory, path, scan, limits)
+            with opened_directory(root, path, opener=opener) as directory:
+                waiting += _list_directory(directory, path, scan, limits, opener)
         except OSError as error:
             if not path:
                 raise
@@ -74,7 +74,9 @@ def scan_directory(root: int, limits: TransferLimits) -> Scan:
     return scan
 
 
-def _list_directory(directory: int, path: bytes, scan: Scan, limits: TransferLimits) -> list[bytes]:
+def _list_directory(
+    directory: int, path: bytes, scan: Scan, limits: TransferLimits, opener: Opener | None
+) -> list[bytes]:
     """Add what is in one directory; returns the directories in it."""
     deeper = []
     with os.scandir(directory) as listing:
@@ -91,16 +93,15 @@ def _list_directory(directory: int, path: bytes, scan: Scan, limits: TransferLim
                     f"the workspace holds more names than a manifest of {limits.manifest_bytes} bytes can list; "
                     "nothing more is mirrored until there are fewer"
                 )
-            if _add(directory, name, inner, scan):
+            if _add(directory, name, inner, scan, opener):
                 deeper.append(inner)
     return deeper
 
 
-def _add(directory: int, name: bytes, path: bytes, scan: Scan) -> bool:
+def _add(directory: int, name: bytes, path: bytes, scan: Scan, opener: Opener | None) -> bool:
     """Add one name; returns whether it is a directory."""
     try:
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        target = os.readlink(name, dir_fd=directory) if stat.S_ISLNK(status.st_mode) else b""
+        status, target = examine(directory, name, path, opener)
     except OSError as error:
         if error.errno not in GONE and error.errno != 22:  # EINVAL: no longer a link
             scan.unread.add(path)

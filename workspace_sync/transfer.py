@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from workspace_sync.confined import CREATE, GONE, open_regular, opened_directory, remove_name, split
+from workspace_sync.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
 from workspace_sync.errors import DirectoryFull, DirectoryUnusable, MirrorClosed, ObjectNotFound, StoreError
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry
@@ -38,7 +38,10 @@ class FileChanged(Exception):
 
 @dataclass(frozen=True)
 class Transfer:
-    """Between the directory behind the descriptor `root` and the keys beneath `prefix` (which ends in `/`)."""
+    """Between the directory behind the descriptor `root` and the keys beneath `prefix` (which ends in `/`).
+
+    `opener` opens for reading what this process may not.
+    """
 
     root: int
     store: ObjectStore
@@ -46,6 +49,7 @@ class Transfer:
     owner: tuple[int, int] | None
     limits: TransferLimits
     stop: threading.Event
+    opener: Opener | None = None
 
     def send(self, path: bytes, seen: Seen | None) -> Seen | None:
         """Write a file to the store unless the store has the same bytes; None when there is no such file any more."""
@@ -77,7 +81,7 @@ class Transfer:
 
     def _send_steady(self, path: bytes, seen: Seen | None) -> Seen:
         read_at_ns = time.time_ns()
-        descriptor, status = open_regular(self.root, path)
+        descriptor, status = open_regular(self.root, path, self.opener)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             _write_out(descriptor)
             key = key_of(path)
@@ -95,7 +99,7 @@ class Transfer:
 
     def _send_copy(self, path: bytes) -> Seen:
         """Send what one pass over a restless file saw; it stays to be read again by the next flush."""
-        descriptor, status = open_regular(self.root, path)
+        descriptor, status = open_regular(self.root, path, self.opener)
         digest = hashlib.sha256()
         with os.fdopen(descriptor, "rb", buffering=0) as file, tempfile.TemporaryFile() as copy:
             left = status.st_size

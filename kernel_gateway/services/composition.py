@@ -33,7 +33,7 @@ from kernel_gateway.services.workspaces import Workspaces
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
-from kernels.launcher import KernelLauncher
+from kernels.kernel_launcher import KernelLauncher
 from kernels.outputs import OutputCaps
 from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed_kernel import KernelLimits
@@ -169,7 +169,7 @@ def make_parts(
     clock: Clock,
 ) -> Parts:
     """What the services share."""
-    mirrors = Mirrors(store, settings.transfer_threads)
+    mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath)
     return Parts(
         settings=settings,
         clock=clock,

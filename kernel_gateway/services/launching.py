@@ -78,5 +78,8 @@ class Launcher(Protocol):
     async def reopen(self, sandbox_id: str) -> None:
         """Make the workspace of a sandbox that runs no more readable again: the host may have restarted."""
 
+    async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
+        """A read-only descriptor of what the user closed to himself in the workspace; raises `OSError` as well."""
+
     async def destroy(self, sandbox_id: str) -> None:
         """Remove every trace; absent is fine."""

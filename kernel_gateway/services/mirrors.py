@@ -3,37 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import errno
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo
 from workspace_sync import DurableWorkspace, Mirror, ObjectStore, TransferLimits
 
 NOTEBOOK = "history.ipynb"
 STORE_SECONDS = 300.0
 """Longest time one piece of work on the store takes."""
+OPEN_SECONDS = 30.0
+"""Longest time to open one file that this process may not."""
 T = TypeVar("T")
 
 
 class Mirrors:
-    """One store, and the threads that move files to and from it."""
+    """One store, and the threads that move files to and from it.
 
-    def __init__(self, store: ObjectStore, threads: int) -> None:
+    `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us.
+    """
+
+    def __init__(self, store: ObjectStore, threads: int, open_closed: Callable[[str, bytes], Awaitable[int]]) -> None:
         self.store = store
+        self._open_closed = open_closed
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
 
     def mirror(self, info: SandboxInfo, workspace_id: str) -> Mirror:
         """The mirror of a live sandbox's workspace."""
-        owner = info.user_uid, info.user_gid
+        return self.mirror_to(self.store, info, workspace_id)
+
+    def mirror_to(self, store: ObjectStore, info: SandboxInfo, workspace_id: str) -> Mirror:
+        """The same, to another store. What a mirror makes in the workspace is the sandbox's user's by itself."""
         return Mirror(
             info.workspace_directory,
-            self.store,
+            store,
             prefix(workspace_id),
-            owner=owner,
             limits=TransferLimits(),
             executor=self.executor,
+            opener=self._opener(info.sandbox_id),
         )
+
+    def _opener(self, sandbox_id: str) -> Callable[[bytes], int]:
+        """Called in one of the threads, while the loop that made it runs."""
+        loop = asyncio.get_running_loop()
+
+        async def open_closed(path: bytes) -> int:
+            async with asyncio.timeout(OPEN_SECONDS):
+                return await self._open_closed(sandbox_id, path)
+
+        def open_now(path: bytes) -> int:
+            try:
+                return asyncio.run_coroutine_threadsafe(open_closed(path), loop).result(OPEN_SECONDS * 2)
+            except (KernelsError, TimeoutError) as error:
+                raise OSError(errno.EACCES, f"Permission denied ({error})") from error
+
+        return open_now
 
     def durable(self, workspace_id: str) -> DurableWorkspace:
         """The files of a workspace in the store."""

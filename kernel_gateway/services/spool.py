@@ -54,7 +54,7 @@ class Spool:
         async with self._lock(workspace_id):
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
-            await self._copy(info.workspace_directory, _local(part), workspace_id)
+            await _flushed(self._mirrors.mirror_to(_local(part), info, workspace_id))
             await asyncio.to_thread(_replace, part, self._place(workspace_id))
         log.warning("workspace_spooled", workspace=workspace_id)
 
@@ -72,7 +72,7 @@ class Spool:
             out = Path(tempfile.mkdtemp(prefix=workspace_id, suffix=OUT, dir=self._directory))
             try:
                 await self._restore(out, _local(place), workspace_id)
-                await self._copy(str(out), self._mirrors.store, workspace_id)
+                await _flushed(self._mirror(str(out), self._mirrors.store, workspace_id))
             finally:
                 await asyncio.to_thread(shutil.rmtree, out, ignore_errors=True)
             await asyncio.to_thread(shutil.rmtree, place)
@@ -97,13 +97,6 @@ class Spool:
                 log.warning("workspace_not_delivered", workspace=workspace_id, error=str(error))
                 return
 
-    async def _copy(self, directory: str, store: ObjectStore, workspace_id: str) -> None:
-        mirror = self._mirror(directory, store, workspace_id)
-        try:
-            await mirror.flush(SECONDS)
-        finally:
-            await mirror.aclose()
-
     async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> None:
         mirror = self._mirror(str(directory), store, workspace_id)
         try:
@@ -127,6 +120,13 @@ class Spool:
 
     def _place(self, name: str) -> Path:
         return self._directory / name
+
+
+async def _flushed(mirror: Mirror) -> None:
+    try:
+        await mirror.flush(SECONDS)
+    finally:
+        await mirror.aclose()
 
 
 def _local(directory: Path) -> ObjectStore:

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Final
 
 from kernels.errors import RuntimeUnusable, SandboxFailed
-from kernels.oci import seccomp, storage
+from kernels.oci import idmap, seccomp, storage
 from kernels.oci.bundle import UID_RANGE
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.places import OciSettings
 from kernels.sandbox import Finding
 
-_TOOLS: Final = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount"}
+_TOOLS: Final = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "unshare": "util-linux"}
+_SAMPLE_ID: Final = 65_600
+"""A user id for trials; nothing is left that belongs to it."""
 
 
 def check(settings: OciSettings, command: OciCommand, cgroups: Cgroups) -> tuple[Finding, ...]:
@@ -38,7 +40,7 @@ def check(settings: OciSettings, command: OciCommand, cgroups: Cgroups) -> tuple
     ]
     findings += [_swap(cgroups), _uid_ranges(settings), _free_space(settings)]
     if root.ok:
-        findings += [_loop_mounts(), _links_refused()]
+        findings += [_loop_mounts(), _links_refused(), _id_mapped_mounts()]
     return tuple(findings)
 
 
@@ -164,7 +166,7 @@ def _links_refused() -> Finding:
         target = Path(name, "mount")
         target.mkdir()
         try:
-            storage.mount_transport(target, 0)
+            storage.mount_transport(target)
             link = target / "link"
             link.symlink_to("/etc/hostname")
             refused = not _opens(link)
@@ -175,6 +177,26 @@ def _links_refused() -> Finding:
     return (
         _holds("nosymfollow", "links are refused") if refused else _fails("nosymfollow", "links are followed", remedy)
     )
+
+
+def _id_mapped_mounts() -> Finding:
+    """Whether a workspace can be shown to the service's user as its own."""
+    remedy = "use Linux 5.14 or newer, and util-linux (unshare); in a container, allow mounts and user namespaces"
+    with tempfile.TemporaryDirectory() as name:
+        image, target, view = Path(name, "image"), Path(name, "mount"), Path(name, "view")
+        try:
+            storage.make_image(image, 8 << 20, _SAMPLE_ID)
+            storage.mount_image(image, target)
+            idmap.mount_view(target, view, user=_SAMPLE_ID, service=_SAMPLE_ID + 1)
+            shown = idmap.shows(view, _SAMPLE_ID + 1)
+        except (SandboxFailed, OSError) as error:
+            return _fails("ID-mapped mounts", str(error), remedy)
+        finally:
+            idmap.unmount_view(view)
+            storage.unmount(target)
+    if not shown:
+        return _fails("ID-mapped mounts", "owners are not mapped", remedy)
+    return _holds("ID-mapped mounts", "a file's owner shows as another")
 
 
 def _opens(path: Path) -> bool:

@@ -1,20 +1,22 @@
 """Where a sandbox's things lie on the host, and the journal that lets any later process clean them up.
 
 `home` (below the data directory) holds the bundle, the storage image and its mount; `transport` (below the run
-directory, so that socket paths stay short) is the socket directory. The journal is written before anything else is
-acquired.
+directory, so that socket paths stay short) is the socket directory, `view` beside it the workspace as the service sees
+it. The journal is written before anything else is acquired.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kernels.errors import RuntimeUnusable
-from kernels.oci.bundle import USER_ID
+from kernels.oci import mounts
 from kernels.sandbox import SandboxInfo
 
 _LONGEST_SOCKET_NAME: Final = "/kernel/g99999999-5"
@@ -24,7 +26,10 @@ _ID_LENGTH: Final = 36
 
 @dataclass(frozen=True)
 class OciSettings:
-    """What an operator decides: the runtime, directories, the uid ranges and the free disk space a start must leave."""
+    """What an operator decides: the runtime, directories, the uid ranges and the free disk space a start must leave.
+
+    `service_uid` is the user (and group) that workspaces are shown to: 0 when the runtime is part of a root process.
+    """
 
     runtime: str
     data_directory: Path
@@ -33,6 +38,7 @@ class OciSettings:
     uid_base: int = 1_200_000_000
     uid_ranges: int = 4096
     disk_reserve_bytes: int = 512_000_000
+    service_uid: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class SandboxPlaces:
     sandbox_id: str
     home: Path
     transport: Path
+    view: Path
 
     @property
     def bundle(self) -> Path:
@@ -68,16 +75,9 @@ class SandboxPlaces:
         """Exists once the workspace holds all that belongs in it at its start."""
         return self.home / "furnished"
 
-    def info(self, uid_base: int) -> SandboxInfo:
+    def info(self) -> SandboxInfo:
         """The sandbox as its users see it."""
-        return SandboxInfo(
-            sandbox_id=self.sandbox_id,
-            transport_directory=str(self.transport),
-            workspace_directory=str(self.storage / "workspace"),
-            user_uid=uid_base + USER_ID,
-            user_gid=uid_base + USER_ID,
-            furnished=self.furnished.exists(),
-        )
+        return SandboxInfo(self.sandbox_id, workspace_directory=str(self.view), furnished=self.furnished.exists())
 
     def write_journal(self, uid_base: int) -> None:
         self.journal.write_text(json.dumps({"uid_base": uid_base}))
@@ -107,7 +107,9 @@ class HostPlaces:
         self.sandboxes = data_directory / "sandboxes"
         self.guests = data_directory / "guest"
         self.run = run_directory / self.tag
+        self.views = self.run / "views"
         self.runtime_state = self.run / "oci"
+        self._service = settings.service_uid
         self.uid_claims = run_directory / "uids"
         longest = len(str(self.run)) + 1 + _ID_LENGTH + len(_LONGEST_SOCKET_NAME)
         if longest > _SUN_PATH_BYTES:
@@ -117,16 +119,30 @@ class HostPlaces:
             )
 
     def prepare(self) -> None:
-        """Make the directories, closed to other users of the host."""
+        """Make the directories, closed to other users of the host; the service's may pass through to its views."""
         self.data.mkdir(parents=True, exist_ok=True)
         self.run.parent.mkdir(parents=True, exist_ok=True)
-        for directory in (self.sandboxes, self.guests, self.run, self.runtime_state):
+        for directory in (self.sandboxes, self.guests, self.run, self.runtime_state, self.views):
             directory.mkdir(exist_ok=True, mode=0o700)
+        if self._service:
+            for directory in (self.run, self.views):
+                os.chown(directory, 0, self._service)
+                directory.chmod(0o710)
+            if not self.views.is_mount():
+                mounts.share(self.views)
+
+    def remove_empty(self) -> None:
+        """Remove the directories of the run directory that have nothing in them."""
+        if self.views.is_mount():
+            mounts.detach(self.views)
+        for directory in (self.views, self.runtime_state, self.run):
+            with contextlib.suppress(OSError):
+                directory.rmdir()
 
     def of(self, sandbox_id: str) -> SandboxPlaces:
-        return SandboxPlaces(sandbox_id, self.sandboxes / sandbox_id, self.run / sandbox_id)
+        home, transport = self.sandboxes / sandbox_id, self.run / sandbox_id
+        return SandboxPlaces(sandbox_id, home, transport, self.views / sandbox_id)
 
     def known(self) -> list[str]:
         """Ids of every sandbox that has anything left here."""
-        named = {path.name for path in self.sandboxes.glob("*-*-*-*-*")} | {p.name for p in self.run.glob("*-*-*-*-*")}
-        return sorted(named)
+        return sorted({path.name for top in (self.sandboxes, self.run, self.views) for path in top.glob("*-*-*-*-*")})

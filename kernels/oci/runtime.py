@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from kernels import dialing
 from kernels.errors import KernelsError, SandboxFailed, SandboxGone
-from kernels.oci import bundle, host, storage
+from kernels.oci import bundle, confined, egress_sockets, host, idmap, storage
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces
@@ -80,6 +82,16 @@ class OciRuntime:
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         return await self._in_thread(lambda: self._usage(self._places(sandbox_id)))
 
+    async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
+        # Not in a thread: a step on a tmpfs does not block, and threads are for what does.
+        return await dialing.dial_in(str(self._places(sandbox_id).transport))(name, patience_seconds=patience_seconds)
+
+    async def listen(self, sandbox_id: str, name: str) -> socket.socket:
+        return await self._in_thread(lambda: self._listen(self._places(sandbox_id), name))
+
+    async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
+        return await self._in_thread(lambda: self._open_beneath(self._places(sandbox_id), path))
+
     async def destroy(self, sandbox_id: str) -> None:
         await self._in_thread(lambda: self._destroy(self._places(sandbox_id)))
 
@@ -127,15 +139,38 @@ class OciRuntime:
         storage.mount_image(places.image, places.storage)
         storage.make_directories(places.storage, root, user)
         places.transport.mkdir(mode=0o700)
-        storage.mount_transport(places.transport, root)
+        storage.mount_transport(places.transport)
+        storage.make_socket_directories(places.transport, root, user)
         self._write_bundle(spec, places, root)
         self.command.run(spec.sandbox_id, places.bundle, places.log)
-        return places.info(root)
+        self._show(places, user)
+        return places.info()
+
+    def _show(self, places: SandboxPlaces, user: int) -> None:
+        idmap.mount_view(places.storage / "workspace", places.view, user=user, service=self.settings.service_uid)
 
     def _reopen(self, places: SandboxPlaces) -> None:
         with self._alone(places.sandbox_id):
-            if places.image.exists() and not places.storage.is_mount():
+            root = places.read_journal()
+            if root is None or not places.image.exists():
+                return
+            self.places.prepare()
+            if not places.storage.is_mount():
                 storage.mount_image(places.image, places.storage)
+            if not idmap.shows(places.view, self.settings.service_uid):
+                idmap.unmount_view(places.view)
+                self._show(places, root + bundle.USER_ID)
+
+    def _listen(self, places: SandboxPlaces, name: str) -> socket.socket:
+        root = places.read_journal()
+        if root is None:
+            raise SandboxGone(f"sandbox {places.sandbox_id} is gone")
+        return egress_sockets.listen(places.transport, name, root)
+
+    def _open_beneath(self, places: SandboxPlaces, path: bytes) -> int:
+        if not places.view.is_mount():
+            raise SandboxGone(f"the workspace of sandbox {places.sandbox_id} is gone")
+        return confined.open_beneath(places.view, path)
 
     def _write_bundle(self, spec: SandboxSpec, places: SandboxPlaces, root: int) -> None:
         config = bundle.config(
@@ -172,7 +207,7 @@ class OciRuntime:
 
     def _list(self) -> tuple[SandboxInfo, ...]:
         found = (self.places.of(sandbox_id) for sandbox_id in self.places.known())
-        return tuple(places.info(places.read_journal() or 0) for places in found)
+        return tuple(places.info() for places in found)
 
     def _running(self, places: SandboxPlaces) -> bool:
         process = places.first_process()
@@ -214,6 +249,7 @@ class OciRuntime:
         self.command.delete(places.sandbox_id)
         if not self.cgroups.remove(places.sandbox_id):
             raise SandboxFailed(f"processes of sandbox {places.sandbox_id} do not end; destroy will be tried again")
+        idmap.unmount_view(places.view)
         storage.unmount(places.transport)
         storage.unmount(places.storage)
         if places.transport.exists():
@@ -227,9 +263,7 @@ class OciRuntime:
     def _remove_empty(self) -> None:
         if not self.places.known():
             self.cgroups.remove_parent()
-            for directory in (self.places.runtime_state, self.places.run):
-                with contextlib.suppress(OSError):
-                    directory.rmdir()
+            self.places.remove_empty()
 
     @contextlib.contextmanager
     def _alone(self, sandbox_id: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kernels.errors import SandboxFailed
+from kernels.oci import egress_sockets
 
 TRANSPORT_BYTES: Final = 1024 * 1024
 """Size of a sandbox's socket directory."""
@@ -46,10 +47,19 @@ def make_directories(storage: Path, root: int, user: int) -> None:
         place.chmod(mode)
 
 
-def mount_transport(directory: Path, root: int) -> None:
-    """Mount the socket directory, owned by the sandbox's root."""
-    options = f"size={TRANSPORT_BYTES},nr_inodes=128,mode=0755,uid={root},gid={root},nosuid,nodev,noexec,nosymfollow"
+def mount_transport(directory: Path) -> None:
+    """Mount the socket directory, in which nobody but the host's root makes anything."""
+    options = f"size={TRANSPORT_BYTES},nr_inodes=128,mode=0755,uid=0,gid=0,nosuid,nodev,noexec,nosymfollow"
     _call("mount", "-t", "tmpfs", "-o", options, "sandcell", str(directory))
+
+
+def make_socket_directories(transport: Path, root: int, user: int) -> None:
+    """One part for the guest, one for user code, and the ways out, which the host makes and the guest may use."""
+    for name, owner, mode in (("guest", root, 0o700), ("kernel", user, 0o700), (egress_sockets.DIRECTORY, 0, 0o711)):
+        place = transport / name
+        place.mkdir()
+        os.chown(place, owner, owner)
+        place.chmod(mode)
 
 
 def unmount(directory: Path, *, deadline_seconds: float = 5) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from kernels.dialing import dial_in
 from kernels.guest_client import GuestClient, KernelExit, KernelStarted
 
 GUEST = Path(__file__).parents[3] / "kernels/guest"
@@ -109,7 +110,7 @@ class Guests:
         process = subprocess.Popen(  # noqa: ASYNC220 - it forks and returns
             command, cwd="/", stderr=subprocess.DEVNULL
         )
-        client = GuestClient(f"{directory}/t")
+        client = GuestClient(dial_in(f"{directory}/t"))
         first = await client.wait_ready(20)
         pid = _child_of(process.pid) if pid_1 else process.pid
         guest = RunningGuest(directory, process, pid, client, first, user)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.connection import KernelConnection
+from kernels.dialing import dial_in
 from kernels.execution import Event, Outcome, execute
 from kernels.hub import Hub
 from kernels.outputs import OutputCaps
@@ -28,8 +29,9 @@ class RunningKernel:
     def __init__(self, command: Sequence[str] = (str(LAUNCHER),)) -> None:
         self.directory = tempfile.mkdtemp(prefix="sck", dir="/tmp")
         key = os.urandom(16).hex()
-        self.connection = KernelConnection(self.directory, 1, key.encode())
-        content = {"transport": "ipc", "ip": f"{self.directory}/g1", **PORTS, "key": key}
+        Path(self.directory, "kernel").mkdir()
+        self.connection = KernelConnection(dial_in(self.directory), 1, key.encode())
+        content = {"transport": "ipc", "ip": f"{self.directory}/kernel/g1", **PORTS, "key": key}
         file = Path(self.directory, "g1.json")
         file.write_text(json.dumps({**content, "signature_scheme": "hmac-sha256", "kernel_name": "python3"}))
         home = Path(self.directory, "home")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ class Sandboxes:
         return await self.runtime.create(SandboxSpec(str(uuid.uuid4()), environment or self.environment))
 
     async def run(self, info: SandboxInfo, command: str, timeout_seconds: float = 30) -> CommandResult:
-        guest = GuestClient(info.transport_directory)
+        guest = GuestClient(partial(self.runtime.dial, info.sandbox_id))
         try:
             await guest.wait_ready(30)
             return await guest.run_command(command, timeout_seconds=timeout_seconds, output_bytes=100_000)

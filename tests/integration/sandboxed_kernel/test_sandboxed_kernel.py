@@ -16,7 +16,7 @@ import pytest
 from kernels.environment import Environment
 from kernels.errors import Death, SandboxFailed, SandboxGone
 from kernels.execution import Event, Outcome
-from kernels.launcher import KernelLauncher
+from kernels.kernel_launcher import KernelLauncher
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo, SandboxSpec

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway import errors
+from kernel_gateway import errors, sandboxes
 from kernel_gateway.shapes import CommandRequest
-from kernels.oci import storage
+from kernels.oci import idmap, storage
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from tests.integration.services.conftest import Gateway, House
 
@@ -306,11 +306,11 @@ async def host_restarted(house: House) -> None:
         session = await gateway.start()
         gateway.store.away = True
         await gateway.services.files.write(gateway.me, session.id, "f", pieces(b"acknowledged"))
-        info = (await gateway.services.parts.launcher.list())[0]
-    home = Path(house.settings.data_dir, "sandboxes", session.id)
-    os.kill(int((home / "bundle" / "pid").read_text()), signal.SIGKILL)
-    storage.unmount(home / "storage")
-    storage.unmount(Path(info.transport_directory))
+    places = sandboxes.runtime(house.settings).places.of(session.id)
+    os.kill(int((places.bundle / "pid").read_text()), signal.SIGKILL)
+    storage.unmount(places.storage)
+    storage.unmount(places.transport)
+    idmap.unmount_view(places.view)
     async with house.gateway() as gateway:
         assert await gateway.text(session, "open('f').read()") == "'acknowledged'"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 
 from kernels import sandboxed_kernel
@@ -33,6 +34,7 @@ class KernelLauncher:
 
     async def adopt(self, info: SandboxInfo, generation: int) -> SandboxedKernel:
         """Take up a running sandbox: same kernel, same globals. The kernel may be past the `generation` last known."""
+        await self._runtime.reopen(info.sandbox_id)
         return await sandboxed_kernel.launch(self._runtime, info, self._limits)
 
     async def list(self) -> tuple[SandboxInfo, ...]:
@@ -46,6 +48,14 @@ class KernelLauncher:
     async def reopen(self, sandbox_id: str) -> None:
         """Make the workspace of a sandbox that runs no more readable again."""
         await self._runtime.reopen(sandbox_id)
+
+    async def listen(self, sandbox_id: str, name: str) -> socket.socket:
+        """A listening socket on which the sandbox's guest calls to get out: `http` or `s3`."""
+        return await self._runtime.listen(sandbox_id, name)
+
+    async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
+        """A descriptor of what the user closed to himself in the workspace."""
+        return await self._runtime.open_beneath(sandbox_id, path)
 
     async def destroy(self, sandbox_id: str) -> None:
         """Remove every trace; absent is fine."""

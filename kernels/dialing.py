@@ -1,0 +1,98 @@
+"""Connecting to the sockets of a sandbox: the guest's, and those of its kernels.
+
+A sandbox's socket directory is hostile. Each step into it is taken from a directory descriptor and follows no link;
+what is connected to is a socket in that directory or nothing. `Dial` is what those who talk to a sandbox are given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import stat
+import time
+from typing import Final, Protocol
+
+from kernels.errors import NotListening, SandboxFailed, SandboxGone
+
+POLL_SECONDS: Final = 0.003
+PATIENCE_SECONDS: Final = 1.0
+"""Longest wait of one call for somebody to listen; who waits longer calls again."""
+
+GUEST: Final = "guest"
+_KERNEL: Final = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
+_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Dial(Protocol):
+    """Connects to one sandbox: `guest`, or `kernel/g<generation>-<1..5>`."""
+
+    async def __call__(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
+        """A connected, non-blocking stream socket. Raises `NotListening` when nobody listened in all that time."""
+
+
+def kernel_socket(generation: int, number: int) -> str:
+    """The name of one socket of a kernel."""
+    return f"kernel/g{generation}-{number}"
+
+
+def dial_in(directory: str) -> Dial:
+    """Connects to the sockets of the sandbox whose socket directory this is."""
+
+    async def dial(name: str, *, patience_seconds: float = 0) -> socket.socket:
+        give_up = time.monotonic() + min(patience_seconds, PATIENCE_SECONDS)
+        while True:
+            try:
+                return connect(directory, name)
+            except NotListening:
+                if time.monotonic() >= give_up:
+                    raise
+            await asyncio.sleep(POLL_SECONDS)
+
+    return dial
+
+
+def connect(directory: str, name: str) -> socket.socket:
+    """Connect now. Raises `NotListening`, `SandboxGone`, and `SandboxFailed` when too many others wait."""
+    part, file = _place(name)
+    try:
+        top = os.open(directory, _DIRECTORY)
+    except OSError as error:
+        raise SandboxGone(f"the sandbox's sockets are gone: {error.strerror}") from None
+    try:
+        return _connect(top, part, file)
+    except BlockingIOError:
+        raise SandboxFailed(f"{name} has more connections waiting than it takes") from None
+    except OSError as error:
+        raise NotListening(f"nobody listens at {name}: {error.strerror or error}") from None
+    finally:
+        os.close(top)
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The directory and the file name of a socket."""
+    if name == GUEST:
+        return GUEST, "http.sock"
+    found = _KERNEL.fullmatch(name)
+    if found is None:
+        raise SandboxFailed(f"a sandbox has no socket {name[:60]!r}")
+    return "kernel", found[1]
+
+
+def _connect(top: int, part: str, file: str) -> socket.socket:
+    inner = os.open(part, _DIRECTORY, dir_fd=top)
+    try:
+        if not stat.S_ISSOCK(os.stat(file, dir_fd=inner, follow_symlinks=False).st_mode):
+            raise NotListening(f"{part}/{file} is not a socket")
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            client.settimeout(0)
+            # Through the descriptor, so that a long path is no longer than a short one.
+            client.connect(f"/proc/self/fd/{inner}/{file}")
+        except BaseException:
+            client.close()
+            raise
+        return client
+    finally:
+        os.close(inner)
