@@ -1,19 +1,23 @@
 """Threads that touch files as the user, so that the kernel of the host checks every access as if user code had made it.
 
 A thread's file system uid and gid are its own (`setfsuid` of libc is a plain system call); setting them to the user's
-also takes this thread's capabilities over files.
+also takes this thread's capabilities over files. gVisor has no such ids: there the thread's effective ids are set, by
+plain system calls too, since libc's would set those of every thread. Real and saved ids stay root's, so that the user
+can neither signal nor trace the thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 THREADS = 4
+_SETRESUID_SETRESGID = {"x86_64": (117, 119), "aarch64": (147, 149)}
 Result = TypeVar("Result")
 
 
@@ -40,5 +44,10 @@ def assume(user: int) -> None:
     libc = ctypes.CDLL(None)
     libc.setfsgid(user)
     libc.setfsuid(user)
-    if libc.setfsuid(-1) != user or libc.setfsgid(-1) != user:
+    if libc.setfsuid(-1) == user and libc.setfsgid(-1) == user:
+        return
+    setresuid, setresgid = _SETRESUID_SETRESGID[os.uname().machine]
+    libc.syscall(setresgid, -1, user, -1)
+    libc.syscall(setresuid, -1, user, -1)
+    if os.geteuid() != user or os.getegid() != user:
         raise PermissionError(f"cannot act as user {user}")

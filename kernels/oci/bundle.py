@@ -100,6 +100,29 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
     }
 
 
+def rebased(config: dict[str, Any], directory: str) -> tuple[dict[str, Any], list[str]]:
+    """The same bundle with each host path that it shows to the sandbox as `<directory>/<number>`, and those paths."""
+    sources = [config["root"]["path"]]
+    mounts = []
+    for mount in config["mounts"]:
+        if mount["type"] == "bind":
+            mounts.append({**mount, "source": f"{directory}/{len(sources)}"})
+            sources.append(mount["source"])
+        else:
+            mounts.append(mount)
+    return {**config, "root": {**config["root"], "path": f"{directory}/0"}, "mounts": mounts}, sources
+
+
+def without_guest_proc(config: dict[str, Any]) -> dict[str, Any]:
+    """The same bundle with one /proc, which is writable, for runtimes that mount no second one."""
+    mounts = [mount for mount in config["mounts"] if not mount["destination"].startswith("/dev/guest")]
+    return {**config, "mounts": [_writable(mount) if mount["type"] == "proc" else mount for mount in mounts]}
+
+
+def _writable(mount: dict[str, Any]) -> dict[str, Any]:
+    return {**mount, "options": [option for option in mount["options"] if option != "ro"]}
+
+
 def _process(spec: SandboxSpec) -> dict[str, Any]:
     environment = spec.environment
     storage = environment.resources.storage_bytes

@@ -1,7 +1,8 @@
 """Control groups of sandboxes: where ours go on cgroup v1 and v2, what they have counted, and their removal.
 
-On v1 (and hybrid hosts) a sandbox's group lies below the group this process runs in, one per controller. On v2 it lies
-beside that group, since a group that holds processes may not hand controllers to its children.
+On v1 (and hybrid hosts) a sandbox's group lies below the group this process runs in, one per controller, or below the
+topmost one when its runtime knows no other place. On v2 it lies beside that group, since a group that holds processes
+may not hand controllers to its children.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 from kernels.errors import SandboxGone
 
 _REQUIRED: Final = ("memory", "cpu", "pids")
+_TOP: Final = "/"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Cgroups:
         """Whether the controllers we need are on cgroup v2."""
         # A v2 host may still mount v1 hierarchies for others: no sandbox has a group in those.
         self.hierarchies = tuple(one for one in found if not one.controllers) if self.unified else found
+        self.unused_unified = None if self.unified else next((one.mount for one in found if not one.controllers), None)
+        """Where a hybrid host has mounted a cgroup v2 that has no controllers."""
 
     def missing_controllers(self) -> list[str]:
         """Controllers a sandbox needs and this host does not offer."""
@@ -100,15 +104,16 @@ class Cgroups:
         """Where the sandbox's group may lie in each hierarchy; an empty id means the parent."""
         found = []
         for one in self.hierarchies:
-            group = _beside(one.own) if self.unified else one.own
-            found.append(_within(one.mount, group) / self._parent / sandbox_id)
+            for group in (_beside(one.own),) if self.unified else (one.own, _TOP):
+                found.append(_within(one.mount, group) / self._parent / sandbox_id)
         return found
 
     def _v1(self, controller: str, sandbox_id: str) -> Path:
         hierarchy = self._hierarchy(controller)
         if hierarchy is None:
             raise KeyError(controller)
-        return _within(hierarchy.mount, hierarchy.own) / self._parent / sandbox_id
+        places = (_within(hierarchy.mount, group) / self._parent / sandbox_id for group in (hierarchy.own, _TOP))
+        return next((place for place in places if place.exists()), _within(hierarchy.mount, _TOP))
 
     def _read_v1(self, sandbox_id: str) -> Counters:
         memory = self._v1("memory", sandbox_id)

@@ -1,45 +1,83 @@
-"""The OCI command line: one table of flags per runtime, one way to call them.
+"""The OCI command line: one table of what each runtime needs, one way to call them.
 
-runc, crun and runsc take the same bundle; what differs between them is a row of `RUNTIMES`, not a branch in the code.
+runc, crun and runsc (gVisor) take the same bundle; what differs between them is a row of `RUNTIMES`, not a branch in
+the code. `docs/runtimes.md` says why each difference is there.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kernels.errors import RuntimeUnusable, SandboxFailed
+from kernels.oci import apart, bundle, seccomp
 
 _ERROR_BYTES: Final = 2000
+_QUESTION_SECONDS: Final = 10
 
 
 @dataclass(frozen=True)
 class Flags:
-    """How one runtime spells what we ask of it; `always` goes before the verb."""
+    """How one runtime spells what we ask of it; `always` goes before the verb.
+
+    `platforms` are gVisor's ways to intercept system calls, the first that the build has is taken: a runtime that has
+    some brings a kernel of its own. `if_known` are flags given to builds that have them. `mapped` runtimes reach what
+    the bundle binds as the sandbox's root, and need a way to it. `top` runtimes take a relative group of cgroup v1 for
+    one below the topmost. `unified_apart` runtimes must not see the empty v2 hierarchy of a hybrid host. `one_proc`
+    runtimes mount proc nowhere but at the top.
+    """
 
     program: str
     always: tuple[str, ...] = ()
     run: tuple[str, ...] = ("run", "--detach")
     delete: tuple[str, ...] = ("delete", "--force")
+    platforms: tuple[str, ...] = ()
+    if_known: tuple[str, ...] = ()
+    mapped: bool = False
+    top: bool = False
+    unified_apart: bool = False
+    one_proc: bool = False
 
 
 RUNTIMES: Final[dict[str, Flags]] = {
     "runc": Flags("runc"),
+    "crun": Flags("crun", top=True, unified_apart=True, one_proc=True),
+    "runsc": Flags(
+        "runsc",
+        always=(
+            "--network=none",
+            "--host-uds=all",
+            "--oci-seccomp",
+            "--overlay2=none",
+            "--file-access-mounts=shared",
+            "--cpu-num-from-quota",
+        ),
+        platforms=("systrap", "ptrace"),
+        if_known=("--directfs=false",),
+        mapped=True,
+    ),
 }
-"""Runtimes that the tests hold to the whole profile. A later one is a row here and a column in those tests."""
+"""Runtimes that the tests hold to the whole profile."""
 
 
 class OciCommand:
-    """Calls one runtime; blocking, each call with a deadline."""
+    """Calls one runtime; blocking, each call with a deadline. `unified` is where a hybrid host has its cgroup v2."""
 
-    def __init__(self, name: str, state_directory: Path, *, deadline_seconds: float = 30) -> None:
+    def __init__(
+        self, name: str, state_directory: Path, *, unified: Path | None = None, deadline_seconds: float = 30
+    ) -> None:
         if name not in RUNTIMES:
             raise RuntimeUnusable(f"unknown sandbox runtime {name!r}; choose one of: {', '.join(RUNTIMES)}")
+        self.name = name
         self._flags = RUNTIMES[name]
         self._state_directory = state_directory
+        self._unified = unified if self._flags.unified_apart else None
         self._deadline_seconds = deadline_seconds
 
     @property
@@ -47,35 +85,85 @@ class OciCommand:
         """The name of the executable, as looked up on PATH."""
         return self._flags.program
 
+    @property
+    def own_kernel(self) -> bool:
+        """Whether sandboxes get a kernel of their own (gVisor's) instead of the host's."""
+        return bool(self._flags.platforms)
+
     def version(self) -> str | None:
         """First line of `--version`, or None when the program is missing or does not answer."""
-        path = shutil.which(self._flags.program)
-        if path is None:
-            return None
-        try:
-            done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
-        except subprocess.TimeoutExpired:
-            return None
-        return done.stdout.splitlines()[0] if done.returncode == 0 and done.stdout else None
+        answer = self._ask("--version")
+        return answer.splitlines()[0] if answer else None
 
-    def run(self, sandbox_id: str, bundle: Path, log: Path) -> None:
-        """Start the container detached; its output goes to `log`, its PID 1 to the file `pid` beside the bundle.
+    @functools.cached_property
+    def options(self) -> tuple[str, ...]:
+        """What goes before every verb: the row's flags and those that depend on the build.
+
+        Raises `RuntimeUnusable` when the build has no platform that is known to hold.
+        """
+        if not self.own_kernel:
+            return self._flags.always
+        offered = self._ask("help", "platforms").split()
+        platform = next((one for one in self._flags.platforms if one in offered), None)
+        if platform is None:
+            raise RuntimeUnusable(
+                f"{self.program} offers the platforms {', '.join(offered) or '(none)'}; needed is one of:"
+                f" {', '.join(self._flags.platforms)}"
+            )
+        known = self._ask("flags").split()
+        new = (flag for flag in self._flags.if_known if flag.partition("=")[0].removeprefix("-") in known)
+        return (f"--platform={platform}", *self._flags.always, *new)
+
+    def run(self, sandbox_id: str, config: dict[str, Any], directory: Path, log: Path) -> None:
+        """Write the bundle to `directory`, start it detached; output goes to `log`, PID 1 to the bundle's file `pid`.
 
         Raises `SandboxFailed` with what the runtime said.
         """
+        config, sources = self._adapted(config)
+        directory.mkdir()
+        (directory / "config.json").write_text(json.dumps(config))
+        run = (*self._flags.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
         with log.open("ab") as output:
-            pid = str(bundle / "pid")
-            self._call(*self._flags.run, "--pid-file", pid, "--bundle", str(bundle), sandbox_id, output=output, log=log)
+            self._call(*run, sources=sources, output=output, log=log)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
         self._call(*self._flags.delete, sandbox_id)
 
-    def _call(self, *arguments: str, output: Any = subprocess.PIPE, log: Path | None = None) -> None:
-        command = [self._flags.program, "--root", str(self._state_directory), *self._flags.always, *arguments]
+    def _adapted(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The bundle as this runtime has to be told it, and the host paths that it must find behind `apart.PLACE`."""
+        linux = dict(config["linux"])
+        if self._flags.top:
+            linux["cgroupsPath"] = f"/{linux['cgroupsPath'].lstrip('/')}"
+        if self.own_kernel:
+            linux["seccomp"] = seccomp.for_gvisor(linux["seccomp"])
+        config = {**config, "linux": linux}
+        if self._flags.one_proc:
+            config = bundle.without_guest_proc(config)
+        return bundle.rebased(config, apart.PLACE) if self._flags.mapped else (config, [])
+
+    def _ask(self, *question: str) -> str:
+        """What the program says to a harmless question; nothing when it is missing or does not answer."""
+        path = shutil.which(self.program)
+        if path is None:
+            return ""
         try:
             done = subprocess.run(
-                command,
+                [path, *question], capture_output=True, text=True, timeout=_QUESTION_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return ""
+        return done.stdout + done.stderr if done.returncode == 0 else ""
+
+    def _call(
+        self, *arguments: str, sources: Sequence[str] = (), output: Any = subprocess.PIPE, log: Path | None = None
+    ) -> None:
+        if shutil.which(self.program) is None:
+            raise RuntimeUnusable(f"{self.program} is not installed; install the package {self.program}")
+        command = [self.program, "--root", str(self._state_directory), *self.options, *arguments]
+        try:
+            done = subprocess.run(
+                [*apart.prefix(unmounted=self._unified, reachable=sources), *command],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C in a terminal is for the service, not for what it calls
                 stdout=output,
@@ -85,7 +173,7 @@ class OciCommand:
                 env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
             )
         except FileNotFoundError:
-            raise RuntimeUnusable(f"{self.program} is not installed; install the package that has it") from None
+            raise RuntimeUnusable(f"{self.program} cannot be started: unshare (util-linux) is missing") from None
         except subprocess.TimeoutExpired:
             raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {self._deadline_seconds:g} s") from None
         if done.returncode != 0:

@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,13 +27,13 @@ _SAMPLE_ID: Final = 65_600
 """A user id for trials; nothing is left that belongs to it."""
 
 
-def check(settings: OciSettings, command: OciCommand, cgroups: Cgroups) -> tuple[Finding, ...]:
+def check(settings: OciSettings, commands: Mapping[str, OciCommand], cgroups: Cgroups) -> tuple[Finding, ...]:
     """Every finding, in the order a person would mend them."""
     root = _root()
     findings = [
         root,
         _architecture(),
-        _runtime(command),
+        *(_runtime(command) for command in commands.values()),
         _tools(),
         _user_namespaces(),
         _seccomp(),

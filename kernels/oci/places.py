@@ -39,6 +39,8 @@ class OciSettings:
     uid_ranges: int = 4096
     disk_reserve_bytes: int = 512_000_000
     service_uid: int = 0
+    more_runtimes: tuple[str, ...] = ()
+    """Runtimes besides `runtime` that an environment may ask for."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,20 @@ class SandboxPlaces:
         """The sandbox as its users see it."""
         return SandboxInfo(self.sandbox_id, workspace_directory=str(self.view), furnished=self.furnished.exists())
 
-    def write_journal(self, uid_base: int) -> None:
-        self.journal.write_text(json.dumps({"uid_base": uid_base}))
+    def write_journal(self, uid_base: int, runtime: str) -> None:
+        self.journal.write_text(json.dumps({"uid_base": uid_base, "runtime": runtime}))
 
     def read_journal(self) -> int | None:
         """The sandbox's first host uid, or None when it was cut off before it had one."""
         try:
             return int(json.loads(self.journal.read_text())["uid_base"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def runtime(self) -> str | None:
+        """The runtime that made the sandbox, or None when it was cut off before one did, or older than the choice."""
+        try:
+            return str(json.loads(self.journal.read_text())["runtime"])
         except (OSError, ValueError, KeyError):
             return None
 

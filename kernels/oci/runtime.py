@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kernels import dialing
-from kernels.errors import KernelsError, SandboxFailed, SandboxGone
+from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.oci import bundle, confined, egress_sockets, host, idmap, storage
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
@@ -44,15 +44,15 @@ class OciRuntime:
     def __init__(self, settings: OciSettings) -> None:
         self.settings = settings
         self.places = HostPlaces(settings)
-        self.command = OciCommand(settings.runtime, self.places.runtime_state)
         self.cgroups = Cgroups(f"{settings.cgroup_parent}-{self.places.tag}")
+        self.commands = {name: self._oci_command(name) for name in (settings.runtime, *settings.more_runtimes)}
         self._uids = UidRanges(self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
         self._locks: dict[str, _Turns] = {}
         self._guard = threading.Lock()
 
     async def check(self) -> tuple[Finding, ...]:
-        return await self._in_thread(lambda: host.check(self.settings, self.command, self.cgroups))
+        return await self._in_thread(lambda: host.check(self.settings, self.commands, self.cgroups))
 
     async def create(self, spec: SandboxSpec) -> SandboxInfo:
         making = self._threads.submit(self._create, spec)
@@ -132,17 +132,17 @@ class OciRuntime:
             raise SandboxFailed(f"the directories of a sandbox cannot be made: {error}") from error
 
     def _build(self, spec: SandboxSpec, places: SandboxPlaces) -> SandboxInfo:
+        command = self._command(spec.environment.runtime)
         root = self._uids.claim(places.home)
         user = root + bundle.USER_ID
-        places.write_journal(root)
+        places.write_journal(root, command.name)
         storage.make_image(places.image, spec.environment.resources.storage_bytes, root)
         storage.mount_image(places.image, places.storage)
         storage.make_directories(places.storage, root, user)
         places.transport.mkdir(mode=0o700)
         storage.mount_transport(places.transport)
         storage.make_socket_directories(places.transport, root, user)
-        self._write_bundle(spec, places, root)
-        self.command.run(spec.sandbox_id, places.bundle, places.log)
+        command.run(spec.sandbox_id, self._config(spec, places, root), places.bundle, places.log)
         self._show(places, user)
         return places.info()
 
@@ -172,8 +172,24 @@ class OciRuntime:
             raise SandboxGone(f"the workspace of sandbox {places.sandbox_id} is gone")
         return confined.open_beneath(places.view, path)
 
-    def _write_bundle(self, spec: SandboxSpec, places: SandboxPlaces, root: int) -> None:
-        config = bundle.config(
+    def _command(self, name: str | None) -> OciCommand:
+        """The runtime an environment asks for or a journal names; the service's own for neither."""
+        try:
+            return self.commands[name or self.settings.runtime]
+        except KeyError:
+            offered = ", ".join(self.commands)
+            raise RuntimeUnusable(f"this service was not started with the runtime {name!r}, only {offered}") from None
+
+    def _maker(self, places: SandboxPlaces) -> OciCommand:
+        """The runtime that made the sandbox, also one that new sandboxes may not have any more."""
+        name = places.runtime() or self.settings.runtime
+        return self.commands.get(name) or self._oci_command(name)
+
+    def _oci_command(self, name: str) -> OciCommand:
+        return OciCommand(name, self.places.runtime_state, unified=self.cgroups.unused_unified)
+
+    def _config(self, spec: SandboxSpec, places: SandboxPlaces, root: int) -> dict[str, Any]:
+        return bundle.config(
             spec,
             bundle.Places(
                 guest=str(self._guest()),
@@ -187,8 +203,6 @@ class OciRuntime:
             machine=platform.machine(),
             swap=self.cgroups.limits_swap(),
         )
-        places.bundle.mkdir()
-        (places.bundle / "config.json").write_text(json.dumps(config))
 
     def _guest(self) -> Path:
         """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""
@@ -246,7 +260,7 @@ class OciRuntime:
         """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""
         if not places.home.exists() and not places.transport.exists():
             return
-        self.command.delete(places.sandbox_id)
+        self._maker(places).delete(places.sandbox_id)
         if not self.cgroups.remove(places.sandbox_id):
             raise SandboxFailed(f"processes of sandbox {places.sandbox_id} do not end; destroy will be tried again")
         idmap.unmount_view(places.view)
