@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kernel_gateway import environments_file
 from kernel_gateway.environments_file import Declared
+from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, Resources
 from kernels.oci import environments
@@ -26,8 +27,17 @@ def runtime(settings: Settings) -> OciRuntime:
             uid_base=settings.uid_base,
             uid_ranges=settings.uid_ranges,
             disk_reserve_bytes=settings.disk_reserve_bytes,
+            more_runtimes=_more_runtimes(settings),
         )
     )
+
+
+def _more_runtimes(settings: Settings) -> tuple[str, ...]:
+    """Those that only environments name; none while their file cannot be read, of which the start speaks itself."""
+    try:
+        return runtimes(settings)[1:]
+    except SettingInvalid:
+        return ()
 
 
 def catalogue(settings: Settings) -> Callable[[], dict[str, Environment]]:
