@@ -213,7 +213,7 @@ class SandboxedKernel:
             with contextlib.suppress(SandboxGone):
                 usage = await self.usage()
                 if usage.oom_kills > self._oom_kills:
-                    return _memory_death(usage)
+                    return _memory_death(usage, "the kernel was killed because the sandbox", "its globals are gone")
         if gone.signal is not None:
             return Death("signal", f"the kernel was ended by {gone.signal}; its globals are gone", signal=gone.signal)
         detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
@@ -259,12 +259,20 @@ class SandboxedKernel:
             steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
             silences = 0 if steady else silences + 1
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
-        self._sandbox_gone()
+        self._sandbox_gone(await self._last_cause())
 
-    def _sandbox_gone(self) -> None:
+    async def _last_cause(self) -> Death:
+        """Why the sandbox ended; its control group outlives it. A gVisor sandbox runs out of memory as a whole."""
+        with contextlib.suppress(KernelsError):
+            usage = await self.usage()
+            if usage.oom_kills > self._oom_kills:
+                return _memory_death(usage, "the sandbox was killed because it", "every global and /tmp are gone")
+        return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
+
+    def _sandbox_gone(self, death: Death) -> None:
         if self._closing or self._gone is not None:
             return
-        self._gone = Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
+        self._gone = death
         for hub in (self._hub, self._opening[1] if self._opening else None):
             if hub is not None:
                 hub.fail(KernelDied(self._gone))
@@ -295,11 +303,10 @@ def _deadline_death(timeout_seconds: float, grace_seconds: float) -> Death:
     )
 
 
-def _memory_death(usage: SandboxUsage) -> Death:
+def _memory_death(usage: SandboxUsage, who: str, lost: str) -> Death:
     return Death(
         "oom",
-        f"the kernel was killed because the sandbox used all of its {usage.memory_limit_bytes // _MEGABYTE} MB of"
-        " memory; its globals are gone",
+        f"{who} used all of its {usage.memory_limit_bytes // _MEGABYTE} MB of memory; {lost}",
         signal="SIGKILL",
         memory_limit_bytes=usage.memory_limit_bytes,
         memory_peak_bytes=usage.memory_peak_bytes,

@@ -157,6 +157,24 @@ def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test
     on_stage(test)
 
 
+def test_a_sandbox_that_runs_out_of_memory_as_a_whole_says_so(on_stage: Callable[[Test], None]) -> None:
+    """As under gVisor, where all of a sandbox is one process to the host."""
+
+    async def test(stage: Stage) -> None:
+        Path(f"/proc/{stage.first_process()}/oom_score_adj").write_text("1000")
+        outcome = await stage.run("import os\nwhile True: os.write(os.memfd_create('held'), bytes(1 << 20))")
+        limit = (await stage.kernel.usage()).memory_limit_bytes
+        await eventually(lambda: bool(stage.gone))
+        for death in (outcome.death, stage.gone[0]):
+            assert death is not None
+            assert (death.cause, death.memory_limit_bytes) == ("oom", limit)
+            assert 0.95 * limit < (death.memory_peak_bytes or 0) <= limit
+        with pytest.raises(SandboxGone, match="2048 MB of memory"):
+            await stage.run("1")
+
+    on_stage(test)
+
+
 def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         await stage.run("x = 41")
