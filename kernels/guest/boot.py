@@ -9,6 +9,7 @@ import os
 import sys
 
 from .kernel import Kernel
+from .loopback import take_ports
 from .options import Options, parse_options
 from .reaper import Reaper
 from .spawn import harden
@@ -20,6 +21,7 @@ def main(arguments: list[str]) -> None:
     harden(options.file_bytes)
     make_directories(options)
     furnish_home(options)
+    ports = take_ports(options)
     reaper = Reaper()
     kernel = Kernel(options, reaper)
     try:
@@ -28,7 +30,7 @@ def main(arguments: list[str]) -> None:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
     from .server import run  # noqa: PLC0415 - importing it is the slow part
 
-    run(options, reaper, kernel)
+    run(options, reaper, kernel, ports)
 
 
 def make_directories(options: Options) -> None:

@@ -1,4 +1,4 @@
-"""The guest's loop: signals, the reaper, the kernel's life after boot, and the HTTP server on its Unix socket."""
+"""The guest's loop: signals, the reaper, the kernel's life after boot, its HTTP server and its loopback ports."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
 from .control import Control
+from .egress import WayOut
 from .kernel import Kernel
 from .options import Options
 from .reaper import Reaper
@@ -20,13 +21,13 @@ MAX_BODY_BYTES = 2 * 1024 * 1024
 """Of a JSON request. Uploads are streamed and have their own bound."""
 
 
-def run(options: Options, reaper: Reaper, kernel: Kernel) -> None:
+def run(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[str, int]) -> None:
     """Serve until SIGTERM or SIGINT, then kill everything and end, whatever a thread may still be at."""
-    asyncio.run(_serve(options, reaper, kernel))
+    asyncio.run(_serve(options, reaper, kernel, ports))
     os._exit(0)
 
 
-async def _serve(options: Options, reaper: Reaper, kernel: Kernel) -> None:
+async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[str, int]) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -38,8 +39,10 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel) -> None:
     control = Control(options, reaper, kernel)
     server = HTTPServer(make_application(control), max_header_size=MAX_HEADER_BYTES, max_body_size=MAX_BODY_BYTES)
     server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
+    way_out = WayOut(options, ports)
     await stop.wait()
     server.stop()
+    await way_out.close()
     await control.close()
     os.unlink(options.http_socket)
 

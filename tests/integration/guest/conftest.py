@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,12 @@ USER = 61234
 
 
 Told = KernelStarted | KernelExit | str
+
+
+def free_port() -> int:
+    """A port of loopback that nobody has now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -48,6 +55,7 @@ class RunningGuest:
     client: GuestClient
     first: KernelStarted
     user: int
+    ports: tuple[int, int]
     story: list[Told] = field(default_factory=list)
 
     @property
@@ -96,9 +104,15 @@ class Guests:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def start(
-        self, *, python: str | None = None, user: int = USER, pid_1: bool = False, cgroup: Path | None = None
+        self,
+        *options: str,
+        python: str | None = None,
+        user: int = USER,
+        pid_1: bool = False,
+        cgroup: Path | None = None,
     ) -> RunningGuest:
-        """Start one. Without `python` its kernel ends at once, which does not bother the rest."""
+        """Start one, on loopback ports of its own. Without `python` its kernel ends at once, which is no bother."""
+        ports = (free_port(), free_port())
         directory = self._furnish(len(self.started), user)
         command = [
             *(("unshare", "--pid", "--fork", "--mount-proc", "--kill-child") if pid_1 else ()),
@@ -106,6 +120,8 @@ class Guests:
             *(sys.executable, "-I", "-B", str(GUEST), "--generation", "1", "--vcpus", "1.16", "--user", str(user)),
             *("--transport", f"{directory}/t", "--workspace", f"{directory}/w", "--home", f"{directory}/h"),
             *("--skeleton", f"{directory}/s", "--python", python or "/bin/false"),
+            *("--http_port", str(ports[0]), "--s3_port", str(ports[1])),
+            *options,
         ]
         process = subprocess.Popen(  # noqa: ASYNC220 - it forks and returns
             command, cwd="/", stderr=subprocess.DEVNULL
@@ -113,7 +129,7 @@ class Guests:
         client = GuestClient(dial_in(f"{directory}/t"))
         first = await client.wait_ready(20)
         pid = _child_of(process.pid) if pid_1 else process.pid
-        guest = RunningGuest(directory, process, pid, client, first, user)
+        guest = RunningGuest(directory, process, pid, client, first, user, ports)
         self.started.append(guest)
         watching = client.watch(guest.story.append, guest.story.append, lambda: guest.story.append("gone"))
         self.tasks.append(asyncio.create_task(watching))
