@@ -59,6 +59,9 @@ MASKED_PATHS: Final = (
 
 _CPU_PERIOD_MICROSECONDS: Final = 100_000
 _OPEN_FILES: Final = 4096
+_TASKS_PER_PROCESS: Final = 8
+"""Tasks of the host that serve one process under gVisor (ptrace platform): six to seven were seen."""
+_TASKS_OF_ITS_OWN: Final = 256
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,26 @@ def rebased(config: dict[str, Any], directory: str) -> tuple[dict[str, Any], lis
         else:
             mounts.append(mount)
     return {**config, "root": {**config["root"], "path": f"{directory}/0"}, "mounts": mounts}, sources
+
+
+def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
+    """The same bundle for gVisor, whose processes are not the host's.
+
+    Its kernel counts them, by a limit of the user; the group's limit is on the tasks of the host that serve them, and a
+    sandbox that reaches that one ends.
+    """
+    process, linux = config["process"], config["linux"]
+    processes = linux["resources"]["pids"]["limit"]
+    tasks = {"limit": processes * _TASKS_PER_PROCESS + _TASKS_OF_ITS_OWN}
+    return {
+        **config,
+        "process": {**process, "rlimits": [*process["rlimits"], _limit("RLIMIT_NPROC", processes)]},
+        "linux": {
+            **linux,
+            "seccomp": seccomp.for_gvisor(linux["seccomp"]),
+            "resources": {**linux["resources"], "pids": tasks},
+        },
+    }
 
 
 def without_guest_proc(config: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kernels.errors import RuntimeUnusable, SandboxFailed
-from kernels.oci import apart, bundle, seccomp
+from kernels.oci import apart, bundle
 
 _ERROR_BYTES: Final = 2000
 _QUESTION_SECONDS: Final = 10
@@ -132,12 +132,11 @@ class OciCommand:
 
     def _adapted(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """The bundle as this runtime has to be told it, and the host paths that it must find behind `apart.PLACE`."""
-        linux = dict(config["linux"])
         if self._flags.top:
-            linux["cgroupsPath"] = f"/{linux['cgroupsPath'].lstrip('/')}"
+            group = config["linux"]["cgroupsPath"].lstrip("/")
+            config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
         if self.own_kernel:
-            linux["seccomp"] = seccomp.for_gvisor(linux["seccomp"])
-        config = {**config, "linux": linux}
+            config = bundle.with_kernel_of_its_own(config)
         if self._flags.one_proc:
             config = bundle.without_guest_proc(config)
         return bundle.rebased(config, apart.PLACE) if self._flags.mapped else (config, [])
