@@ -1,0 +1,128 @@
+"""The service's own S3 credentials, and requests signed with them. Of a key, only signatures leave this module."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import ssl
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import botocore.session
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
+from botocore.exceptions import BotoCoreError
+
+from kernel_gateway.egress.s3.scope import RoleUnusable
+from kernels.environment import ExecutionRole
+
+THREADS: Final = 2
+_CREDENTIALS_SECONDS: Final = 20
+T = TypeVar("T")
+
+
+class _Threads:
+    """Where botocore may block."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="credentials")
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Do it; raises TimeoutError."""
+        async with asyncio.timeout(_CREDENTIALS_SECONDS):
+            return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Signer(S3SigV4Auth):
+    """S3's signature over a hash of the body that is known already: bodies stream, they are not here to be read."""
+
+    def payload(self, request: AWSRequest) -> str:
+        return str(request.context["payload"])
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where a role's requests go, and what signs them."""
+
+    origin: str
+    region: str
+    tls: ssl.SSLContext
+    credentials: Credentials
+    threads: _Threads
+
+    async def sign(
+        self, method: str, path: str, query: str, headers: Iterable[tuple[str, str]], payload_hash: str
+    ) -> list[tuple[str, str]]:
+        """The headers of a signed request, those given among them. Raises BotoCoreError, OSError, TimeoutError."""
+        request = AWSRequest(method=method, url=f"{self.origin}{path}{f'?{query}' if query else ''}")
+        request.headers["Host"] = urlsplit(self.origin).netloc
+        for name, value in headers:
+            request.headers[name] = value
+        request.context["payload"] = payload_hash
+        _Signer(await self._frozen(), "s3", self.region).add_auth(request)
+        return [(str(name), str(value)) for name, value in request.headers.items()]
+
+    async def _frozen(self) -> ReadOnlyCredentials:
+        """The keys of this moment; fetching new ones may ask another service, and so takes a thread."""
+        if isinstance(self.credentials, RefreshableCredentials) and self.credentials.refresh_needed():
+            return await self.threads.run(self.credentials.get_frozen_credentials)
+        return self.credentials.get_frozen_credentials()
+
+
+def body_headers(body: bytes) -> tuple[list[tuple[str, str]], str]:
+    """What a request says of a body that is wholly here, and its hash for the signature."""
+    checksum = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+    return [("content-length", str(len(body))), ("content-md5", checksum)], hashlib.sha256(body).hexdigest()
+
+
+class Credentialed:
+    """Sessions of botocore by profile, made once; the service has one of these for all sandboxes."""
+
+    def __init__(self) -> None:
+        self._threads = _Threads()
+        self._sessions: dict[str, botocore.session.Session] = {}
+        self._tls = ssl.create_default_context()
+
+    async def backend(self, role: ExecutionRole) -> Backend:
+        """What serves a role; raises `RoleUnusable` when the service has no credentials for it."""
+        try:
+            origin, credentials = await self._threads.run(self._find, role)
+        except TimeoutError:
+            raise RoleUnusable(f"no credentials {_named(role)} within {_CREDENTIALS_SECONDS} s") from None
+        except (BotoCoreError, OSError, ValueError) as error:
+            raise RoleUnusable(f"the execution role's credentials {_named(role)} cannot be used: {error}") from None
+        return Backend(origin, role.region, self._tls, credentials, self._threads)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.close()
+
+    def _find(self, role: ExecutionRole) -> tuple[str, Credentials]:
+        if role.profile not in self._sessions:
+            self._sessions[role.profile] = botocore.session.Session(profile=role.profile or None)
+        session = self._sessions[role.profile]
+        credentials = session.get_credentials()
+        if credentials is None:
+            raise ValueError("there are none; give the service AWS credentials, or name a profile that has some")
+        credentials.get_frozen_credentials()
+        return role.endpoint_url.rstrip("/") or _aws(session, role.region), credentials
+
+
+def _aws(session: botocore.session.Session, region: str) -> str:
+    """AWS's own S3 endpoint of a region, whatever this process's environment says of endpoints."""
+    found = session.get_component("endpoint_resolver").construct_endpoint("s3", region)
+    if not found or not found.get("hostname"):
+        raise ValueError(f"AWS has no S3 in {region!r}")
+    return f"https://{found['hostname']}"
+
+
+def _named(role: ExecutionRole) -> str:
+    return f"of profile {role.profile!r}" if role.profile else "of the service"
