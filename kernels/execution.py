@@ -186,10 +186,12 @@ class _Run:
 
     def _take(self, channel: str, message: Message) -> None:
         self._heard = self._loop.time()
+        if message.outgrown:
+            self._tell(self._collector.skip(message.size_bytes, "it holds more values than are decoded"))
         if channel == "iopub":
             if message.msg_type == "status":
                 self._idle = self._idle or message.content.get("execution_state") == "idle"
-            else:
+            elif not message.outgrown:
                 self._tell(self._collector.feed(message.msg_type, message.content))
         elif channel == "shell" and message.msg_type == "execute_reply" and self._reply is None:
             self._reply = message.content

@@ -15,7 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
+from kernels.json_values import more_values_than
+
 DELIMITER: Final = b"<IDS|MSG>"
+MOST_VALUES: Final = 250_000
+"""Values in the content of a message that is decoded here; they take a hundred bytes each."""
+LENIENT_BYTES: Final = 8 * 1024 * 1024
+"""The longest content that is decoded although it is not strict JSON, which is slow."""
 _LONGEST_ROUTE: Final = 8
 
 
@@ -36,7 +42,7 @@ class Message:
     `size_bytes` is what all its frames hold together.
     """
 
-    __slots__ = ("_content", "_frames", "msg_id", "msg_type", "parent_id", "size_bytes")
+    __slots__ = ("_content", "_frames", "_outgrown", "msg_id", "msg_type", "parent_id", "size_bytes")
 
     def __init__(self, header: Header, parent: Header, frames: list[bytes]) -> None:
         self.msg_id = header.msg_id
@@ -45,6 +51,7 @@ class Message:
         self.size_bytes = sum(map(len, frames))
         self._frames = frames
         self._content: dict[str, Any] | None = None
+        self._outgrown: bool | None = None
 
     @property
     def header_json(self) -> bytes:
@@ -67,10 +74,21 @@ class Message:
         return self._frames[4:]
 
     @property
+    def frames(self) -> int:
+        return len(self._frames)
+
+    @property
+    def outgrown(self) -> bool:
+        """Whether the content holds too many values to be decoded here."""
+        if self._outgrown is None:
+            self._outgrown = more_values_than(MOST_VALUES, self.content_json)
+        return self._outgrown
+
+    @property
     def content(self) -> dict[str, Any]:
-        """The content as a JSON object; empty when it is none."""
+        """The content as a JSON object; empty when it is none, or has outgrown what is decoded."""
         if self._content is None:
-            self._content = _object(self.content_json)
+            self._content = {} if self.outgrown else _object(self.content_json)
         return self._content
 
 
@@ -144,6 +162,8 @@ def _object(data: bytes) -> dict[str, Any]:
 
 def _lenient(data: bytes) -> Any:
     """What strict JSON refuses and kernels send all the same: NaN, half surrogate pairs, bytes that are not UTF-8."""
+    if len(data) > LENIENT_BYTES:
+        return None
     try:
         return json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from kernels.capped_text import CappedStream, Segment, cut_middle, encodable
+from kernels.json_values import values_in
 
 Content = dict[str, Any]
 Output = dict[str, Any]
@@ -21,6 +22,7 @@ Output = dict[str, Any]
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _JSON_TYPE: Final = re.compile(r"application/json|application/[a-zA-Z0-9.+-]*\+json")
 _OUTPUT_OVERHEAD_BYTES: Final = 1024
+_VALUE_BYTES: Final = 64
 _MOST_ITEMS: Final = 10_000
 _MOST_LEVELS: Final = 100
 """Of objects and lists in each other: what puts a notebook together goes down into them by recursion."""
@@ -117,9 +119,9 @@ class OutputCollector:
             self._count(content)
         return []
 
-    def skip(self, size_bytes: int) -> list[Event]:
+    def skip(self, size_bytes: int, why: str = "it is larger than any message may be") -> list[Event]:
         """A message was too large to be read at all: leave a note in its place."""
-        text = f"[an output of {size_bytes:,} bytes was dropped: it is larger than any message may be]"
+        text = f"[an output of {size_bytes:,} bytes was dropped: {why}]"
         self._cut_outputs += size_bytes
         return self._keep("display_data", {"text/plain": text}, {}, len(text), None)
 
@@ -195,7 +197,7 @@ class OutputCollector:
         item = _Rich({"output_type": output_type}, 0)
         if output_type == "execute_result":
             item.output["execution_count"] = self.execution_count
-        self._fill(item, data, metadata, size)
+        self._fill(item, data, metadata, size, _weight(data, metadata, size))
         self._items.append(item)
         told = {key: value for key, value in item.output.items() if key != "output_type"}
         if display_id is not None:
@@ -203,9 +205,8 @@ class OutputCollector:
             self._displays.setdefault(display_id, deque(maxlen=_MOST_UPDATED)).append(item)
         return self._budgeted(Event("result" if output_type == "execute_result" else "display", told), item.size_bytes)
 
-    def _fill(self, item: _Rich, data: Content, metadata: Content, size: int) -> None:
+    def _fill(self, item: _Rich, data: Content, metadata: Content, size: int, weight: int) -> None:
         """Put a bundle into an output, or a note when it does not fit."""
-        weight = size + _OUTPUT_OVERHEAD_BYTES
         if self._rich_bytes - item.size_bytes + weight > self._caps.rich_bytes:
             self._cut_outputs += size
             data, metadata, size = {"text/plain": _note(data, size, self._caps.rich_bytes)}, {}, 0
@@ -219,10 +220,11 @@ class OutputCollector:
         if display_id is None:
             return []
         data, metadata, size = clean_bundle(content)
+        weight = _weight(data, metadata, size)
         event = Event("update", {"display_id": display_id, "data": data, "metadata": metadata})
         for item in self._displays.get(display_id, ()):
-            self._fill(item, data, metadata, size)
-        return self._budgeted(event, size)
+            self._fill(item, data, metadata, size, weight)
+        return self._budgeted(event, weight)
 
     def _clear_output(self, *, wait: bool) -> list[Event]:
         if wait:
@@ -306,6 +308,11 @@ def _clean_json(value: Any) -> tuple[Any, int]:
         return msgspec.json.decode(encoded), len(encoded)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError):
         return None, 4
+
+
+def _weight(data: Content, metadata: Content, size_bytes: int) -> int:
+    """What keeping a bundle takes in memory, about: many small values take more than their text."""
+    return size_bytes + _OUTPUT_OVERHEAD_BYTES + _VALUE_BYTES * (values_in(data) + values_in(metadata))
 
 
 def _is_too_deep(value: Any) -> bool:

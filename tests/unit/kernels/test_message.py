@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
-from kernels.message import DELIMITER, Malformed, Signer, unverified_parent
+from kernels.message import DELIMITER, LENIENT_BYTES, MOST_VALUES, Malformed, Message, Signer, unverified_parent
 
 KEY = b"a key"
 
@@ -52,3 +52,22 @@ def test_any_content_is_an_object(content: bytes) -> None:
     parts = [b'{"msg_id": "i", "msg_type": "t"}', b"{}", b"{}", content]
     message = signer.parse([DELIMITER, signer._signature(parts), *parts])
     assert isinstance(message.content, dict)
+
+
+def message_of(content: bytes) -> Message:
+    signer = Signer(KEY)
+    parts = [b'{"msg_id": "i", "msg_type": "t"}', b"{}", b"{}", content]
+    return signer.parse([DELIMITER, signer._signature(parts), *parts])
+
+
+def test_content_of_too_many_values_is_not_decoded() -> None:
+    within = message_of(b'{"a": [' + b"{}," * (MOST_VALUES // 3) + b"{}]}")
+    beyond = message_of(b'{"a": [' + b"{}," * MOST_VALUES + b"{}]}")
+    text = message_of(b'{"a": "' + b"," * 10 * MOST_VALUES + b'"}')
+    assert [within.outgrown, beyond.outgrown, text.outgrown] == [False, True, False]
+    assert [len(each.content) for each in (within, beyond, text)] == [1, 0, 1]
+
+
+def test_long_content_must_be_strict() -> None:
+    assert message_of(b'{"a": NaN, "b": "' + b"x" * 1000 + b'"}').content
+    assert message_of(b'{"a": NaN, "b": "' + b"x" * LENIENT_BYTES + b'"}').content == {}

@@ -158,17 +158,26 @@ def test_events_stop_with_one_that_says_so() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_memory_is_bounded_by_the_caps(messages: list[tuple[str, dict[str, Any]]], name: str) -> None:
+    assert held_after(messages, 6_000) < 12_000_000, name
+
+
+def test_many_small_values_weigh_what_they_take() -> None:
+    assert held_after([("display_data", {"data": {"application/json": [{}] * 1000}})], 300) < 5_000_000
+
+
+def held_after(messages: list[tuple[str, dict[str, Any]]], times: int) -> int:
+    """Bytes that a collector holds when it was fed these messages so many times."""
     caps = OutputCaps(text_bytes=100_000, rich_bytes=1_000_000)
     collector = OutputCollector(caps)
     tracemalloc.start()
     try:
-        for _ in range(6_000):
+        for _ in range(times):
             for kind, content in messages:
                 collector.feed(kind, dict(content))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < 12_000_000, name
+    return held
 
 
 @given(st.text(st.characters(), max_size=200), st.integers(0, 100))
