@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from kernels import zmtp
-from kernels.channel import Channel, open_channel
+from kernels.channel import Channel, Pace, open_channel
 from kernels.connection import CHANNELS, KernelConnection
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.message import Malformed, Message, Signer, unverified_parent
@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 LOSS_GRACE_SECONDS: Final = 3.0
 REPLAY_BYTES: Final = 1 << 20
 OVERHEAD_BYTES: Final = 512
-"""What a kept message costs beside its frames."""
+FRAME_BYTES: Final = 48
+"""What a kept message costs beside what is in its frames, and each of these."""
 _NUDGE_SECONDS: Final = 0.2
 
 Deliver = Callable[[str, Message], None]
@@ -64,6 +65,7 @@ class Hub:
         self._subscribers: tuple[_Subscriber, ...] = ()
         self._requests: dict[str, asyncio.Future[Message]] = {}
         self._replay = Replay(replay_bytes)
+        self._pace = Pace()
         self._published = asyncio.Event()
         self._opening: asyncio.Task[None] | None = None
         self._loss: asyncio.TimerHandle | None = None
@@ -173,7 +175,12 @@ class Hub:
 
     async def _open_one(self, name: str, identity: bytes) -> None:
         channel = await open_channel(
-            self._connection, name, partial(self._received, name), self._connection_lost, identity
+            self._connection,
+            name,
+            partial(self._received, name),
+            self._connection_lost,
+            identity=identity,
+            pace=self._pace,
         )
         self._channels[name] = channel
 
@@ -239,9 +246,13 @@ class Replay:
     def add(self, message: Message) -> None:
         """Keep a message, let the oldest go; one that is larger than the bound leaves nothing."""
         self._messages.append(message)
-        self._bytes += message.size_bytes + OVERHEAD_BYTES
+        self._bytes += _cost(message)
         while self._bytes > self._limit_bytes:
-            self._bytes -= self._messages.popleft().size_bytes + OVERHEAD_BYTES
+            self._bytes -= _cost(self._messages.popleft())
 
     def messages(self) -> list[Message]:
         return list(self._messages)
+
+
+def _cost(message: Message) -> int:
+    return message.size_bytes + OVERHEAD_BYTES + FRAME_BYTES * message.frames
