@@ -15,6 +15,9 @@ import msgspec
 
 from kernel_gateway.shapes import Event
 
+EVENT_BYTES = 256
+"""What a kept event is counted as beside its data."""
+
 
 class EventLog:
     """Sequence numbers start at 1; the oldest events go first when `limit_bytes` is passed."""
@@ -33,7 +36,7 @@ class EventLog:
         if self._closed:
             return
         self.last_sequence += 1
-        size = len(msgspec.json.encode(data))
+        size = EVENT_BYTES + len(msgspec.json.encode(data))
         self._events.append((Event(self.last_sequence, event, data), size))
         self.size_bytes += size
         while self.size_bytes > self._limit_bytes and len(self._events) > 1:
