@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import errno
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from kernels.errors import KernelsError
@@ -41,7 +43,7 @@ class Mirrors:
             info.workspace_directory,
             store,
             prefix(workspace_id),
-            limits=TransferLimits(),
+            limits=_limits(info.workspace_directory),
             executor=self.executor,
             opener=self._opener(info.sandbox_id),
         )
@@ -73,6 +75,16 @@ class Mirrors:
 
     def close(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _limits(directory: str) -> TransferLimits:
+    """No more is mirrored than the sandbox's disk holds: of files with holes there can be more than that."""
+    limits = TransferLimits()
+    try:
+        disk = os.statvfs(directory)
+    except OSError:  # told when the directory is first opened
+        return limits
+    return replace(limits, workspace_bytes=min(limits.workspace_bytes, disk.f_blocks * disk.f_frsize))
 
 
 def prefix(workspace_id: str) -> str:
