@@ -65,8 +65,61 @@ class Sync(Shape):
     error: str | None = None
 
 
+class EndpointInfo(Shape):
+    """What may be reached: a host, `*.` and a domain, or an address; methods and path narrow plain HTTP."""
+
+    host: str
+    port: int
+    methods: list[str] = msgspec.field(default_factory=list)
+    path_prefix: str = ""
+
+
+class RoleInfo(Shape):
+    """The one S3 prefix that code may reach; the credentials stay with the service."""
+
+    bucket: str
+    prefix: str
+    access: Literal["read", "read-write"]
+    endpoint_url: str
+    region: str
+
+
+class NetworkLimits(Shape):
+    """What one session may use of its way out: connections at once, everything else over the session's life."""
+
+    connections: int = 0
+    requests: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+class NetworkUse(Shape):
+    """What a session has used of its way out; sent is what left the sandbox."""
+
+    connections_open: int = 0
+    requests: int = 0
+    refused: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+class Network(Shape):
+    """How far code reaches: the mode, the endpoints that `ALLOWLIST` allows, the execution role, and the limits."""
+
+    mode: Literal["SANDBOX", "ALLOWLIST", "PUBLIC"] = "SANDBOX"
+    allow: list[EndpointInfo] = msgspec.field(default_factory=list)
+    role: RoleInfo | None = None
+    limits: NetworkLimits = msgspec.field(default_factory=NetworkLimits)
+
+
+class SessionNetwork(Network):
+    """The policy in force for a session, or that was at its end, and what the session used."""
+
+    used: NetworkUse = msgspec.field(default_factory=NetworkUse)
+
+
 class Session(Shape):
-    """One principal's live or ended sandbox."""
+    """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on."""
 
     id: str
     name: str
@@ -85,6 +138,8 @@ class Session(Shape):
     sync: Sync = msgspec.field(default_factory=Sync)
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     agent: str | None = None
+    runtime: str = ""
+    network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
 
 
 class StartSession(Shape, forbid_unknown_fields=True):
@@ -217,7 +272,7 @@ class Workspace(Shape):
 
 
 class EnvironmentInfo(Shape):
-    """An environment as callers see it."""
+    """An environment as callers see it; `image` is the built image that it is made from."""
 
     name: str
     description: str
@@ -225,7 +280,29 @@ class EnvironmentInfo(Shape):
     memory_mb: int
     vcpus: float
     storage_mb: int
-    network: str
+    network: Network
+    image: str = ""
+    runtime: str = ""
+    pids: int = 0
+
+
+class AuditRecord(Shape):
+    """One entry of the audit log. `reason` is a stable word, a colon and a sentence; `detail` depends on the kind.
+
+    Kinds: `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over) and `audit`
+    (event `dropped`: records came faster than they could be written; detail has how many).
+    """
+
+    number: int
+    at: str
+    kind: str
+    event: str
+    allowed: bool
+    reason: str
+    target: str
+    principal: str | None = None
+    session_id: str | None = None
+    detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class TokenInfo(Shape):

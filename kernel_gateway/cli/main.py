@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kernel_gateway.cli import exits
+from kernel_gateway.cli.audit import audit
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, environments, serve
 from kernel_gateway.cli.sessions import notebook, session
@@ -31,5 +32,5 @@ def sandcell() -> None:
     """
 
 
-for command in (serve, run, session, notebook, workspace, token, environments, doctor):
+for command in (serve, run, session, notebook, workspace, audit, token, environments, doctor):
     sandcell.add_command(command)

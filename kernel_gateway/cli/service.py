@@ -7,6 +7,7 @@ import click
 from kernel_gateway.cli import exits
 from kernel_gateway.cli.options import as_json, configured, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
+from kernel_gateway.cli.wording import network
 from kernel_gateway.client import Client
 from kernel_gateway.settings import Settings, process_environment
 
@@ -55,8 +56,11 @@ def list_(client: Client, *, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    rows = [(each.name, each.description, each.memory_mb, each.storage_mb, each.digest) for each in found]
-    show_table(("NAME", "DESCRIPTION", "MEMORY MB", "STORAGE MB", "DIGEST"), rows)
+    rows = [
+        (each.name, each.image, each.runtime, network(each.network), each.memory_mb, each.storage_mb, each.description)
+        for each in found
+    ]
+    show_table(("NAME", "IMAGE", "RUNTIME", "NETWORK", "MEMORY MB", "STORAGE MB", "DESCRIPTION"), rows)
 
 
 @environments.command("build")

@@ -10,12 +10,12 @@ import click
 from kernel_gateway.cli import choosing, current_session
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
-from kernel_gateway.cli.wording import megabytes
+from kernel_gateway.cli.wording import megabytes, network
 from kernel_gateway.client import Client
 from kernel_gateway.client.files import replacing
-from kernel_gateway.shapes import Session
+from kernel_gateway.shapes import Session, SessionNetwork
 
-COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE")
+COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
 
 @click.group()
@@ -50,7 +50,8 @@ def _every(client: Client, *, everything: bool) -> list[Session]:
 def _row(each: Session) -> tuple[object, ...]:
     idle = each.idle_expires_at if each.status == "READY" else ""
     status = each.status if each.ended is None else f"{each.status} ({each.ended.reason})"
-    return (each.id, status, each.environment, each.name, each.last_activity_at, idle)
+    mode = each.network.mode if each.network.role is None else f"{each.network.mode} and S3"
+    return (each.id, status, each.environment, each.name, each.last_activity_at, idle, each.runtime, mode)
 
 
 @session.command("new")
@@ -103,6 +104,9 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("name", found.name),
         ("status", found.status if found.ended is None else f"{found.status}: {found.ended.detail}"),
         ("environment", found.environment),
+        ("runtime", found.runtime),
+        ("network", network(found.network)),
+        ("network used", _used(found.network)),
         ("workspace", found.workspace_id),
         ("generation", found.generation),
         ("created", found.created_at),
@@ -115,6 +119,16 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("files stored", stored),
     ]
     show_table(("", ""), rows)
+
+
+def _used(policy: SessionNetwork) -> str:
+    used, limits = policy.used, policy.limits
+    if policy.mode == "SANDBOX" and policy.role is None and not used.requests:
+        return "nothing"
+    sent = _part(used.sent_bytes, limits.sent_bytes)
+    received = _part(used.received_bytes, limits.received_bytes)
+    requests = f"{used.requests:,} of {limits.requests:,} requests, {used.refused:,} refused"
+    return f"{requests}, {sent} sent, {received} received"
 
 
 def _part(used: int, limit: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from kernel_gateway.shapes import EndpointInfo, Network
+
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -21,6 +23,23 @@ def distance(moment: datetime, now: datetime) -> str:
     size, unit = next((row for row in UNITS if abs(seconds) >= 2 * row[0]), UNITS[-1])
     amount = f"{round(abs(seconds) / size)} {unit}"
     return f"in {amount}" if seconds > 0 else f"{amount} ago"
+
+
+def network(policy: Network) -> str:
+    """Mode, endpoints and role on one line."""
+    said = [str(policy.mode)]
+    if policy.allow:
+        said.append(", ".join(endpoint(each) for each in policy.allow))
+    if policy.role is not None:
+        said.append(f"s3://{policy.role.bucket}/{policy.role.prefix} ({policy.role.access})")
+    return "; ".join(said)
+
+
+def endpoint(one: EndpointInfo) -> str:
+    """As the environments file has it; what narrows it in parentheses."""
+    host = f"[{one.host}]" if ":" in one.host else one.host
+    narrowed = " ".join(part for part in (" ".join(one.methods), one.path_prefix) if part)
+    return f"{host}:{one.port}" + (f" ({narrowed})" if narrowed else "")
 
 
 def megabytes(count: int) -> str:

@@ -191,6 +191,7 @@ class Client:
     workspace_download = _method(o.workspace_download)
     workspace_remove = _method(o.workspace_remove)
     list_environments = _method(o.list_environments)
+    list_audit = _method(o.list_audit)
     create_token = _method(o.create_token)
     list_tokens = _method(o.list_tokens)
     revoke_token = _method(o.revoke_token)

@@ -24,6 +24,7 @@ from kernel_gateway.client.steps import (
     quoted,
 )
 from kernel_gateway.shapes import (
+    AuditRecord,
     Command,
     EnvironmentInfo,
     Execution,
@@ -279,6 +280,24 @@ def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -
 def list_environments() -> Operation[Page[EnvironmentInfo]]:
     """The environments that sessions can be started from."""
     return decoded((yield from exchange(Ask("GET", "/v1/environments"))), Page[EnvironmentInfo])
+
+
+def list_audit(
+    *,
+    session_id: str | None = None,
+    kind: str | None = None,
+    allowed: bool | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int = 100,
+    cursor: str | None = None,
+) -> Operation[Page[AuditRecord]]:
+    """One page of the audit log, newest first: your own records, an administrator all. Times are RFC 3339."""
+    wanted = None if allowed is None else str(allowed).lower()
+    query = _given(
+        session_id=session_id, kind=kind, allowed=wanted, since=since, until=until, limit=limit, cursor=cursor
+    )
+    return decoded((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
 
 
 def create_token(principal: str, name: str = "") -> Operation[TokenInfo]:

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import structlog
 
+from kernel_gateway.egress.resolver import Resolve, system_resolve
+from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.commands import Commands, Tasks
+from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.files import Files
@@ -51,6 +55,7 @@ class Services:
     limits: Limits
     tokens: Tokens
     environments: Environments
+    audit: Audit
     sessions: Sessions
     executions: Executions
     commands: Commands
@@ -74,10 +79,13 @@ class Services:
         runtime: SandboxRuntime | None = None,
         launcher: Launcher | None = None,
         clock: Clock | None = None,
+        resolve: Resolve = system_resolve,
+        signer: S3Backends | None = None,
     ) -> Services:
         """Open the database, take up the sandboxes that still run, start the timers.
 
-        Sandboxes come from `runtime`, or from a `launcher` of the caller's.
+        Sandboxes come from `runtime`, or from a `launcher` of the caller's. Ways out ask `resolve` for addresses and
+        `signer` for the credentials of execution roles.
         """
         if launcher is None:
             if runtime is None:
@@ -85,30 +93,33 @@ class Services:
             launcher = KernelLauncher(runtime, kernel_limits(settings))
         clock = clock or SystemClock()
         database = Database(settings.database_url)
-        services = cls._made(settings, database, store=store, installed=installed, launcher=launcher, clock=clock)
+        environments = Environments(installed, settings)
+        audit = Audit(database, clock, settings)
+        parts = make_parts(
+            settings,
+            database,
+            store=store,
+            environments=environments,
+            launcher=launcher,
+            clock=clock,
+            audit=audit,
+            egress=Egress(settings, launcher.listen, audit, resolve=resolve, signer=signer),
+        )
+        services = cls._made(parts, environments)
         try:
             await database.open()
             services.first_token = await services.identity.open(settings.token, clock.now())
+            parts.background.spawn(parts.audit.run(), "audit")
             await services.upkeep.adopt()
-            services.parts.background.spawn(services.upkeep.run(), "upkeep")
+            parts.background.spawn(services.upkeep.run(), "upkeep")
         except BaseException:
             await services._close()
             raise
         return services
 
     @classmethod
-    def _made(
-        cls,
-        settings: Settings,
-        database: Database,
-        *,
-        store: ObjectStore,
-        installed: Callable[[], dict[str, Environment]],
-        launcher: Launcher,
-        clock: Clock,
-    ) -> Services:
-        environments = Environments(installed)
-        parts = make_parts(settings, database, store=store, environments=environments, launcher=launcher, clock=clock)
+    def _made(cls, parts: Parts, environments: Environments) -> Services:
+        settings, database = parts.settings, parts.database
         registry, identity = Registry(database), Identity(database)
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
@@ -116,8 +127,9 @@ class Services:
             settings=settings,
             identity=identity,
             limits=Limits(settings.invocations_per_second),
-            tokens=Tokens(database, identity, clock),
+            tokens=Tokens(database, identity, parts.clock),
             environments=environments,
+            audit=parts.audit,
             sessions=Sessions(parts, registry, lifecycle),
             executions=Executions(parts, registry),
             commands=Commands(parts, registry),
@@ -145,6 +157,7 @@ class Services:
 
     async def _close(self) -> None:
         await self.parts.background.aclose()
+        await self.audit.close()
         self.parts.mirrors.close()
         await self.parts.database.aclose()
 
@@ -167,6 +180,8 @@ def make_parts(
     environments: Environments,
     launcher: Launcher,
     clock: Clock,
+    audit: Audit,
+    egress: Egress,
 ) -> Parts:
     """What the services share."""
     mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath)
@@ -175,6 +190,8 @@ def make_parts(
         clock=clock,
         database=database,
         launcher=launcher,
+        audit=audit,
+        egress=egress,
         mirrors=mirrors,
         spool=Spool(Path(settings.data_dir, "spool"), mirrors),
         background=Background(),

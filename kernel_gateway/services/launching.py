@@ -6,6 +6,7 @@ sandbox carries the session's id.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
@@ -77,6 +78,9 @@ class Launcher(Protocol):
 
     async def reopen(self, sandbox_id: str) -> None:
         """Make the workspace of a sandbox that runs no more readable again: the host may have restarted."""
+
+    async def listen(self, sandbox_id: str, name: str) -> socket.socket:
+        """A listening, non-blocking socket on which the sandbox's guest calls to get out: `http` or `s3`."""
 
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         """A read-only descriptor of what the user closed to himself in the workspace; raises `OSError` as well."""

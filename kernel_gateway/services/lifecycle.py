@@ -22,7 +22,7 @@ from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.session_sandbox import SessionSandbox
 from kernel_gateway.services.worker import Worker
 from kernel_gateway.storage import executions, sessions
-from kernel_gateway.storage.sessions import Record, SessionRow
+from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelsError
 
 log = structlog.get_logger(__name__)
@@ -48,6 +48,7 @@ class Lifecycle:
             row.workspace_id,
             row.environment,
             generation=row.generation,
+            way_out=self._parts.egress.way_out(row, self._parts.find_environment),
             on_replaced=lambda generation, death: self._replaced(live, generation, death),
         )
         live.worker = Worker(self._parts, live)
@@ -109,8 +110,11 @@ class Lifecycle:
         why = death.detail if death is not None else "the kernel was replaced"
         note = live.note("generation", f"**Kernel generation {generation}.** {why}")
 
+        record = live.record(live.sandbox.last_usage)
+
         def store(connection: Connection) -> None:
             sessions.set_generation(connection, live.id, generation)
+            sessions.set_record(connection, live.id, record)
             executions.add_note(connection, note)
 
         log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
@@ -175,8 +179,7 @@ class Lifecycle:
     async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:
         unsaved = live.sandbox.unsaved
         detail = ending.detail if unsaved is None else f"{ending.detail}; {unsaved}"
-        record = Record(await live.sandbox.usage(), live.sandbox.sync())
-        record.usage.executions = live.executions
+        record = live.record(await live.sandbox.usage())
         note, now = live.note("ended", f"**Session ended: {ending.reason}.** {detail}"), self._parts.clock.now()
 
         def store(connection: Connection) -> SessionRow | None:

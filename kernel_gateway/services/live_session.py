@@ -16,7 +16,7 @@ from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.session_sandbox import SessionSandbox
 from kernel_gateway.shapes import Session, Sync, Usage
 from kernel_gateway.storage.executions import NoteRow
-from kernel_gateway.storage.sessions import SessionRow
+from kernel_gateway.storage.sessions import Record, SessionRow
 
 if TYPE_CHECKING:
     from kernel_gateway.services.worker import Worker
@@ -48,6 +48,7 @@ class LiveSession:
         self.executions = row.executions
         self.last_activity = row.last_activity
         self.stored_activity = row.last_activity
+        self.stored_network = row.record.network
         self.notebook_stale = False
         self.tasks: dict[str, LiveKernel] = {}
         self.paused = False
@@ -160,6 +161,12 @@ class LiveSession:
         """A note of what happens now."""
         return NoteRow(self.id, self.sandbox.generation, self._clock.now(), kind, body)
 
+    def record(self, usage: Usage) -> Record:
+        """What is stored of it beside its row."""
+        usage.executions = self.executions
+        way_out = self.sandbox.way_out
+        return Record(usage, self.sandbox.sync(), way_out.runtime, way_out.network())
+
     def shape(self, usage: Usage, sync: Sync) -> Session:
         """The session as callers see it."""
         row = self.row
@@ -181,4 +188,6 @@ class LiveSession:
             sync=sync,
             labels=row.labels,
             agent=row.agent,
+            runtime=self.sandbox.way_out.runtime,
+            network=self.sandbox.way_out.network(),
         )

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernel_gateway.errors import NoSpace, ShuttingDown
+from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
@@ -27,6 +29,8 @@ class Parts:
     clock: Clock
     database: Database
     launcher: Launcher
+    audit: Audit
+    egress: Egress
     mirrors: Mirrors
     spool: Spool
     background: Background

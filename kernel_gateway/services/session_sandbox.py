@@ -14,6 +14,7 @@ import structlog
 
 from kernel_gateway.errors import SessionTerminated, translate
 from kernel_gateway.services.clock import rfc3339_or_none
+from kernel_gateway.services.egress import WayOut
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.shapes import Sync, Usage
@@ -42,9 +43,11 @@ class SessionSandbox:
         environment: str,
         *,
         generation: int,
+        way_out: WayOut,
         on_replaced: Callable[[int, Death | None], None],
     ) -> None:
         self.generation = generation
+        self.way_out = way_out
         self.kernel: LiveKernel | None = None
         self._info: SandboxInfo | None = None
         self.mirror: Mirror | None = None
@@ -109,6 +112,11 @@ class SessionSandbox:
         """Take up the sandbox that an earlier process of ours left running."""
         async with self._lock:
             kernel = await self._parts.launcher.adopt(info, self.generation)
+            try:
+                await self.way_out.reopen()
+            except BaseException:
+                await kernel.aclose()
+                raise
             mirror = self._parts.mirrors.mirror(info, self._workspace_id)
             self._take(kernel, mirror)
             if self._workspace_id in self._parts.spool.waiting():  # the live files are newer than that copy
@@ -153,6 +161,7 @@ class SessionSandbox:
         async with self._lock:
             kernel, mirror = self.kernel, self.mirror
             self.kernel = self.mirror = None
+            await self.way_out.aclose()
             if mirror is not None:
                 with contextlib.suppress(WorkspaceSyncError, TimeoutError):
                     await mirror.flush(self._parts.settings.flush_deadline_seconds)
@@ -189,7 +198,8 @@ class SessionSandbox:
         spec = SandboxSpec(self._session_id, parts.find_environment(self._environment), generation)
         mirrors: list[Mirror] = []
 
-        async def restore(info: SandboxInfo) -> None:
+        async def furnish(info: SandboxInfo) -> None:
+            await self.way_out.open(spec.environment)
             await parts.spool.deliver(self._workspace_id)
             mirrors.append(parts.mirrors.mirror(info, self._workspace_id))
             await mirrors[0].restore()
@@ -199,8 +209,9 @@ class SessionSandbox:
                 asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
                 parts.starting,
             ):
-                kernel = await parts.launcher.launch(spec, before_first_code=restore)
+                kernel = await parts.launcher.launch(spec, before_first_code=furnish)
         except BaseException as error:
+            await self.way_out.aclose()
             for mirror in mirrors:
                 await mirror.aclose()
             raise translate(error) if isinstance(error, Exception) else error from None
@@ -222,6 +233,7 @@ class SessionSandbox:
 
     async def _close(self) -> None:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
+        await self.way_out.aclose()
         await self.usage()
         kernel, mirror = self.kernel, self.mirror
         if mirror is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 
 import structlog
 from sqlalchemy import Connection
@@ -25,7 +26,7 @@ from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
-from kernel_gateway.shapes import Ended, Page, Session, SessionStatus, StartSession
+from kernel_gateway.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.sessions import SessionRow
 
@@ -54,9 +55,10 @@ class Sessions:
         """
         self._parts.require_accepting()
         row = self._row(principal, body)
-        self._parts.find_environment(row.environment)
+        environment = self._parts.find_environment(row.environment)
         self._parts.require_disk()
         live = self._lifecycle.make(row)
+        live.sandbox.way_out.expect(environment)
         live.start_task = self._parts.background.spawn(self._start(live, body.workspace_id), f"start {row.id}")
         try:
             await asyncio.shield(live.start_task)
@@ -172,7 +174,7 @@ class Sessions:
                 raise NotFound("there is no such workspace")
             if workspace.live:
                 raise _in_use(workspace_id, workspace.session_id)
-        sessions.add(connection, row)
+        sessions.add(connection, replace(row, record=live.record(Usage())))
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
 
     def _shape(self, principal: Principal, row: SessionRow) -> Session:
@@ -204,6 +206,8 @@ def ended_session(row: SessionRow) -> Session:
         sync=row.record.sync,
         labels=row.labels,
         agent=row.agent,
+        runtime=row.record.runtime,
+        network=row.record.network,
     )
 
 

@@ -78,6 +78,8 @@ class Upkeep:
                 self._parts.background.spawn(lost, f"lose {live.id}")
         await self._remove_orphans(infos)
         await self._store_activity()
+        await self._store_network()
+        await self._parts.audit.sweep()
         await self._notebooks.save_stale()
         in_use = {live.row.workspace_id for live in self._registry}
         await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)
@@ -136,6 +138,23 @@ class Upkeep:
             if info.sandbox_id not in self._registry:
                 log.warning("orphan_removed", sandbox=info.sandbox_id)
                 await self._parts.launcher.destroy(info.sandbox_id)
+
+    async def _store_network(self) -> None:
+        """Write down what sessions have used of their ways out, so that a restart gives them nothing back."""
+        changed = [
+            (live, live.sandbox.way_out.network(), live.record(live.sandbox.last_usage))
+            for live in self._registry
+            if live.ending is None and live.sandbox.way_out.network() != live.stored_network
+        ]
+
+        def store(connection: Connection) -> None:
+            for live, _, record in changed:
+                sessions.set_record(connection, live.id, record)
+
+        if changed:
+            await self._parts.database.run(store)
+            for live, network, _ in changed:
+                live.stored_network = network
 
     async def _store_activity(self) -> None:
         """Write down who was active since the last time."""

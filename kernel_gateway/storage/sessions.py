@@ -8,16 +8,18 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from kernel_gateway.shapes import Sync, Usage
+from kernel_gateway.shapes import SessionNetwork, Sync, Usage
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import sessions, workspaces
 
 
 class Record(msgspec.Struct):
-    """Usage and sync of a session, as they were at its end."""
+    """What is said of a session beside its row, as it was at its end; of a live one, as it was a while ago."""
 
     usage: Usage = msgspec.field(default_factory=Usage)
     sync: Sync = msgspec.field(default_factory=Sync)
+    runtime: str = ""
+    network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def add(connection: Connection, row: SessionRow) -> None:
             agent=row.agent,
             labels=to_json(row.labels),
             executions=row.executions,
+            record=to_json(row.record),
         )
     )
 
@@ -144,7 +147,7 @@ def end(connection: Connection, session_id: str, *, reason: str, detail: str, no
 
 
 def set_record(connection: Connection, session_id: str, record: Record) -> None:
-    """Replace what an ended session says of its usage and sync (a late flush has gone through)."""
+    """Replace what is said of a session: of a live one now and then, so that a restart goes on counting from there."""
     connection.execute(update(sessions).where(sessions.c.id == session_id).values(record=to_json(record)))
 
 

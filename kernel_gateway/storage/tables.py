@@ -96,7 +96,7 @@ sessions = Table(
         postgresql_where=text("status = 'READY'"),
     ),
 )
-"""`record` is JSON: usage and sync as they were at the end."""
+"""`record` is JSON: usage, sync, runtime and network as they were at the end, or when last written down."""
 
 executions = Table(
     "executions",
@@ -141,3 +141,23 @@ notes = Table(
     Index("ix_notes_session_id_number", "session_id", "number"),
 )
 """What happened to a session besides executions; each becomes a Markdown cell of its notebook."""
+
+audit = Table(
+    "audit",
+    metadata,
+    _number(),
+    Column("at", BigInteger, nullable=False),
+    Column("principal_id", String),
+    Column("session_id", String),
+    Column("kind", String, nullable=False),
+    Column("event", String, nullable=False),
+    Column("allowed", Boolean, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("target", String, nullable=False),
+    Column("detail", LargeBinary, nullable=False),
+    Index("ix_audit_at", "at"),
+    Index("ix_audit_principal_id_number", "principal_id", "number"),
+    Index("ix_audit_session_id_number", "session_id", "number"),
+)
+"""Who asked for what and what the answer was; `detail` is a JSON object. Its rows refer to no other table: they outlive
+what they speak of, and a caller who is nobody has no principal."""

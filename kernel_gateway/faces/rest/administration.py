@@ -1,9 +1,10 @@
-"""Endpoints of environments and of tokens; who may call them is the services' to say."""
+"""Endpoints of environments, of tokens and of the audit log; who may call them is the services' to say."""
 
 from __future__ import annotations
 
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.shapes import EnvironmentInfo, Page, TokenInfo
+from kernel_gateway.shapes import AuditRecord, EnvironmentInfo, Page, TokenInfo
+from kernel_gateway.storage.audit import AuditFilter
 
 
 async def environments(call: Call) -> Page[EnvironmentInfo]:
@@ -20,3 +21,15 @@ async def tokens(call: Call) -> Page[TokenInfo]:
 
 async def revoke_token(call: Call) -> TokenInfo:
     return await call.services.tokens.revoke(call.principal, call.ids["token_id"])
+
+
+async def audit(call: Call) -> Page[AuditRecord]:
+    query = call.query
+    wanted = AuditFilter(
+        session_id=query.session_id,
+        kind=query.kind,
+        allowed=query.allowed,
+        since=query.since.timestamp() if query.since else None,
+        until=query.until.timestamp() if query.until else None,
+    )
+    return await call.services.audit.list(call.principal, wanted, query.limit, query.cursor)

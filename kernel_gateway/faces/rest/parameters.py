@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,9 @@ FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entr
 Cursor = Annotated[str, msgspec.Meta(max_length=1024, description="`next_cursor` of the page before; opaque")]
 Directory = Annotated[str, msgspec.Meta(description="directory relative to the workspace; empty: the workspace")]
 Recursive = Annotated[bool, msgspec.Meta(description="with everything below")]
+
+AuditWord = Annotated[str, msgspec.Meta(max_length=128)]
+Moment = Annotated[datetime, msgspec.Meta(tz=True, description="a time with its zone, RFC 3339")]
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,6 +49,16 @@ class Removal(msgspec.Struct, forbid_unknown_fields=True):
     """How a file is removed; a directory that is not empty needs `recursive`."""
 
     recursive: Recursive = False
+
+
+class AuditPage(PageOf):
+    """Which records of the audit log: those that fit all that is given."""
+
+    session_id: AuditWord | None = None
+    kind: AuditWord | None = None
+    allowed: bool | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class CreateToken(msgspec.Struct, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from kernel_gateway.faces.rest import errors as r
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document, Endpoint
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
+    AuditPage,
     CreateToken,
     Health,
     Listing,
@@ -25,6 +26,7 @@ from kernel_gateway.faces.rest.parameters import (
     SessionsPage,
 )
 from kernel_gateway.shapes import (
+    AuditRecord,
     Command,
     CommandRequest,
     EnvironmentInfo,
@@ -229,6 +231,14 @@ TABLE: tuple[Route, ...] = (
         "Revoke a token",
         TokenInfo,
         errors=(*ADMIN, *ID),
+    ),
+    Route(
+        "GET",
+        "/v1/audit",
+        administration.audit,
+        "Look into the audit log, newest first: your own records, an administrator all",
+        Page[AuditRecord],
+        query=AuditPage,
     ),
     Route("GET", "/v1/openapi.json", openapi, "This interface as OpenAPI 3.1", AnyObject, public=True),
     Route("GET", "/healthz", operations.healthz, "Whether the process answers", Health, public=True),

@@ -1,0 +1,70 @@
+"""`sandcell audit`: what was asked for, and what the answer was."""
+
+from __future__ import annotations
+
+import click
+
+from kernel_gateway.cli.options import as_json, connected
+from kernel_gateway.cli.screen import show_json, show_table
+from kernel_gateway.client import Client
+from kernel_gateway.shapes import AuditRecord
+
+COLUMNS = ("AT", "PRINCIPAL", "SESSION", "KIND", "EVENT", "ANSWER", "TARGET", "REASON")
+MOST_ON_PAGE = 1_000
+
+
+@click.command(short_help="Show the audit log: every way out that was taken or refused.")
+@click.option("--session", "session_id", metavar="ID", help="Only this session's.")
+@click.option("--kind", metavar="KIND", help="Only of this kind: egress, audit.")
+@click.option("--denied", is_flag=True, help="Only what was refused.")
+@click.option("--since", metavar="TIME", help="From this time on, as 2026-01-31T08:00:00Z.")
+@click.option("--until", metavar="TIME", help="Before this time.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1), help="At most so many.")
+@as_json
+@connected
+def audit(
+    client: Client,
+    *,
+    session_id: str | None,
+    kind: str | None,
+    denied: bool,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Show the audit log, newest first: your own records; an administrator sees everybody's."""
+    records: list[AuditRecord] = []
+    cursor: str | None = None
+    while len(records) < limit:
+        page = client.list_audit(
+            session_id=session_id,
+            kind=kind,
+            allowed=False if denied else None,
+            since=since,
+            until=until,
+            limit=min(limit - len(records), MOST_ON_PAGE),
+            cursor=cursor,
+        )
+        records += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    if as_json:
+        show_json(records)
+        return
+    show_table(COLUMNS, [_row(each) for each in records])
+
+
+def _row(each: AuditRecord) -> tuple[object, ...]:
+    answer = "allowed" if each.allowed else "refused"
+    return (
+        each.at,
+        each.principal or "",
+        each.session_id or "",
+        each.kind,
+        each.event,
+        answer,
+        each.target,
+        each.reason,
+    )

@@ -1,0 +1,214 @@
+"""The audit log: who asked for what, and what the answer was. Written in batches beside the work, read page by page.
+
+`record` returns at once. What does not fit the queue is dropped and counted, and the count becomes a record of its own;
+one session that floods the queue crowds out only itself. A `kill -9` loses what waits, a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter, deque
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.settings import Settings
+from kernel_gateway.shapes import AuditRecord, Page
+from kernel_gateway.storage import audit
+from kernel_gateway.storage.audit import AuditFilter, AuditRow
+from kernel_gateway.storage.columns import to_json
+from kernel_gateway.storage.database import Database
+
+log = structlog.get_logger(__name__)
+MOST_WAITING = 10_000
+MOST_WAITING_OF_SESSION = 2_000
+MOST_IN_BATCH = 1_000
+MOST_REMOVED_AT_ONCE = 5_000
+LONGEST_TEXT = 2_000
+MOST_DETAIL_BYTES = 16_384
+LINGER_SECONDS = 0.05
+"""How long a record waits for company."""
+RETRY_SECONDS = 1.0
+FLUSH_SECONDS = 10.0
+REMOVALS_IN_SWEEP = 20
+DAY = 86_400
+Owner = tuple[str | None, str | None]
+"""Whose records: principal and session."""
+
+
+class Audit:
+    """`record` from anywhere on the loop; `run` for as long as the service lives, `flush` at its end."""
+
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        self._database = database
+        self._clock = clock
+        self._retention_seconds = settings.audit_retention_days * DAY
+        self._most_records = settings.audit_records
+        self._waiting: deque[AuditRow] = deque()
+        self._waiting_of: Counter[Owner] = Counter()
+        self._dropped: Counter[Owner] = Counter()
+        self._wake = asyncio.Event()
+        self._writing = asyncio.Lock()
+
+    def record(
+        self,
+        kind: str,
+        event: str,
+        *,
+        allowed: bool,
+        reason: str = "",
+        target: str = "",
+        principal_id: str | None = None,
+        session_id: str | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> bool:
+        """Take a record, to be written soon; says whether there was room. `detail` is JSON: plain values."""
+        owner = principal_id, session_id
+        self._wake.set()
+        if len(self._waiting) >= MOST_WAITING or self._waiting_of[owner] >= MOST_WAITING_OF_SESSION:
+            self._dropped[owner if owner in self._dropped or len(self._dropped) < MOST_WAITING else (None, None)] += 1
+            return False
+        row = AuditRow(
+            at=self._clock.now(),
+            kind=kind,
+            event=event,
+            allowed=allowed,
+            reason=bounded(reason),
+            target=bounded(target),
+            principal_id=principal_id,
+            session_id=session_id,
+            detail=bounded_json(detail or {}),
+        )
+        self._waiting.append(row)
+        self._waiting_of[owner] += 1
+        return True
+
+    async def run(self) -> None:
+        """Write what waits, again and again; while the database takes nothing the queue fills, and then drops."""
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(LINGER_SECONDS)
+            try:
+                await self.flush()
+            except (GatewayError, TimeoutError) as error:
+                log.error("audit_not_written", error=str(error), waiting=len(self._waiting))
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def flush(self) -> None:
+        """Write all that waits now; raises DatabaseUnavailable, NoSpace, and keeps what was not written."""
+        async with asyncio.timeout(FLUSH_SECONDS), self._writing:
+            self._wake.clear()
+            try:
+                for _ in range(len(self._waiting) // MOST_IN_BATCH + 1):
+                    await self._write_batch()
+            except BaseException:
+                self._wake.set()
+                raise
+
+    async def close(self) -> None:
+        """The service ends: write what can be written."""
+        try:
+            await self.flush()
+        except (GatewayError, TimeoutError) as error:
+            log.error("audit_lost", records=len(self._waiting), error=str(error) or "the database did not answer")
+
+    async def _write_batch(self) -> None:
+        """Under the lock. A row leaves the queue when it is in the database."""
+        rows = [self._waiting[place] for place in range(min(len(self._waiting), MOST_IN_BATCH))]
+        dropped = dict(list(self._dropped.items())[:MOST_IN_BATCH])
+        rows += [self._count_row(owner, count) for owner, count in dropped.items()]
+        if not rows:
+            return
+        try:
+            await self._database.run(lambda connection: audit.add_all(connection, rows))
+        except (DatabaseUnavailable, NoSpace):
+            raise
+        except Exception as error:  # a row that no database takes must not keep all others from being written
+            log.error("audit_batch_lost", records=len(rows), exc_info=error)
+        for row in rows[: len(rows) - len(dropped)]:
+            self._waiting.popleft()
+            self._forget_one(row)
+        self._dropped -= Counter(dropped)
+
+    def _forget_one(self, row: AuditRow) -> None:
+        owner = row.principal_id, row.session_id
+        self._waiting_of[owner] -= 1
+        if not self._waiting_of[owner]:
+            del self._waiting_of[owner]
+
+    def _count_row(self, owner: Owner, count: int) -> AuditRow:
+        log.warning("audit_dropped", session=owner[1], principal=owner[0], records=count)
+        return AuditRow(
+            at=self._clock.now(),
+            kind="audit",
+            event="dropped",
+            allowed=False,
+            reason=f"dropped: {count:,} records came faster than they could be written",
+            principal_id=owner[0],
+            session_id=owner[1],
+            detail=to_json({"records": count}),
+        )
+
+    async def list(
+        self, principal: Principal, wanted: AuditFilter, limit: int = 100, cursor: str | None = None
+    ) -> Page[AuditRecord]:
+        """Records newest first, all that were made before the call: an administrator's all, anybody else's their own.
+
+        Raises DatabaseUnavailable.
+        """
+        with contextlib.suppress(NoSpace, TimeoutError):  # what is stored can still be read
+            await self.flush()
+        if not principal.admin:
+            wanted = replace(wanted, principal_id=principal.id)
+        rows, following = await self._database.run(lambda c: audit.list_of(c, wanted, limit, cursor))
+        return Page([_record(row) for row in rows], following)
+
+    async def sweep(self) -> None:
+        """Remove what is older than the retention or more than is kept; of very much the rest waits for the next."""
+        before = self._clock.now() - self._retention_seconds
+
+        def remove(connection: Connection) -> int:
+            most = MOST_REMOVED_AT_ONCE
+            return audit.remove_old(connection, before=before, keep=self._most_records, at_once=most)
+
+        for _ in range(REMOVALS_IN_SWEEP):
+            if await self._database.run(remove) < MOST_REMOVED_AT_ONCE:
+                return
+
+
+def bounded(text: str) -> str:
+    """Text of any origin as the log keeps it: short, and such as every database takes."""
+    kept = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
+    return kept.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+
+
+def bounded_json(detail: dict[str, Any]) -> bytes:
+    """A record's detail as JSON; too much of it is left out, and counted."""
+    try:
+        encoded = to_json(detail)
+    except UnicodeEncodeError:  # lone surrogates, which JSON in UTF-8 has no form for
+        encoded = json.dumps(msgspec.to_builtins(detail)).encode("ascii")
+    return encoded if len(encoded) <= MOST_DETAIL_BYTES else to_json({"omitted_bytes": len(encoded)})
+
+
+def _record(row: AuditRow) -> AuditRecord:
+    return AuditRecord(
+        number=row.number,
+        at=rfc3339(row.at),
+        kind=row.kind,
+        event=row.event,
+        allowed=row.allowed,
+        reason=row.reason,
+        target=row.target,
+        principal=row.principal,
+        session_id=row.session_id,
+        detail=msgspec.json.decode(row.detail, type=dict[str, Any]),
+    )

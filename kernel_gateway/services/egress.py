@@ -1,0 +1,209 @@
+"""The way out of a session: opened for each of its sandboxes, closed with it, what is used adds up, all is on record.
+
+What may be reached is decided in `kernel_gateway.egress`; here is whose way it is, when it is open, and who hears.
+A sandbox without a network and without an execution role has no way out at all: nothing listens for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from kernel_gateway.egress.budget import EgressLimits, EgressUsage
+from kernel_gateway.egress.decision import Decision, Party
+from kernel_gateway.egress.policy import OperatorRules
+from kernel_gateway.egress.resolver import Resolve, system_resolve
+from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
+from kernel_gateway.endpoints import endpoints
+from kernel_gateway.errors import UnknownEnvironment
+from kernel_gateway.services.audit import Audit
+from kernel_gateway.services.environments import network_info
+from kernel_gateway.settings import Settings
+from kernel_gateway.shapes import Network, NetworkUse, SessionNetwork
+from kernel_gateway.storage.sessions import SessionRow
+from kernels.environment import Environment, NetworkMode, NetworkPolicy
+from kernels.errors import KernelsError, SandboxFailed
+
+log = structlog.get_logger(__name__)
+OPEN_SECONDS = 30.0
+HTTP, S3 = "http", "s3"
+Listen = Callable[[str, str], Awaitable[socket.socket]]
+"""From a sandbox's id and a name to a socket on which its guest, and nobody else, calls."""
+Find = Callable[[str], Environment]
+"""From its name to an environment; raises UnknownEnvironment."""
+
+
+class Egress:
+    """What the ways out of all sessions share."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        listen: Listen,
+        audit: Audit,
+        *,
+        resolve: Resolve = system_resolve,
+        signer: S3Backends | None = None,
+    ) -> None:
+        self.settings = settings
+        self._listen = listen
+        self._audit = audit
+        self._resolve = resolve
+        self._signer = signer
+        self._operator = OperatorRules(endpoints(settings.egress_private))
+        self._limits = EgressLimits(
+            connections=settings.egress_connections,
+            requests=settings.egress_requests,
+            sent_bytes=settings.egress_sent_bytes,
+            received_bytes=settings.egress_received_bytes,
+            header_bytes=settings.egress_header_bytes,
+            header_seconds=settings.egress_header_seconds,
+            connect_seconds=settings.egress_connect_seconds,
+            idle_seconds=settings.egress_idle_seconds,
+        )
+
+    def way_out(self, row: SessionRow, find: Find) -> WayOut:
+        """The way out of a session, not open yet."""
+        return WayOut(self, row, find)
+
+    async def open(self, party: Party, environment: Environment, used: EgressUsage) -> SessionEgress | None:
+        """Open what the environment allows; None when that is nothing. Raises KernelsError, TimeoutError."""
+        names = ways(environment)
+        if not names:
+            return None
+        if environment.role is not None and self._signer is None:
+            raise SandboxFailed("the service has nothing that serves execution roles")
+        async with asyncio.timeout(OPEN_SECONDS), contextlib.AsyncExitStack() as opened:
+            sockets: dict[str, socket.socket] = {}
+            try:
+                for name in names:
+                    sockets[name] = opened.enter_context(await self._listen(party.session_id, name))
+                egress = await SessionEgress.open(
+                    party,
+                    environment.network,
+                    environment.role,
+                    sockets,
+                    limits=self._limits,
+                    operator=self._operator,
+                    resolve=self._resolve,
+                    signer=self._signer,
+                    record=self._record,
+                    used=used,
+                )
+            except (KernelsError, TimeoutError):
+                raise
+            except Exception as error:
+                log.error("egress_not_opened", session=party.session_id, error=str(error))
+                raise SandboxFailed(f"the sandbox's way out could not be opened: {error}") from error
+            opened.pop_all()  # the sockets are the session's from here on
+        return egress
+
+    def _record(self, decision: Decision) -> None:
+        """Called on the loop for every decision."""
+        party = decision.party
+        detail: dict[str, Any] = {"method": decision.method, "address": decision.address, "ended": decision.ended}
+        if decision.ended:
+            detail |= {"sent_bytes": decision.sent_bytes, "received_bytes": decision.received_bytes}
+        kept = self._audit.record(
+            "egress",
+            decision.kind,
+            allowed=decision.allowed,
+            reason=decision.reason,
+            target=decision.target,
+            principal_id=party.principal_id,
+            session_id=party.session_id,
+            detail=detail,
+        )
+        if kept and not decision.allowed:
+            log.warning(
+                "egress_refused",
+                session=party.session_id,
+                principal=party.principal_id,
+                way=decision.kind,
+                target=decision.target,
+                reason=decision.reason,
+            )
+
+
+class WayOut:
+    """One session's way out, over all of its sandboxes: what one has used is not given to the next again."""
+
+    def __init__(self, egress: Egress, row: SessionRow, find: Find) -> None:
+        self.runtime = row.record.runtime
+        self._egress = egress
+        self._party = Party(row.id, row.principal_id)
+        self._environment = row.environment
+        self._find = find
+        self._policy: Network = row.record.network
+        self._open: SessionEgress | None = None
+        used = row.record.network.used
+        self._used = EgressUsage(0, used.requests, used.refused, used.sent_bytes, used.received_bytes)
+
+    def expect(self, environment: Environment) -> None:
+        """The next sandbox will be of this environment."""
+        self.runtime = environment.runtime or self._egress.settings.runtime
+        self._policy = network_info(environment, self._egress.settings)
+
+    async def open(self, environment: Environment) -> None:
+        """Open it for a new sandbox before its first code. Raises KernelsError, TimeoutError."""
+        await self.aclose()
+        self.expect(environment)
+        self._open = await self._egress.open(self._party, environment, self._used)
+
+    async def reopen(self) -> None:
+        """Open it for a sandbox that an earlier process of ours left running, by the policy of today.
+
+        What a sandbox was not started with it does not get later: its guest would not use it. An environment that is
+        gone allows nothing. Raises KernelsError, TimeoutError.
+        """
+        before = self._policy
+        try:
+            environment = self._find(self._environment)
+        except UnknownEnvironment:
+            log.warning("environment_gone", session=self._party.session_id, environment=self._environment)
+            self._policy = Network(limits=before.limits)
+            return
+        if before.mode == NetworkMode.SANDBOX:
+            environment = dataclasses.replace(environment, network=NetworkPolicy())
+        if before.role is None:
+            environment = dataclasses.replace(environment, role=None)
+        self._policy = network_info(environment, self._egress.settings)
+        self._open = await self._egress.open(self._party, environment, self._used)
+
+    async def aclose(self) -> None:
+        """Cut every connection and listen no more."""
+        egress, self._open = self._open, None
+        if egress is not None:
+            try:
+                await egress.aclose()
+            finally:
+                self._used = egress.usage
+
+    @property
+    def used(self) -> NetworkUse:
+        """What the session has used in all."""
+        usage = self._open.usage if self._open is not None else self._used
+        return NetworkUse(
+            connections_open=usage.connections_open if self._open is not None else 0,
+            requests=usage.requests,
+            refused=usage.refused,
+            sent_bytes=usage.sent_bytes,
+            received_bytes=usage.received_bytes,
+        )
+
+    def network(self) -> SessionNetwork:
+        """The policy in force, and what was used."""
+        policy = self._policy
+        return SessionNetwork(policy.mode, policy.allow, policy.role, policy.limits, self.used)
+
+
+def ways(environment: Environment) -> tuple[str, ...]:
+    """The sockets that a sandbox of this environment calls on."""
+    http = environment.network.mode is not NetworkMode.SANDBOX
+    return (*((HTTP,) if http else ()), *((S3,) if environment.role is not None else ()))
