@@ -69,13 +69,16 @@ class Options:
         }
 
     def _proxies(self) -> dict[str, str]:
-        """Where programs look for their way out; a server in the sandbox itself is reached without one."""
+        """Where programs look for their way out; a server in the sandbox itself is reached without one.
+
+        pip shows why a connection failed when it tries again, and only then: so without a network it does once.
+        """
         proxy, direct = f"http://127.0.0.1:{self.http_port}", "localhost,127.0.0.1,::1"
         return {
             **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), proxy),
             **dict.fromkeys(("NO_PROXY", "no_proxy"), direct),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            **({"PIP_RETRIES": "0"} if self.network == NO_WAY_OUT else {}),
+            **({"PIP_RETRIES": "1"} if self.network == NO_WAY_OUT else {}),
         }
 
     def _s3(self) -> dict[str, str]:

@@ -73,7 +73,7 @@ def test_programs_look_for_their_way_out_on_loopback_and_reach_their_own_servers
     environment = parse_options(["--network", mode]).environment()
     assert {environment[name] for name in PROXIES} == {"http://127.0.0.1:3128"}
     assert {environment[name] for name in DIRECT} == {"localhost,127.0.0.1,::1"}
-    assert environment.get("PIP_RETRIES") == ("0" if mode == "SANDBOX" else None)
+    assert environment.get("PIP_RETRIES") == ("1" if mode == "SANDBOX" else None)
 
 
 def test_an_execution_role_is_told_the_way_aws_clients_read_it() -> None:
