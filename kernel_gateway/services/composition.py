@@ -158,6 +158,7 @@ class Services:
     async def _close(self) -> None:
         await self.parts.background.aclose()
         await self.audit.close()
+        self.parts.egress.close()
         self.parts.mirrors.close()
         await self.parts.database.aclose()
 

@@ -18,7 +18,8 @@ import structlog
 from kernel_gateway.egress.budget import EgressLimits, EgressUsage
 from kernel_gateway.egress.decision import Decision, Party
 from kernel_gateway.egress.policy import OperatorRules
-from kernel_gateway.egress.resolver import Resolve, system_resolve
+from kernel_gateway.egress.resolver import Resolve
+from kernel_gateway.egress.s3.proxy import SigningBackends
 from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import UnknownEnvironment
@@ -48,14 +49,15 @@ class Egress:
         listen: Listen,
         audit: Audit,
         *,
-        resolve: Resolve = system_resolve,
+        resolve: Resolve,
         signer: S3Backends | None = None,
     ) -> None:
         self.settings = settings
         self._listen = listen
         self._audit = audit
         self._resolve = resolve
-        self._signer = signer
+        self._own_signer = SigningBackends() if signer is None else None
+        self._signer = signer or self._own_signer
         self._operator = OperatorRules(endpoints(settings.egress_private))
         self._limits = EgressLimits(
             connections=settings.egress_connections,
@@ -77,8 +79,6 @@ class Egress:
         names = ways(environment)
         if not names:
             return None
-        if environment.role is not None and self._signer is None:
-            raise SandboxFailed("the service has nothing that serves execution roles")
         async with asyncio.timeout(OPEN_SECONDS), contextlib.AsyncExitStack() as opened:
             sockets: dict[str, socket.socket] = {}
             try:
@@ -103,6 +103,11 @@ class Egress:
                 raise SandboxFailed(f"the sandbox's way out could not be opened: {error}") from error
             opened.pop_all()  # the sockets are the session's from here on
         return egress
+
+    def close(self) -> None:
+        """The service ends, and with it the signing for execution roles."""
+        if self._own_signer is not None:
+            self._own_signer.close()
 
     def _record(self, decision: Decision) -> None:
         """Called on the loop for every decision."""
