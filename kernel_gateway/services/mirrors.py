@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import errno
+import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
