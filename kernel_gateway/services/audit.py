@@ -194,8 +194,8 @@ def bounded_json(detail: dict[str, Any]) -> bytes:
     """A record's detail as JSON; too much of it is left out, and counted."""
     try:
         encoded = to_json(detail)
-    except UnicodeEncodeError:  # lone surrogates, which JSON in UTF-8 has no form for
-        encoded = json.dumps(msgspec.to_builtins(detail)).encode("ascii")
+    except UnicodeEncodeError:  # lone surrogates, which JSON has no form for
+        encoded = json.dumps(msgspec.to_builtins(detail), ensure_ascii=False).encode("utf-8", "replace")
     return encoded if len(encoded) <= MOST_DETAIL_BYTES else to_json({"omitted_bytes": len(encoded)})
 
 
