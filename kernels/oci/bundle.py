@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kernels.environment import Environment
 from kernels.oci import seccomp
 from kernels.sandbox import SandboxSpec
 
@@ -146,6 +147,14 @@ def _writable(mount: dict[str, Any]) -> dict[str, Any]:
     return {**mount, "options": [option for option in mount["options"] if option != "ro"]}
 
 
+def _way_out(environment: Environment) -> list[str]:
+    """How far code reaches, as the guest has to know it to answer and to set variables; it decides nothing."""
+    role, arguments = environment.role, ["--network", str(environment.network.mode)]
+    if role is not None:
+        arguments += ["--role", f"s3://{role.bucket}/{role.prefix}", "--region", role.region]
+    return arguments
+
+
 def _process(spec: SandboxSpec) -> dict[str, Any]:
     environment = spec.environment
     storage = environment.resources.storage_bytes
@@ -158,6 +167,7 @@ def _process(spec: SandboxSpec) -> dict[str, Any]:
             "--generation", str(spec.generation),
             "--vcpus", f"{environment.resources.vcpus:.3f}",
             "--python", environment.python,
+            *_way_out(environment),
         ],
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
         "noNewPrivileges": True,
