@@ -14,7 +14,7 @@ import httpx
 
 from benchmarks.raw_kernel import RawKernel
 from kernels.environment import Environment
-from kernels.oci import bundle, environments
+from kernels.oci import bundle, environments, processors
 from kernels.oci.cgroups import Cgroups
 from kernels.sandbox import SandboxSpec
 from tests.running_service import RunningService
@@ -85,6 +85,7 @@ def _write_bundle(directory: Path, environment: Environment) -> None:
         workspace=str(directory / "workspace"),
         home=str(directory / "home"),
         temporary=str(directory / "tmp"),
+        processors=str(processors.shown(directory, environment.resources.vcpus)),
         uid_base=UID_BASE,
         cgroup=f"{CGROUP}/{directory.name}",
     )

@@ -59,7 +59,6 @@ MASKED_PATHS: Final = (
 )
 
 _CPU_PERIOD_MICROSECONDS: Final = 100_000
-_OPEN_FILES: Final = 4096
 _TASKS_PER_PROCESS: Final = 8
 """Tasks of the host that serve one process under gVisor (ptrace platform): six to seven were seen."""
 _TASKS_OF_ITS_OWN: Final = 256
@@ -69,7 +68,8 @@ _TASKS_OF_ITS_OWN: Final = 256
 class Places:
     """Host paths that a bundle binds, and the identity and cgroup it gets.
 
-    `uid_base` is the host id of the sandbox's uid 0; `cgroup` is in the OCI form (absolute, or relative to ours).
+    `processors` is shown at /sys; `uid_base` is the host id of the sandbox's uid 0; `cgroup` is in the OCI form
+    (absolute, or relative to ours). `user_namespace` is the path of the one to join, empty for the runtime to make it.
     """
 
     guest: str
@@ -77,8 +77,10 @@ class Places:
     workspace: str
     home: str
     temporary: str
+    processors: str
     uid_base: int
     cgroup: str
+    user_namespace: str = ""
 
 
 def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> dict[str, Any]:
@@ -91,7 +93,7 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
         "process": _process(spec),
         "mounts": _mounts(spec, places),
         "linux": {
-            "namespaces": [{"type": kind} for kind in ("user", "pid", "mount", "ipc", "uts", "network", "cgroup")],
+            "namespaces": _namespaces(places.user_namespace),
             "uidMappings": [_mapping(places.uid_base)],
             "gidMappings": [_mapping(places.uid_base)],
             "cgroupsPath": places.cgroup,
@@ -128,7 +130,7 @@ def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
     tasks = {"limit": processes * _TASKS_PER_PROCESS + _TASKS_OF_ITS_OWN}
     return {
         **config,
-        "process": {**process, "rlimits": [*process["rlimits"], _limit("RLIMIT_NPROC", processes)]},
+        "process": {**process, "rlimits": [_limit("RLIMIT_NPROC", processes)]},
         "linux": {
             **linux,
             "seccomp": seccomp.for_gvisor(linux["seccomp"]),
@@ -147,6 +149,11 @@ def _writable(mount: dict[str, Any]) -> dict[str, Any]:
     return {**mount, "options": [option for option in mount["options"] if option != "ro"]}
 
 
+def _namespaces(user: str) -> list[dict[str, Any]]:
+    new = [{"type": kind} for kind in ("pid", "mount", "ipc", "uts", "network", "cgroup")]
+    return [{"type": "user", "path": user} if user else {"type": "user"}, *new]
+
+
 def _way_out(environment: Environment) -> list[str]:
     """How far code reaches, as the guest has to know it to answer and to set variables; it decides nothing."""
     role, arguments = environment.role, ["--network", str(environment.network.mode)]
@@ -156,8 +163,8 @@ def _way_out(environment: Environment) -> list[str]:
 
 
 def _process(spec: SandboxSpec) -> dict[str, Any]:
+    """The guest. It sets its own limits and its children's: a runtime may not, in a namespace made for it."""
     environment = spec.environment
-    storage = environment.resources.storage_bytes
     return {
         "terminal": False,
         "user": {"uid": 0, "gid": 0},
@@ -166,17 +173,13 @@ def _process(spec: SandboxSpec) -> dict[str, Any]:
             environment.python, "-I", "-B", "/opt/sandcell/guest",
             "--generation", str(spec.generation),
             "--vcpus", f"{environment.resources.vcpus:.3f}",
+            "--file-bytes", str(environment.resources.storage_bytes),
             "--python", environment.python,
             *_way_out(environment),
         ],
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
         "noNewPrivileges": True,
         "capabilities": {kind: list(GUEST_CAPABILITIES) for kind in ("bounding", "effective", "permitted")},
-        "rlimits": [
-            _limit("RLIMIT_CORE", 0),
-            _limit("RLIMIT_NOFILE", _OPEN_FILES),
-            _limit("RLIMIT_FSIZE", storage),
-        ],
     }  # fmt: skip
 
 
@@ -191,6 +194,7 @@ def _mounts(spec: SandboxSpec, places: Places) -> list[dict[str, Any]]:
         _mount("/dev/guest/proc", "proc", "proc", "nosuid", "noexec", "nodev", "subset=pid"),
         _mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
         _mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", f"size={shared_memory}"),  # noqa: S108
+        _bind("/sys", places.processors, "ro", "nosuid", "nodev", "noexec"),
         _bind("/opt/sandcell/guest", places.guest, "ro", "nosuid", "nodev"),
         _bind("/run/sandcell", places.transport, "rw", "nosuid", "nodev", "noexec"),
         _bind("/workspace", places.workspace, "rw", "nosuid", "nodev"),

@@ -22,7 +22,13 @@ from kernels.oci.command import OciCommand
 from kernels.oci.places import OciSettings
 from kernels.sandbox import Finding
 
-_TOOLS: Final = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "unshare": "util-linux"}
+_TOOLS: Final = {
+    "mkfs.ext4": "e2fsprogs",
+    "mount": "mount",
+    "umount": "mount",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
+}
 _SAMPLE_ID: Final = 65_600
 """A user id for trials; nothing is left that belongs to it."""
 

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 from kernels import dialing
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, SandboxGone
-from kernels.oci import bundle, confined, egress_sockets, host, idmap, storage
+from kernels.oci import bundle, confined, egress_sockets, host, idmap, processors, storage, user_namespace
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces
@@ -142,7 +142,8 @@ class OciRuntime:
         places.transport.mkdir(mode=0o700)
         storage.mount_transport(places.transport)
         storage.make_socket_directories(places.transport, root, user)
-        command.run(spec.sandbox_id, self._config(spec, places, root), places.bundle, places.log)
+        with self._user_namespace(command, root) as namespace:
+            command.run(spec.sandbox_id, self._config(spec, places, root, namespace), places.bundle, places.log)
         self._show(places, user)
         return places.info()
 
@@ -188,7 +189,12 @@ class OciRuntime:
     def _oci_command(self, name: str) -> OciCommand:
         return OciCommand(name, self.places.runtime_state, unified=self.cgroups.unused_unified)
 
-    def _config(self, spec: SandboxSpec, places: SandboxPlaces, root: int) -> dict[str, Any]:
+    @staticmethod
+    def _user_namespace(command: OciCommand, root: int) -> contextlib.AbstractContextManager[str]:
+        """The path of the sandbox's user namespace; a runtime with a kernel of its own makes what it needs."""
+        return contextlib.nullcontext("") if command.own_kernel else user_namespace.owned_by(root, bundle.UID_RANGE)
+
+    def _config(self, spec: SandboxSpec, places: SandboxPlaces, root: int, namespace: str) -> dict[str, Any]:
         return bundle.config(
             spec,
             bundle.Places(
@@ -197,7 +203,9 @@ class OciRuntime:
                 workspace=str(places.storage / "workspace"),
                 home=str(places.storage / "home"),
                 temporary=str(places.storage / "tmp"),
+                processors=str(processors.shown(self.places.guests, spec.environment.resources.vcpus)),
                 uid_base=root,
+                user_namespace=namespace,
                 cgroup=self.cgroups.path(spec.sandbox_id),
             ),
             machine=platform.machine(),

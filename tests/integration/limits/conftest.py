@@ -1,7 +1,23 @@
-"""Sandboxes on a real runtime, as the tests of the runtime have them."""
+"""Sandboxes as the tests of the runtime have them, under each runtime."""
 
 from __future__ import annotations
 
-from tests.integration.oci.conftest import in_sandboxes, settings
+from pathlib import Path
 
-__all__ = ["in_sandboxes", "settings"]
+import pytest
+
+from kernels.oci.places import OciSettings
+from tests.integration.oci.conftest import in_sandboxes
+
+__all__ = ["in_sandboxes"]
+
+
+@pytest.fixture(params=["runc", "runsc"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The name of the runtime."""
+    return str(request.param)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, short_directory: Path, runtime: str) -> OciSettings:
+    return OciSettings(runtime, tmp_path / "data", short_directory)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import pytest
+
 from kernels.environment import Resources
 from tests.integration.oci.conftest import Sandboxes, Test
 
@@ -27,6 +29,7 @@ for _ in range(200):
 """Fills the memory with pages that count for no process, held by processes smaller than the guest."""
 
 
+@pytest.mark.parametrize("runtime", ["runc"])
 def test_memory_that_hides_from_the_killer_does_not_have_the_guest_killed(in_sandboxes: Callable[[Test], None]) -> None:
     async def test(sandboxes: Sandboxes) -> None:
         small = dataclasses.replace(sandboxes.environment, resources=Resources(memory_mb=512))

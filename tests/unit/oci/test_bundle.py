@@ -16,7 +16,9 @@ PLACES = bundle.Places(
     workspace="/data/w",
     home="/data/h",
     temporary="/data/t",
+    processors="/data/p",
     uid_base=1_200_000_000,
+    user_namespace="/proc/7/ns/user",
     cgroup="sandcell-1/x",
 )
 
@@ -29,7 +31,8 @@ def make(**resources: int) -> dict[str, Any]:
 def test_every_namespace_is_new() -> None:
     kinds = {one["type"] for one in make()["linux"]["namespaces"]}
     assert kinds == {"user", "pid", "mount", "ipc", "uts", "network", "cgroup"}
-    assert all("path" not in one for one in make()["linux"]["namespaces"])
+    joined = [one for one in make()["linux"]["namespaces"] if "path" in one]
+    assert joined == [{"type": "user", "path": "/proc/7/ns/user"}]
 
 
 def test_the_guest_is_root_of_its_own_ids_only() -> None:
@@ -56,7 +59,7 @@ def test_limits_follow_the_resources() -> None:
 
 def test_only_the_three_writable_places_and_the_sockets_come_from_the_host() -> None:
     binds = {one["destination"]: one for one in make()["mounts"] if one["type"] == "bind"}
-    assert set(binds) == {"/opt/sandcell/guest", "/run/sandcell", "/workspace", "/home/user", "/tmp"}
+    assert set(binds) == {"/sys", "/opt/sandcell/guest", "/run/sandcell", "/workspace", "/home/user", "/tmp"}
     assert "ro" in binds["/opt/sandcell/guest"]["options"]
     assert all({"nosuid", "nodev"} <= set(one["options"]) for one in binds.values())
 
