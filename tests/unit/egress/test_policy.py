@@ -1,0 +1,159 @@
+"""What a policy allows: before a name is looked up, and once its address is known."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+import pytest
+
+from kernel_gateway.egress.policy import OperatorRules, clear_path, covers, on_address, on_request
+from kernel_gateway.egress.target import Target, parse_tunnel, parse_url
+from kernels.environment import Endpoint, NetworkMode, NetworkPolicy
+
+ALLOWLIST = NetworkPolicy(
+    NetworkMode.ALLOWLIST,
+    (
+        Endpoint("pypi.org"),
+        Endpoint("*.pythonhosted.org"),
+        Endpoint("data.example", 80, methods=("GET", "HEAD"), path_prefix="/public"),
+        Endpoint("data.example", 80, path_prefix="/open/"),
+        Endpoint("api.example", 80, methods=("GET",)),
+        Endpoint("93.184.216.34", 8080),
+        Endpoint("[2606:2800::1]", 443),
+    ),
+)
+
+
+def word(policy: NetworkPolicy, method: str, text: str) -> str:
+    verdict = on_request(policy, method, parse_tunnel(text) if method == "CONNECT" else parse_url(text))
+    return verdict.word
+
+
+@pytest.mark.parametrize(("method", "text"), [("CONNECT", "pypi.org:443"), ("GET", "http://example.com/")])
+def test_sandbox_reaches_nothing_and_public_anything(method: str, text: str) -> None:
+    assert word(NetworkPolicy(), method, text) == "no_network"
+    assert word(NetworkPolicy(NetworkMode.SANDBOX, ALLOWLIST.allow), method, text) == "no_network"
+    assert word(NetworkPolicy(NetworkMode.PUBLIC), method, text) == "public"
+
+
+@pytest.mark.parametrize(
+    ("method", "text", "expected"),
+    [
+        ("CONNECT", "pypi.org:443", "declared"),
+        ("CONNECT", "PyPI.org.:443", "declared"),
+        ("CONNECT", "pypi.org:80", "not_declared"),
+        ("CONNECT", "pypi.org.evil.example:443", "not_declared"),
+        ("CONNECT", "evil-pypi.org:443", "not_declared"),
+        ("CONNECT", "sub.pypi.org:443", "not_declared"),
+        ("GET", "http://pypi.org:443/", "declared"),
+        ("GET", "http://pypi.org/", "not_declared"),
+        ("CONNECT", "files.pythonhosted.org:443", "declared"),
+        ("CONNECT", "a.b.pythonhosted.org:443", "declared"),
+        ("CONNECT", "pythonhosted.org:443", "not_declared"),
+        ("CONNECT", "evilpythonhosted.org:443", "not_declared"),
+        ("CONNECT", "files.pythonhosted.org.evil.example:443", "not_declared"),
+        ("CONNECT", "93.184.216.34:8080", "declared"),
+        ("CONNECT", "[::ffff:93.184.216.34]:8080", "declared"),
+        ("CONNECT", "93.184.216.35:8080", "not_declared"),
+        ("CONNECT", "[2606:2800:0:0::1]:443", "declared"),
+        ("GET", "http://api.example/anything", "declared"),
+        ("POST", "http://api.example/anything", "method"),
+        ("get", "http://api.example/anything", "method"),
+        ("CONNECT", "api.example:80", "no_tunnel"),
+        ("GET", "http://data.example/public", "declared"),
+        ("GET", "http://data.example/public/x?y=/../z", "declared"),
+        ("HEAD", "http://data.example/pub%6Cic/x", "declared"),
+        ("POST", "http://data.example/open/x", "declared"),
+        ("GET", "http://data.example/open", "path"),
+        ("GET", "http://data.example/publicity", "path"),
+        ("GET", "http://data.example/", "path"),
+        ("GET", "http://data.example/PUBLIC/x", "path"),
+        ("CONNECT", "data.example:80", "no_tunnel"),
+    ],
+)
+def test_an_allowlist(method: str, text: str, expected: str) -> None:
+    assert word(ALLOWLIST, method, text) == expected
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/open/../secret",
+        "/open/./x",
+        "/open/..",
+        "/open/.",
+        "/open/%2e%2e/secret",
+        "/open/.%2E/secret",
+        "/open/%2E/x",
+        "/open/..%2fsecret",
+        "/open/..%5csecret",
+        "/open/x%2Fy",
+        "/open/%252e%252e/secret",
+        "/open/%00",
+        "/open//x",
+        "//open/x",
+        "/open/..;/secret",
+        "/open/..;x=y/secret",
+        "/open/.;/x",
+    ],
+)
+def test_a_path_that_servers_read_differently_is_below_no_prefix(path: str) -> None:
+    assert clear_path(path) is None
+    assert word(ALLOWLIST, "GET", f"http://data.example{path}") == "unclear_path"
+    assert word(ALLOWLIST, "GET", f"http://api.example{path}") == "declared"
+
+
+@pytest.mark.parametrize("path", ["/", "/a/.b/..c/d...", "/a;b=c/d", "/~user/%41%E2%82%AC", "/a.b/c:d@e"])
+def test_other_paths_are_clear(path: str) -> None:
+    assert clear_path(path) == path.replace("%41", "A")
+
+
+def test_a_wildcard_covers_names_not_addresses() -> None:
+    assert not covers(Endpoint("*.34", 80), parse_tunnel("93.184.216.34:80"))
+
+
+NOT_PUBLIC = {
+    "127.0.0.1": "loopback",
+    "10.1.2.3": "private",
+    "100.64.0.1": "shared",
+    "169.254.1.1": "link_local",
+    "169.254.169.254": "metadata",
+    "224.0.0.1": "multicast",
+    "fd00::1": "private",
+    "2002:7f00:1::": "transition",
+}
+
+
+@pytest.mark.parametrize(("address", "kind"), NOT_PUBLIC.items())
+def test_an_address_that_is_not_public_needs_the_operator(address: str, kind: str) -> None:
+    one, target = ip_address(address), parse_tunnel("innocent.example:443")
+    literal = Target(address, 443, one)
+    for target_ in (target, literal):
+        verdict = on_address(OperatorRules(), target_, one, own=False)
+        assert (verdict.allowed, verdict.word) == (False, f"{kind}_address")
+        assert address in verdict.sentence
+    declared = OperatorRules((Endpoint(address, 443),))
+    assert on_address(declared, target, one, own=False).word == "operator"
+    assert not on_address(declared, Target(address, 444, one), one, own=False).allowed
+    assert not on_address(OperatorRules((Endpoint(address, 444),)), literal, one, own=False).allowed
+
+
+@pytest.mark.parametrize(("address", "kind"), NOT_PUBLIC.items())
+def test_a_name_of_the_operator_s_may_be_private_and_nothing_else(address: str, kind: str) -> None:
+    rules = OperatorRules((Endpoint("mirror.internal", 443),))
+    verdict = on_address(rules, parse_tunnel("mirror.internal:443"), ip_address(address), own=False)
+    assert verdict.allowed == (kind in {"private", "shared"})
+    assert not on_address(rules, parse_tunnel("other.internal:443"), ip_address(address), own=False).allowed
+
+
+def test_the_host_s_own_public_address_is_refused_unless_declared_itself() -> None:
+    one, target = ip_address("93.184.216.34"), parse_tunnel("example.com:443")
+    assert on_address(OperatorRules(), target, one, own=False).allowed
+    assert on_address(OperatorRules(), target, one, own=True).word == "host_address"
+    assert not on_address(OperatorRules((Endpoint("example.com", 443),)), target, one, own=True).allowed
+    assert on_address(OperatorRules((Endpoint("93.184.216.34", 443),)), target, one, own=True).allowed
+
+
+def test_the_host_s_own_private_address_is_refused_also_by_a_declared_name() -> None:
+    rules = OperatorRules((Endpoint("mirror.internal", 443),))
+    assert not on_address(rules, parse_tunnel("mirror.internal:443"), ip_address("10.0.0.1"), own=True).allowed
