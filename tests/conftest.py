@@ -17,6 +17,7 @@ import pytest
 
 from kernels.environment import Environment
 from kernels.oci import environments
+from kernels.oci.command import RUNTIMES
 from tests import leftovers
 from tests.running_service import RunningService
 
@@ -49,6 +50,12 @@ def environment(environments_dir: Path) -> Environment:
         "the environment is not built; `make test` builds it, as `sandcell environments build python` does"
     )
     return built["python"]
+
+
+@pytest.fixture(params=tuple(RUNTIMES))
+def runtime_name(request: pytest.FixtureRequest) -> str:
+    """Every runtime in turn; a test that is about one, or about none, names it with `parametrize`."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ from kernels.sandbox import SandboxInfo, SandboxSpec
 
 
 @pytest.fixture
-def settings(tmp_path: Path, short_directory: Path) -> OciSettings:
-    return OciSettings("runc", tmp_path / "data", short_directory)
+def settings(runtime_name: str, tmp_path: Path, short_directory: Path) -> OciSettings:
+    return OciSettings(runtime_name, tmp_path / "data", short_directory)
 
 
 @dataclass

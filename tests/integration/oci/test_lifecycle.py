@@ -84,7 +84,7 @@ def test_a_start_that_fails_takes_everything_back(in_sandboxes: Callable[[Test],
     async def test(sandboxes: Sandboxes) -> None:
         sandbox_id = str(uuid.uuid4())
         broken = dataclasses.replace(sandboxes.environment, root="/nonexistent/root")
-        with pytest.raises(SandboxFailed, match="runc run failed"):
+        with pytest.raises(SandboxFailed, match="run failed"):
             await sandboxes.runtime.create(SandboxSpec(sandbox_id, broken))
         assert traces(sandboxes.runtime.settings, sandbox_id) == []
         assert sandboxes.runtime._locks == {}
@@ -140,7 +140,7 @@ def test_a_start_cut_off_half_way_is_cleaned_by_destroy(in_sandboxes: Callable[[
         sandboxes.runtime.places.prepare()
         places.home.mkdir()
         if left != "directory":
-            places.write_journal(sandboxes.runtime._uids.claim(places.home))
+            places.write_journal(sandboxes.runtime._uids.claim(places.home), sandboxes.runtime.settings.runtime)
         if left == "transport":
             places.transport.mkdir()
         assert [one.sandbox_id for one in await sandboxes.runtime.list()] == [sandbox_id]
