@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,9 @@ from kernel_gateway.errors import SandboxUnavailable
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.shapes import AuditRecord, Session
 from kernel_gateway.storage.audit import AuditFilter
+from tests.doubles.loopback_site import ADDRESS, loopback_site
 from tests.integration.services.conftest import Gateway, House
 
-ADDRESS = "127.0.0.2"
-"""A loopback address that `NO_PROXY` inside the sandbox does not name."""
 STRANGER = Principal("11111111-1111-1111-1111-111111111111", "stranger", admin=False)
 ASK = """
 import urllib.request, urllib.error
@@ -35,28 +32,10 @@ def ask(url):
 """
 
 
-class Site(BaseHTTPRequestHandler):
-    """Answers every GET with its path."""
-
-    def do_GET(self) -> None:
-        body = f"you asked for {self.path}".encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None: ...
-
-
 @pytest.fixture(scope="module")
 def site() -> Iterator[int]:
-    """A web server on loopback; its port."""
-    with ThreadingHTTPServer((ADDRESS, 0), Site) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join(10)
+    with loopback_site() as port:
+        yield port
 
 
 @pytest.fixture
