@@ -76,7 +76,7 @@ class Exchange:
                 self._asking.receive_data(await self._server.read())
                 self._idle.moved()
             elif isinstance(event, h11.Response):
-                headers = [*head.passed_on(event.headers), *head.framing(event.headers), _CLOSE]
+                headers = [*head.passed_on(event.headers.raw_items()), *head.framing(event.headers), _CLOSE]
                 await self._to_client(h11.Response(status_code=event.status_code, reason=event.reason, headers=headers))
             elif isinstance(event, h11.Data):
                 await self._to_client(event)
@@ -105,7 +105,7 @@ def _passed_on(request: h11.Request, target: Target) -> h11.Request:
     host = bracketed(target.host) if target.port == 80 else target.authority
     headers = [
         (b"Host", host.encode()),
-        *head.passed_on(request.headers),
+        *head.passed_on(request.headers.raw_items()),
         *head.framing(request.headers),
         _CLOSE,
     ]

@@ -108,7 +108,7 @@ def read(raw: bytes, rest: bytes, limits: EgressLimits) -> Asked:
 def _target(request: h11.Request) -> Target:
     text = request.target.decode("ascii")
     target = parse_tunnel(text) if request.method == b"CONNECT" else parse_url(text)
-    host = dict(request.headers.raw_items()).get(b"Host") or dict(request.headers).get(b"host")
+    host = dict(request.headers).get(b"host")
     if host is not None and not same_authority(target, host.decode("latin-1")):
         raise BadTarget("other_host", "the Host header names another host than the request's target")
     return target

@@ -104,25 +104,24 @@ class SessionEgress:
 
     def _start(self, sockets: Mapping[str, socket.socket]) -> None:
         for name, listener in sockets.items():
-            if name in self._ways:
-                self._accepting.add(asyncio.create_task(self._accept(listener, self._ways[name])))
-            else:
+            if name not in self._ways:
                 listener.close()
+                continue
+            accepting = asyncio.create_task(self._accept(listener, self._ways[name]))
+            accepting.add_done_callback(functools.partial(_close, listener))
+            self._accepting.add(accepting)
 
     async def _accept(self, listener: socket.socket, serve: Serve) -> None:
         """Take connections while there is room; when descriptors run out, wait for some to be closed."""
         loop = asyncio.get_running_loop()
-        with listener:
-            while True:
-                await self._room.acquire()
-                try:
-                    connection, _ = await loop.sock_accept(listener)
-                except BaseException as error:
-                    self._room.release()
-                    if not isinstance(error, OSError):
-                        raise
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    continue
+        while True:
+            await self._room.acquire()
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError:
+                self._room.release()
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
                 self._begin(connection, serve)
 
     def _begin(self, connection: socket.socket, serve: Serve) -> None:
@@ -144,6 +143,10 @@ class SessionEgress:
 
     async def _serve_http(self, connection: socket.socket) -> None:
         await self._http.serve(Stream(connection))
+
+
+def _close(listener: socket.socket, _: object) -> None:
+    listener.close()
 
 
 async def _serve_streams(proxy: Proxy, connection: socket.socket) -> None:
