@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 class RunningService:
     """Starts and stops the service on a free port; `url` and `token` are those of the running process.
 
-    Settings are those of the service, by name. What it printed is in `output`, and in the assertion when it does not
+    Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it. What it printed is in `output`, and in the assertion when it does not
     start.
     """
 
     def __init__(
-        self, data_dir: Path, settings: Mapping[str, object], extra_environment: Mapping[str, str] | None = None
+        self,
+        data_dir: Path,
+        settings: Mapping[str, object],
+        extra_environment: Mapping[str, str] | None = None,
+        *,
+        place: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir
+        self._place = place
         self._extra_environment = dict(extra_environment or {})
         self.token = "test-token-of-the-administrator"
         self.url = ""
@@ -57,7 +63,7 @@ class RunningService:
         self._settings.update(settings)
         listening = threading.Event()
         process = subprocess.Popen(
-            [sys.executable, "-m", "kernel_gateway", "serve"],
+            [*self._place, sys.executable, "-m", "kernel_gateway", "serve"],
             env={
                 **_clean_environment(),
                 "XDG_CONFIG_HOME": str(self.data_dir / "config"),
