@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class RunningService:
     """Starts and stops the service on a free port; `url` and `token` are those of the running process.
 
-    Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it. What it printed is in `output`, and in the assertion when it does not
-    start.
+    Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it. What
+    it printed is in `output`, and in the assertion when it does not start.
     """
 
     def __init__(
