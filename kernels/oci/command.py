@@ -163,7 +163,7 @@ class OciCommand:
         try:
             done = subprocess.run(
                 [*apart.prefix(unmounted=self._unified, reachable=sources), *command],
-                stdin=subprocess.DEVNULL,
+                input=b"",  # not the host's null device, of which runsc makes the sandbox's user the owner
                 start_new_session=True,  # Ctrl-C in a terminal is for the service, not for what it calls
                 stdout=output,
                 stderr=subprocess.STDOUT if log else subprocess.PIPE,

@@ -5,8 +5,8 @@ Both hold a secret that no attempt may print, and things an attempt may try to r
 
 from __future__ import annotations
 
+import json
 import os
-import platform
 import socket
 import subprocess
 import time
@@ -59,7 +59,7 @@ class Host:
             "service_pid": self._service.pid,
             "service_port": int(self._service.url.rsplit(":", 1)[1]),
             "address": _own_address(),
-            "release": platform.release(),
+            "cmdline": _text(Path("/proc/cmdline")),
         }
 
     def state(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Host:
             "priority": os.getpriority(os.PRIO_PROCESS, self._process.pid),
             "service": _text(Path(f"/proc/{self._service.pid}/comm")),
             "swaps": _text(Path("/proc/swaps")),
-            "cmdline": _text(Path("/proc/1/comm")),
+            "devices": [_owner(Path("/dev", name)) for name in ("null", "zero", "full", "random", "urandom")],
             "connections": [_connections(one) for one in (self._listener, self._local)],
         }
 
@@ -89,8 +89,11 @@ class Host:
         self.file.unlink()
 
 
+OPENED, LOCKED = "/etc/os-release", "/etc/debian_version"
+"""Files of the image that the neighbour opens all the time, and that it has locked."""
+
 NEIGHBOUR = """
-import ctypes, os, pathlib, socket, subprocess, sys
+import ctypes, fcntl, os, pathlib, socket, subprocess, sys, threading, time
 libc = ctypes.CDLL(None)
 libc.shmat.restype = ctypes.c_void_p
 SECRET = {secret!r}
@@ -109,6 +112,15 @@ for family, address in ((socket.AF_UNIX, "\\0neighbour"), (socket.AF_UNIX, "/tmp
     one.setblocking(False)
     listeners.append(one)
 child = subprocess.Popen(["sleep", "10000"], env={{"SECRET": SECRET}})
+lock = os.open({locks!r}, os.O_RDONLY)
+fcntl.flock(lock, fcntl.LOCK_EX)
+fcntl.lockf(os.open({locks!r}, os.O_RDONLY), fcntl.LOCK_SH)
+
+def open_again_and_again():
+    while True:
+        open({opens!r}, "rb").read()
+        time.sleep(0.05)
+threading.Thread(target=open_again_and_again, daemon=True).start()
 
 def connections(one):
     try:
@@ -135,7 +147,7 @@ class Neighbour:
             token = administrator.create_token(f"neighbour-{self.secret[-8:]}").token
         self._client = service.client(token)
         self.session = LiveSession(self._client, self._client.start_session())
-        result = self.session.run(NEIGHBOUR.format(secret=self.secret), timeout_seconds=60)
+        result = self.session.run(NEIGHBOUR.format(secret=self.secret, opens=OPENED, locks=LOCKED), timeout_seconds=60)
         assert result.ok, result
         self._pids = [int(pid) for pid in result.stdout.split()]
         self._before = self.state()
@@ -150,7 +162,15 @@ class Neighbour:
             "path": "/tmp/neighbour.sock",
             "port": 5555,
             "key": 0xBEEF,
+            "host_pids": sorted(_processes_of(self.session.id)),
+            "uid": self._uid(),
+            "opens": OPENED,
+            "locks": LOCKED,
         }
+
+    def _uid(self) -> int:
+        journal = self._service.data_dir / "sandboxes" / self.session.id / "sandbox.json"
+        return int(json.loads(journal.read_text())["uid_base"]) + 1000
 
     def state(self) -> str:
         result = self.session.run("print(state())", timeout_seconds=30)
@@ -193,6 +213,19 @@ def _connections(listener: socket.socket) -> str | None:
         return None
     connection.close()
     return str(address or "somebody")
+
+
+def _processes_of(sandbox_id: str) -> set[int]:
+    """Ids on the host of a sandbox's processes."""
+    groups = (Path(top) / "cgroup.procs" for top, _, _ in os.walk("/sys/fs/cgroup") if Path(top).name == sandbox_id)
+    found = {int(pid) for group in groups if group.exists() for pid in group.read_text().split()}
+    assert found, "the neighbour has processes"
+    return found
+
+
+def _owner(path: Path) -> tuple[int, int, int, int]:
+    found = path.stat()
+    return found.st_uid, found.st_gid, found.st_mode, found.st_rdev
 
 
 def _text(path: Path) -> str:
