@@ -95,27 +95,26 @@ class Services:
         database = Database(settings.database_url)
         environments = Environments(installed, settings)
         audit = Audit(database, clock, settings)
+        egress = Egress(settings, launcher.listen, audit, resolve=resolve, signer=signer)
         parts = make_parts(
-            settings,
-            database,
-            store=store,
-            environments=environments,
-            launcher=launcher,
-            clock=clock,
-            audit=audit,
-            egress=Egress(settings, launcher.listen, audit, resolve=resolve, signer=signer),
+            settings, database, store=store, environments=environments, launcher=launcher, clock=clock, egress=egress
         )
         services = cls._made(parts, environments)
         try:
-            await database.open()
-            services.first_token = await services.identity.open(settings.token, clock.now())
-            parts.background.spawn(parts.audit.run(), "audit")
-            await services.upkeep.adopt()
-            parts.background.spawn(services.upkeep.run(), "upkeep")
+            await services._begin()
         except BaseException:
             await services._close()
             raise
         return services
+
+    async def _begin(self) -> None:
+        """Open the database, take up what runs, start what goes on beside the calls."""
+        parts = self.parts
+        await parts.database.open()
+        self.first_token = await self.identity.open(parts.settings.token, parts.clock.now())
+        parts.background.spawn(parts.audit.run(), "audit")
+        await self.upkeep.adopt()
+        parts.background.spawn(self.upkeep.run(), "upkeep")
 
     @classmethod
     def _made(cls, parts: Parts, environments: Environments) -> Services:
@@ -181,7 +180,6 @@ def make_parts(
     environments: Environments,
     launcher: Launcher,
     clock: Clock,
-    audit: Audit,
     egress: Egress,
 ) -> Parts:
     """What the services share."""
@@ -191,7 +189,7 @@ def make_parts(
         clock=clock,
         database=database,
         launcher=launcher,
-        audit=audit,
+        audit=egress.audit,
         egress=egress,
         mirrors=mirrors,
         spool=Spool(Path(settings.data_dir, "spool"), mirrors),

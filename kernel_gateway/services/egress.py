@@ -54,7 +54,7 @@ class Egress:
     ) -> None:
         self.settings = settings
         self._listen = listen
-        self._audit = audit
+        self.audit = audit
         self._resolve = resolve
         self._own_signer = SigningBackends() if signer is None else None
         self._signer = signer or self._own_signer
@@ -115,7 +115,7 @@ class Egress:
         detail: dict[str, Any] = {"method": decision.method, "address": decision.address, "ended": decision.ended}
         if decision.ended:
             detail |= {"sent_bytes": decision.sent_bytes, "received_bytes": decision.received_bytes}
-        kept = self._audit.record(
+        kept = self.audit.record(
             "egress",
             decision.kind,
             allowed=decision.allowed,
