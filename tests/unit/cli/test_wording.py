@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kernel_gateway.cli.wording import megabytes, readable
+from kernel_gateway.cli.wording import megabytes, network, readable
+from kernel_gateway.shapes import EndpointInfo, Network, RoleInfo
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -33,3 +34,11 @@ def test_a_time_is_told_by_its_distance_and_nothing_else_is_touched(value: objec
 
 def test_memory_is_told_as_the_settings_count_it() -> None:
     assert megabytes(2048 * 2**20) == "2,048 MB"
+
+
+def test_a_network_is_told_on_one_line() -> None:
+    allow = [EndpointInfo("*.example.org", 443), EndpointInfo("fd00::1", 80, ["GET", "HEAD"], "/v1/")]
+    role = RoleInfo("warehouse", "etl/", "read", "", "us-east-1")
+    assert network(Network()) == "SANDBOX"
+    assert network(Network("SANDBOX", role=role)) == "SANDBOX; s3://warehouse/etl/ (read)"
+    assert network(Network("ALLOWLIST", allow)) == "ALLOWLIST; *.example.org:443, [fd00::1]:80 (GET HEAD /v1/)"

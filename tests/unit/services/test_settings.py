@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from kernel_gateway import settings
+from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
+from kernels.environment import Endpoint
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -32,6 +34,14 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ({"SANDCELL_EXECUTION_TIMEOUT_SECONDS": "900", "SANDCELL_EXECUTION_TIMEOUT_MAX_SECONDS": "10"}, "larger"),
         ({"SANDCELL_ACCESS_KEY_ID": "AK"}, "together"),
         ({"SANDCELL_CONFIG": "/nowhere.toml"}, "cannot be read"),
+        ({"SANDCELL_ENVIRONMENTS_FILE": "relative.toml"}, "environments_file must be an absolute path"),
+        ({"SANDCELL_DATA_DIR": ""}, "data_dir must be an absolute path"),
+        ({"SANDCELL_EGRESS_PRIVATE": "10.0.0.1"}, "egress_private: '10.0.0.1' has no port"),
+        ({"SANDCELL_EGRESS_PRIVATE": "10.0.0.1:80, 10.1:80"}, "egress_private: '10.1' is no address"),
+        ({"SANDCELL_EGRESS_CONNECTIONS": "0"}, "between 1 and 10,000"),
+        ({"SANDCELL_SERVICE_UID": "0"}, "between 1 and"),
+        ({"SANDCELL_SERVICE_UID": "1200065536"}, "service_uid must not be one of the uids"),
+        ({"SANDCELL_AUDIT_RETENTION_DAYS": "0"}, "between 1 and 3,650"),
     ],
 )
 def test_what_makes_no_sense_is_refused(environ: dict[str, str], says: str) -> None:
@@ -49,6 +59,16 @@ def test_a_file_is_checked_too(tmp_path: Path, line: str) -> None:
 
 def test_the_clients_variables_are_no_settings() -> None:
     settings.load(environ={"SANDCELL_URL": "http://x", "SANDCELL_SESSION": "s"})
+
+
+@pytest.mark.parametrize("runtime", ["runc", "crun", "runsc"])
+def test_every_runtime_can_be_chosen(runtime: str) -> None:
+    assert settings.load(environ={"SANDCELL_RUNTIME": runtime}).runtime == runtime
+
+
+def test_private_endpoints_are_a_list() -> None:
+    loaded = settings.load({"egress_private": "db.internal:5432, [fd00::1]:80,"}, environ={})
+    assert endpoints(loaded.egress_private) == (Endpoint("db.internal", 5432), Endpoint("fd00::1", 80))
 
 
 def test_no_secret_is_shown() -> None:
