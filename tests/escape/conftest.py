@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ class Place:
     """Where a family's attempts are made: under a runtime, in a `first` or in a `reused` position."""
 
     runtime: str
-    family: Family
+    family: Family = field(hash=False)  # a place without a hash would not be known again: a session for each attempt
     turn: str
 
     def __str__(self) -> str:

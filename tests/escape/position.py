@@ -97,6 +97,10 @@ class Position:
         self.session.stop()
         self._client.close()
 
+    def forget(self) -> None:
+        """The kernel is another one now and knows nothing of us; checks that replace it call this."""
+        self._ready = False
+
     def attempt(self, attempt: Attempt, predecessor: str = "") -> Told:
         """Make an attempt."""
         names = {"MARK": f"{self.mark}-{attempt.slug}"}
