@@ -1,0 +1,79 @@
+"""Processor time, measured against the quota that memory gives; and what programs are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from kernels.environment import Resources
+from kernels.guest.processors import VARIABLES
+from kernels.sandbox import SandboxInfo
+from tests.integration.oci.conftest import Sandboxes, Test
+
+SPIN = 'for n in 1 2 3 4; do sh -c "while :; do :; done" & done; wait'
+SECONDS = 5
+
+ASK = f"""
+import json, multiprocessing, os, subprocess
+words = lambda *command: subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+plain = {{name: value for name, value in os.environ.items() if name not in {VARIABLES!r}}}
+print(json.dumps([
+    os.cpu_count(), multiprocessing.cpu_count(), len(os.sched_getaffinity(0)), int(words("getconf", "_NPROCESSORS_ONLN")[0]),
+    int(words("getconf", "_NPROCESSORS_CONF")[0]), int(words("nproc")[0]),
+    int(subprocess.run(["nproc"], capture_output=True, env=plain).stdout),
+    *(int(os.environ[name]) for name in {VARIABLES!r}),
+]))
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("memory_mb", [885, 1769, 1770, 8000])
+def test_programs_are_told_of_the_processors_that_they_have(
+    in_sandboxes: Callable[[Test], None], memory_mb: int
+) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        sized = dataclasses.replace(sandboxes.environment, resources=Resources(memory_mb=memory_mb))
+        told = json.loads(await sandboxes.python(await sandboxes.create(sized), ASK))
+        assert set(told) == {min(math.ceil(memory_mb / 1769), len(os.sched_getaffinity(0)))}
+
+    in_sandboxes(test)
+
+
+def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Test], None]) -> None:
+    """Half a processor, within a tenth over five seconds, by the group's own count.
+
+    Never more; less only while others keep the host busy, so it is measured again then.
+    """
+
+    async def test(sandboxes: Sandboxes) -> None:
+        half = dataclasses.replace(sandboxes.environment, resources=Resources(memory_mb=885))
+        promised = half.resources.vcpus
+        info = await sandboxes.create(half)
+        await sandboxes.run(info, "true")
+        spinning = asyncio.create_task(sandboxes.run(info, SPIN, timeout_seconds=60))
+        await asyncio.sleep(1)
+        for _ in range(4):
+            share = await share_of_a_processor(sandboxes, info)
+            print(f"share {share:.3f} of a processor, promised {promised:.3f}")
+            assert share < 1.1 * promised
+            if share > 0.9 * promised:
+                break
+        else:
+            pytest.fail("the sandbox never got what was promised")
+        spinning.cancel()
+        await asyncio.gather(spinning, return_exceptions=True)
+
+    in_sandboxes(test)
+
+
+async def share_of_a_processor(sandboxes: Sandboxes, info: SandboxInfo) -> float:
+    begun, before = time.monotonic(), await sandboxes.runtime.usage(info.sandbox_id)
+    await asyncio.sleep(SECONDS)
+    after, ended = await sandboxes.runtime.usage(info.sandbox_id), time.monotonic()
+    return (after.cpu_seconds - before.cpu_seconds) / (ended - begun)
