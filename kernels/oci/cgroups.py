@@ -82,6 +82,15 @@ class Cgroups:
         except (OSError, ValueError, KeyError) as error:
             raise SandboxGone(f"the control group of sandbox {sandbox_id} is gone: {error}") from None
 
+    def memory_limit(self, sandbox_id: str) -> int:
+        """The bytes that the sandbox's group is held to; 0 for a group that is not there or has no limit."""
+        try:
+            if self.unified:
+                return _number(self._directories(sandbox_id)[0] / "memory.max")
+            return _number(self._v1("memory", sandbox_id) / "memory.limit_in_bytes")
+        except (OSError, ValueError, KeyError):
+            return 0
+
     def remove(self, sandbox_id: str, *, deadline_seconds: float = 5) -> bool:
         """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""
         give_up = time.monotonic() + deadline_seconds

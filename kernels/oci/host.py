@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kernels.errors import RuntimeUnusable, SandboxFailed
-from kernels.oci import idmap, seccomp, storage
+from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed
+from kernels.oci import idmap, seccomp, storage, trial
 from kernels.oci.bundle import UID_RANGE
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
@@ -39,7 +39,7 @@ def check(settings: OciSettings, commands: Mapping[str, OciCommand], cgroups: Cg
     findings = [
         root,
         _architecture(),
-        *(_runtime(command) for command in commands.values()),
+        *(_runtime(command, settings, cgroups) for command in commands.values()),
         _tools(),
         _user_namespaces(),
         _seccomp(),
@@ -83,12 +83,20 @@ def _architecture() -> Finding:
     return _holds("architecture", machine)
 
 
-def _runtime(command: OciCommand) -> Finding:
+def _runtime(command: OciCommand, settings: OciSettings, cgroups: Cgroups) -> Finding:
+    """One of the runtimes that sandboxes may have: there, and able to run a container held as they are."""
+    name, other = f"runtime {command.name}", "choose another runtime"
     version = command.version()
     if version is None:
-        remedy = f"install the package {command.program}, or choose another runtime"
-        return _fails("runtime", f"{command.program} is missing or does not answer", remedy)
-    return _holds("runtime", version)
+        remedy = f"install the package {command.program}, or {other}"
+        return _fails(name, f"{command.program} is missing or does not answer", remedy)
+    if os.geteuid() != 0:
+        return _holds(name, f"{version}, not tried")
+    try:
+        trial.run(command, cgroups, settings.uid_base + settings.uid_ranges * UID_RANGE)
+    except KernelsError as error:
+        return _fails(name, f"{version}: {error}", f"mend what is said there, or {other}")
+    return _holds(name, f"{version}, tried")
 
 
 def _tools() -> Finding:
