@@ -20,7 +20,7 @@ EACH = [
 ]
 
 
-@pytest.mark.parametrize(("stand", "attempt"), EACH, indirect=["stand"])
+@pytest.mark.parametrize(("stand", "attempt"), EACH, indirect=["stand"], scope="module")
 def test_an_attempt_is_refused_and_nobody_is_harmed(stand: Stand, attempt: Attempt) -> None:
     """The exact answer, the same in the place of a predecessor of whom nothing is to be found."""
     position, yard = stand.position, stand.yard
