@@ -16,11 +16,11 @@ SETTLE_SECONDS = 5
 def run(service: RunningService, environments_dir: Path, *, rounds: int = 50) -> str:
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=300) as http:
         _one_session(http, stop=True)
-        before = _private_bytes(service.pid)
+        before = _private_bytes(service.service_pid)
         with ThreadPoolExecutor(4) as threads:
             sessions = list(threads.map(lambda _: _one_session(http, stop=False), range(rounds)))
         time.sleep(SETTLE_SECONDS)
-        after = _private_bytes(service.pid)
+        after = _private_bytes(service.service_pid)
         for session in sessions:
             http.delete(f"/v1/sessions/{session}").raise_for_status()
     each = (after - before) / rounds / 1e6

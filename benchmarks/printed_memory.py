@@ -23,12 +23,12 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 1000) 
         path = f"/v1/sessions/{session['id']}/executions"
         http.post(path, json={"code": "for i in range(5_000): print('x' * 999)"}).raise_for_status()
         for way, code in WAYS.items():
-            before = _resident(service.pid, "VmRSS")
-            Path(f"/proc/{service.pid}/clear_refs").write_text("5")  # the peak starts anew
+            before = _resident(service.service_pid, "VmRSS")
+            Path(f"/proc/{service.service_pid}/clear_refs").write_text("5")  # the peak starts anew
             outcome = http.post(path, json={"code": code.format(megabytes=rounds)}).raise_for_status().json()
             assert outcome["status"] == "ok", outcome["status"]
             assert len(outcome["stdout"]) + outcome["truncated"]["stdout"] >= rounds * 1_000_000
-            grown.append(f"{way} {(_resident(service.pid, 'VmHWM') - before) / 1e6:.0f} MB")
+            grown.append(f"{way} {(_resident(service.service_pid, 'VmHWM') - before) / 1e6:.0f} MB")
         http.delete(f"/v1/sessions/{session['id']}").raise_for_status()
     return f"service grew at its peak, {rounds} MB printed as {', as '.join(grown)} (at most 50)"
 

@@ -1,57 +1,61 @@
-"""The composition root: settings, then services, then faces, then one HTTP server; and the life of the process.
+"""The composition root: settings, then services, then faces, then one HTTP server; and the life of the service.
 
-`serve` refuses to start on a host that cannot enforce what a sandbox needs. SIGTERM and SIGINT drain: no new work, what
-runs may finish, workspaces are flushed, sessions end (or stay, when the settings say so).
+SIGTERM and SIGINT drain: no new work, what runs may finish, workspaces are flushed, sessions end (or stay, when the
+settings say so). Nothing here is privileged: what needs root is asked of the launcher (`starting` says how both begin).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
+import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
+import structlog
 import tornado.web
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 
 from kernel_gateway import doctor, sandboxes, welcome
-from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.faces import rest
-from kernel_gateway.logs import configure_logs
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
-from kernels.oci import host
+from kernel_gateway.token_file import TokenFile
+from kernels.launcher.client import LauncherRuntime
+from kernels.sandbox import SandboxRuntime
 from workspace_sync import open_store
 
+log = structlog.get_logger(__name__)
 _MAX_HEADER_BYTES = 64 * 1024
 _IDLE_CONNECTION_SECONDS = 3600
 
 
-def serve(settings: Settings) -> None:
-    """Run the service until SIGTERM or SIGINT; raises our errors when it cannot start."""
-    configure_logs(settings)
-    with _only_one(Path(settings.data_dir)):
-        asyncio.run(_serve(settings))
-
-
-async def _serve(settings: Settings) -> None:
+async def run(settings: Settings, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: TokenFile) -> None:
+    """Serve on these sockets until SIGTERM or SIGINT; raises our errors when it cannot start."""
     stop = _stop_signal()
-    sockets = _bound(settings)
-    async with _services(settings) as services:
+    async with _services(settings, runtime) as services:
         server = _server(application(services), settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
-        welcome.greet(settings, port, services.first_token)
+        welcome.greet(settings, port, services.first_token, tokens)
         await _warn_of_store(settings)
-        await stop.wait()
+        await _until(stop, runtime)
         welcome.say("draining: running executions may finish, workspaces are flushed")
         server.stop()
     await server.close_all_connections()
     welcome.say("stopped")
+
+
+async def _until(stop: asyncio.Event, runtime: LauncherRuntime) -> None:
+    """Wait for the signal. Without the launcher nothing can be ended in order: this process just goes."""
+    waits = [asyncio.create_task(each.wait()) for each in (stop, runtime.gone)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if runtime.gone.is_set():
+        log.error("launcher_gone")
+        os._exit(1)
+    for each in waits:
+        each.cancel()
 
 
 async def _warn_of_store(settings: Settings) -> None:
@@ -61,40 +65,21 @@ async def _warn_of_store(settings: Settings) -> None:
         welcome.say(f"The store is away: {finding.detail}; {finding.remedy}")
 
 
-def _bound(settings: Settings) -> list[socket.socket]:
-    """Take the address first: a start that cannot have it leaves everything else alone."""
-    try:
-        return bind_sockets(settings.port, settings.host)
-    except OSError as error:
-        raise SettingInvalid(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; choose another host or port"
-        ) from None
-
-
 def application(services: Services) -> tornado.web.Application:
     """The routes of every face over one set of services."""
     return rest.application(services)
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings) -> AsyncIterator[Services]:
-    """Everything behind the faces, open; closed in reverse order whatever happens."""
-    runtime = sandboxes.runtime(settings)
+async def _services(settings: Settings, runtime: SandboxRuntime) -> AsyncIterator[Services]:
+    """Everything behind the faces, open; closed whatever happens."""
+    store = open_store(settings.store_url)
+    installed = sandboxes.catalogue(settings)
+    services = await Services.open(settings, runtime=runtime, store=store, installed=installed)
     try:
-        host.require(await runtime.check())
-        installed = sandboxes.catalogue(settings)
-        if not installed():
-            raise SettingInvalid(
-                f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
-            )
-        store = open_store(settings.store_url)
-        services = await Services.open(settings, runtime=runtime, store=store, installed=installed)
-        try:
-            yield services
-        finally:
-            await services.aclose()
+        yield services
     finally:
-        await runtime.aclose()
+        await services.aclose()
 
 
 def _server(application: tornado.web.Application, settings: Settings) -> HTTPServer:
@@ -119,15 +104,3 @@ def _stop_signal() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ask, number)
     return stop
-
-
-@contextlib.contextmanager
-def _only_one(data_dir: Path) -> Iterator[None]:
-    """Two services on one data directory would remove each other's sandboxes."""
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (data_dir / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SettingInvalid(f"another service runs on {data_dir}; stop it, or choose another data_dir") from None
-        yield

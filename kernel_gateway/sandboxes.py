@@ -17,18 +17,21 @@ from kernels.oci.runtime import OciRuntime
 
 
 def runtime(settings: Settings) -> OciRuntime:
-    """The runtime that the settings name."""
-    return OciRuntime(
-        OciSettings(
-            runtime=settings.runtime,
-            data_directory=Path(settings.data_dir),
-            run_directory=Path(settings.run_dir),
-            cgroup_parent=settings.cgroup_parent,
-            uid_base=settings.uid_base,
-            uid_ranges=settings.uid_ranges,
-            disk_reserve_bytes=settings.disk_reserve_bytes,
-            more_runtimes=_more_runtimes(settings),
-        )
+    """The runtime that the settings name, in this process, which is root."""
+    return OciRuntime(oci_settings(settings))
+
+
+def oci_settings(settings: Settings) -> OciSettings:
+    """The runtime's part of the settings."""
+    return OciSettings(
+        runtime=settings.runtime,
+        data_directory=Path(settings.data_dir),
+        run_directory=Path(settings.run_dir),
+        cgroup_parent=settings.cgroup_parent,
+        uid_base=settings.uid_base,
+        uid_ranges=settings.uid_ranges,
+        disk_reserve_bytes=settings.disk_reserve_bytes,
+        more_runtimes=_more_runtimes(settings),
     )
 
 

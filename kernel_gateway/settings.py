@@ -176,7 +176,12 @@ class Settings:
     @property
     def database_url(self) -> str:
         """The database's URL, with the default filled in."""
-        return self.database or f"sqlite:///{Path(self.data_dir) / 'sandcell.db'}"
+        return self.database or f"sqlite:///{self.state_path / 'sandcell.db'}"
+
+    @property
+    def state_path(self) -> Path:
+        """The directory that is the service's own: database, what waits for the store, uploads under way."""
+        return Path(self.data_dir) / "state"
 
 
 TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}

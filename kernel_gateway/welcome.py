@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 
-from kernel_gateway.client import saved
-from kernel_gateway.settings import Settings, client_settings
+from kernel_gateway.settings import Settings
+from kernel_gateway.token_file import TokenFile
 
 
-def greet(settings: Settings, port: int, first_token: str | None) -> None:
+def greet(settings: Settings, port: int, first_token: str | None, tokens: TokenFile) -> None:
     """Print the address, the administrator's token when it can be shown, and three lines to try.
 
     The token is saved for the commands of the user who started the service.
@@ -17,33 +17,32 @@ def greet(settings: Settings, port: int, first_token: str | None) -> None:
     say(f"Sandcell listens on http://{settings.host}:{port}")
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
-    say(f"  token     {_token(settings, port, first_token)}")
-    command = "sandcell" if shutil.which("sandcell") else sys.argv[0]
+    say(f"  token     {_token(settings, port, first_token, tokens)}")
+    command = "sandcell" if shutil.which("sandcell") else f"{sys.executable} -m kernel_gateway"
     say("Try, in another terminal:")
     say(f"  {command} run 'x = 41'")
     say(f"  {command} run 'x + 1'")
     say(f"  {command} notebook -o history.ipynb")
 
 
-def _token(settings: Settings, port: int, first_token: str | None) -> str:
+def _token(settings: Settings, port: int, first_token: str | None, tokens: TokenFile) -> str:
     """What to say of the token. A token that was given is not repeated: it may be in nobody's logs so far."""
     token = first_token or settings.token
     if not token:
-        return _earlier_token()
+        return _earlier_token(tokens)
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
     try:
-        path = saved.save(f"http://{host}:{port}", token)
+        tokens.save(f"http://{host}:{port}", token)
     except OSError as error:
         return f"{first_token or 'as given'}   (could not be saved: {error}; hand it on as SANDCELL_TOKEN)"
-    return f"{first_token or 'as given'}   (the administrator's; saved in {path})"
+    return f"{first_token or 'as given'}   (the administrator's; saved in {tokens.path})"
 
 
-def _earlier_token() -> str:
+def _earlier_token(tokens: TokenFile) -> str:
     """What to say of a token that was made at an earlier start."""
-    where = client_settings()
-    if saved.load(where) is None:
+    if not tokens.holds_one():
         return "the one shown at the first start; make another with `sandcell token create`"
-    return f"as saved in {saved.file(where)} at an earlier start"
+    return f"as saved in {tokens.path} at an earlier start"
 
 
 def say(line: str) -> None:

@@ -9,6 +9,7 @@ Tree:
     ├── SandboxFailed            a sandbox could not be started or driven
     │   ├── NotListening         nobody listens on that socket of the sandbox, yet or any more
     │   └── SandboxGone          the sandbox is no longer there; its session needs a new one
+    ├── LauncherRefused          the launcher does not do this for the service
     ├── KernelDied               the kernel ended while someone waited on it; carries a Death
     ├── GuestRefused             the guest said no; carries the code, message and status it gave
     └── DeadlineExceeded         a wait of ours ran out
@@ -67,6 +68,10 @@ class NotListening(SandboxFailed):
 
 class SandboxGone(SandboxFailed):
     """The sandbox is not there any more."""
+
+
+class LauncherRefused(KernelsError):
+    """The launcher, which alone is privileged, does not do this: it is no request, or one past its bounds."""
 
 
 class KernelDied(KernelsError):

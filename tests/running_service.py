@@ -53,6 +53,14 @@ class RunningService:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def service_pid(self) -> int:
+        """The process that serves; `pid` is the launcher's, which is root."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        serving = [one for one in children if b"kernel_gateway.serving" in Path(f"/proc/{one}/cmdline").read_bytes()]
+        assert len(serving) == 1, f"the launcher has {len(serving)} services"
+        return int(serving[0])
+
     def client(self, token: str | None = None) -> Client:
         from kernel_gateway.client import Client
 

@@ -16,13 +16,14 @@ def open_store(url: str) -> ObjectStore:
     """The store a URL names; nothing is contacted yet (see `ObjectStore.check`). Raises `BadStoreUrl`."""
     scheme = url.partition(":")[0]
     if scheme == "file":
-        return LocalStore(_directory(url))
+        return LocalStore(local_directory(url))
     if scheme == "s3":
         return _s3(url)
     raise BadStoreUrl("a store is file:///absolute/directory or s3://bucket/prefix?endpoint_url=...&region=...")
 
 
-def _directory(url: str) -> str:
+def local_directory(url: str) -> str:
+    """The directory of a local store's URL. Raises `BadStoreUrl`."""
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.netloc or parts.query or parts.fragment or not path.strip("/") or "\0" in path:

@@ -20,7 +20,7 @@ def serve(settings: Settings) -> None:
     Every setting may be given as a flag, as a SANDCELL_* variable or in a TOML file; flags win over variables, and
     those over the file. Secrets have no flag.
     """
-    from kernel_gateway.application import serve as run  # noqa: PLC0415 - the client's verbs need none of it
+    from kernel_gateway.starting import serve as run  # noqa: PLC0415 - the client's verbs need none of it
 
     run(settings)
 

@@ -52,25 +52,36 @@ def _checked(url: str) -> str:
 def load(settings: ClientSettings) -> Address | None:
     """What was saved for this user, if it can be read."""
     try:
-        with file(settings).open("rb") as stream:
-            values = tomllib.load(stream)
-        return Address(str(values["url"]).rstrip("/"), str(values["token"]))
-    except (OSError, tomllib.TOMLDecodeError, KeyError):
+        return parse(file(settings).read_bytes())
+    except OSError:
         return None
 
 
+def parse(text: bytes) -> Address | None:
+    """What a file says, if it is one of these."""
+    try:
+        values = tomllib.loads(text.decode())
+        return Address(str(values["url"]).rstrip("/"), str(values["token"]))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError):
+        return None
+
+
+def content(url: str, token: str) -> bytes:
+    """What a file says of a service."""
+    return f"# Written by `sandcell serve`.\nurl = {json.dumps(url)}\ntoken = {json.dumps(token)}\n".encode()
+
+
 def save(url: str, token: str, settings: ClientSettings | None = None) -> Path:
-    """Remember a service for this user, readable by nobody else; called by `sandcell serve`. Returns the file."""
+    """Remember a service for this user, readable by nobody else. Returns the file."""
     path = file(settings or client_settings())
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    content = f"# Written by `sandcell serve`.\nurl = {json.dumps(url)}\ntoken = {json.dumps(token)}\n"
     with replacing(path, mode=0o600) as stream:
-        stream.write(content.encode())
-    _hand_over(path)
+        stream.write(content(url, token))
+    hand_over(path)
     return path
 
 
-def _hand_over(path: Path) -> None:
+def hand_over(path: Path) -> None:
     """Give what root wrote into somebody's home (under sudo) to the owner of that home's directory."""
     owner = path.parent.parent.stat()
     if os.geteuid() == 0 and owner.st_uid != 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 
@@ -192,7 +191,7 @@ def make_parts(
         audit=egress.audit,
         egress=egress,
         mirrors=mirrors,
-        spool=Spool(Path(settings.data_dir, "spool"), mirrors),
+        spool=Spool(settings.state_path / "spool", mirrors),
         background=Background(),
         finished=FinishedJobs(settings.finished_jobs_bytes),
         find_environment=environments.find,

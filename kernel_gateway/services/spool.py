@@ -1,7 +1,7 @@
 """Workspaces that the store did not take in time: kept on this host's disk and delivered when the store is back.
 
-Each lies in a directory of its own under `<data_dir>/spool`, itself a local store, so that names, links and bytes are
-treated as in any other. The spool's copy is the newest state of its workspace: it is delivered before a session
+Each lies in a directory of its own under `<data_dir>/state/spool`, itself a local store, so that names, links and bytes
+are treated as in any other. The spool's copy is the newest state of its workspace: it is delivered before a session
 restores from the store.
 """
 

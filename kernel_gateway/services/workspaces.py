@@ -74,7 +74,7 @@ class Workspaces:
         self._parts.require_accepting()
         durable = await self._to_change(principal, workspace_id)
         self._parts.require_disk()
-        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=self._parts.settings.data_dir) as source:
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as source:
             size = await self._collect(chunks, source)
             with translated():
                 found = await self._parts.mirrors.run(lambda: durable.put(path, source, size))  # type: ignore[arg-type]

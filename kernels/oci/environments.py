@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kernels.environment import Environment
-from kernels.errors import EnvironmentBuildFailed
+from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
 from kernels.oci import recipe as recipes
 from kernels.oci.recipe import Recipe
 
@@ -40,6 +40,21 @@ def installed(directory: Path) -> dict[str, Environment]:
         except (OSError, ValueError, KeyError):
             continue  # a build that is being replaced
         found[environment.name] = environment
+    return found
+
+
+def find(directory: Path, image: str, digest: str) -> Environment:
+    """The build of an image that has this digest, also one that a newer build has replaced.
+
+    The names are taken as they are: the caller has checked that they are names. Raises `UnknownEnvironment`.
+    """
+    # An image that was adopted is a link from its digest to where it was unpacked.
+    try:
+        found = _environment((directory / image / digest.replace(":", "-") / "environment.json").resolve())
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UnknownEnvironment(f"no image {image} of digest {digest} is built") from None
+    if found.digest != digest or not Path(found.root).is_relative_to((directory / image).resolve()):
+        raise UnknownEnvironment(f"no image {image} of digest {digest} is built")
     return found
 
 

@@ -65,6 +65,23 @@ def place(tree: int, directory: Path) -> None:
     _call(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(directory), _FROM_DESCRIPTOR)
 
 
+def is_mounted(directory: Path) -> bool:
+    """Whether something is mounted at this very place, also when it is of the same file system as what is above."""
+    try:
+        return _mount_of(directory) != _mount_of(directory.parent)
+    except FileNotFoundError:
+        return False
+
+
+def _mount_of(directory: Path) -> str:
+    descriptor = os.open(directory, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
+    finally:
+        os.close(descriptor)
+    return next(line for line in lines if line.startswith("mnt_id:"))
+
+
 def detach(directory: Path) -> None:
     """Unmount now; what still has it open keeps it until it closes it. Not mounted is fine."""
     if _libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in (2, 22):  # ENOENT, EINVAL

@@ -137,13 +137,12 @@ class HostPlaces:
             for directory in (self.run, self.views):
                 os.chown(directory, 0, self._service)
                 directory.chmod(0o710)
-            if not self.views.is_mount():
+            if not mounts.is_mounted(self.views):
                 mounts.share(self.views)
 
     def remove_empty(self) -> None:
         """Remove the directories of the run directory that have nothing in them."""
-        if self.views.is_mount():
-            mounts.detach(self.views)
+        mounts.detach(self.views)
         for directory in (self.views, self.runtime_state, self.run):
             with contextlib.suppress(OSError):
                 directory.rmdir()

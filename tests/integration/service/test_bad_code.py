@@ -177,7 +177,7 @@ def test_expecting_another_generation_runs_nothing(rest: Rest) -> None:
 
 def test_the_service_keeps_its_memory_whatever_is_printed(rest: Rest, service: RunningService) -> None:
     def peak() -> int:
-        rows = Path(f"/proc/{service.pid}/status").read_text().splitlines()
+        rows = Path(f"/proc/{service.service_pid}/status").read_text().splitlines()
         return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("VmHWM:"))
 
     with rest.session() as session:

@@ -15,12 +15,12 @@ WORK = "import numpy as np\nx = np.arange(1000)\nopen('f', 'w').write('x' * 10_0
 
 def held(service: RunningService) -> tuple[int, int]:
     """Open descriptors and threads of the service."""
-    process = Path(f"/proc/{service.pid}")
+    process = Path(f"/proc/{service.service_pid}")
     return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
 
 
 def memory(service: RunningService) -> int:
-    rows = Path(f"/proc/{service.pid}/status").read_text().splitlines()
+    rows = Path(f"/proc/{service.service_pid}/status").read_text().splitlines()
     return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("VmRSS:"))
 
 

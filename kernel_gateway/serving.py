@@ -1,0 +1,56 @@
+"""The service's process, as the launcher starts it: `python -m kernel_gateway.serving SETTINGS LAUNCHER`.
+
+Both are numbers of descriptors: a file in memory with what the service is handed, and the socket to the launcher. By
+now this process has no privileges and no way back to any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+
+import msgspec
+
+from kernel_gateway import application
+from kernel_gateway.cli.exits import REFUSED
+from kernel_gateway.errors import GatewayError, translate
+from kernel_gateway.inherited import Inherited
+from kernel_gateway.logs import configure_logs
+from kernel_gateway.settings import Settings
+from kernel_gateway.token_file import TokenFile
+from kernels.errors import KernelsError
+from kernels.launcher.client import LauncherRuntime
+from kernels.launcher.plan import read_back
+from workspace_sync import WorkspaceSyncError
+
+
+def main(handed: int, launcher: int) -> None:
+    """Serve until told to end; a start that is refused says why and ends with that status."""
+    inherited = msgspec.json.decode(read_back(handed), type=Inherited)
+    settings = Settings(**inherited.settings)  # type: ignore[arg-type]
+    configure_logs(settings)
+    for number in (launcher, inherited.token_descriptor, *inherited.sockets):
+        if number >= 0:
+            os.set_inheritable(number, False)  # noqa: FBT003
+    os.close(handed)
+    try:
+        asyncio.run(_serve(settings, inherited, launcher))
+    except (GatewayError, KernelsError, WorkspaceSyncError) as error:
+        sys.stderr.write(f"sandcell: {translate(error)}\n")
+        sys.exit(REFUSED)
+
+
+async def _serve(settings: Settings, inherited: Inherited, launcher: int) -> None:
+    tokens = TokenFile(inherited.token_path, inherited.token_descriptor, inherited.token_error)
+    sockets = [socket.socket(fileno=number) for number in inherited.sockets]
+    runtime = LauncherRuntime(socket.socket(fileno=launcher))
+    try:
+        await application.run(settings, runtime, sockets, tokens)
+    finally:
+        await runtime.aclose()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,135 @@
+"""How `sandcell serve` begins, as root: look whether this host will do, prepare, then become the launcher.
+
+Everything that can refuse a start is asked before anything is changed. Then this process is replaced (exec) by the
+launcher, a program that knows sandboxes and nothing of HTTP, principals or SQL; the launcher starts the service
+(`serving`) as a user without privileges and hands it the listening sockets. Settings, secrets among them, travel in
+memory: they are on no command line and on no disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from tornado.netutil import bind_sockets
+
+import kernel_gateway
+from kernel_gateway import data_directory, sandboxes
+from kernel_gateway.cli.exits import REFUSED
+from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.inherited import Inherited
+from kernel_gateway.logs import configure_logs
+from kernel_gateway.settings import Settings
+from kernel_gateway.token_file import TokenFile, open_token_file
+from kernels import launcher
+from kernels.environment import Environment
+from kernels.launcher.checks import Bounds
+from kernels.launcher.plan import OciPlan, Plan, ServicePlan, in_memory
+from kernels.oci import host
+
+_LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
+_CODE = Path(kernel_gateway.__file__).resolve().parent.parent
+
+
+def serve(settings: Settings) -> None:
+    """Become the launcher; returns never, or raises our errors when the service cannot start."""
+    configure_logs(settings)
+    with data_directory.only_one(Path(settings.data_dir)) as lock:
+        sockets = _bound(settings)
+        asyncio.run(_require_host(settings))
+        environments = _require_environments(settings)
+        data_directory.prepare(settings)
+        tokens = open_token_file()
+        inherited = in_memory("sandcell-settings", _handed_over(settings, sockets, tokens))
+        handed = [inherited, *(each.fileno() for each in sockets)]
+        handed += [tokens.descriptor] if tokens.descriptor >= 0 else []
+        plan = in_memory("sandcell-plan", msgspec.json.encode(_plan(settings, environments, inherited, handed)))
+        for descriptor in (lock.fileno(), plan, *handed):
+            os.set_inheritable(descriptor, True)  # noqa: FBT003
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
+
+
+async def _require_host(settings: Settings) -> None:
+    runtime = sandboxes.runtime(settings)
+    try:
+        host.require(await runtime.check())
+    finally:
+        await runtime.aclose()
+
+
+def _require_environments(settings: Settings) -> Sequence[Environment]:
+    environments = list(sandboxes.catalogue(settings)().values())
+    if not environments:
+        raise SettingInvalid(
+            f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
+        )
+    return environments
+
+
+def _bound(settings: Settings) -> list[socket.socket]:
+    """Take the address first: a start that cannot have it leaves everything else alone."""
+    try:
+        return bind_sockets(settings.port, settings.host)
+    except OSError as error:
+        raise SettingInvalid(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; choose another host or port"
+        ) from None
+
+
+def _handed_over(settings: Settings, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
+    numbers = [each.fileno() for each in sockets]
+    values = dataclasses.asdict(settings)
+    return msgspec.json.encode(Inherited(values, numbers, tokens.path, tokens.descriptor, tokens.error))
+
+
+def _plan(settings: Settings, environments: Sequence[Environment], inherited: int, handed: list[int]) -> Plan:
+    oci = sandboxes.oci_settings(settings)
+    return Plan(
+        oci=OciPlan(
+            runtime=oci.runtime,
+            more_runtimes=list(oci.more_runtimes),
+            data_directory=str(oci.data_directory),
+            run_directory=str(oci.run_directory),
+            cgroup_parent=oci.cgroup_parent,
+            uid_base=oci.uid_base,
+            uid_ranges=oci.uid_ranges,
+            disk_reserve_bytes=oci.disk_reserve_bytes,
+        ),
+        environments=str(settings.environments_path.absolute()),
+        bounds=_bounds(settings, environments),
+        service=ServicePlan(
+            uid=settings.service_uid,
+            command=[sys.executable, "-m", "kernel_gateway.serving", str(inherited)],
+            directory=str(_CODE),
+            descriptors=handed,
+            reach=_reach(settings),
+            refusal=REFUSED,
+        ),
+    )
+
+
+def _bounds(settings: Settings, environments: Sequence[Environment]) -> Bounds:
+    """What the environments ask for is the most that any sandbox gets."""
+    resources = [each.resources for each in environments]
+    return Bounds(
+        memory_mb=max(settings.memory_mb, *(each.memory_mb for each in resources)),
+        storage_mb=max(settings.storage_mb, *(each.storage_mb for each in resources)),
+        pids=max(settings.pids, *(each.pids for each in resources)),
+        sandboxes=2 * settings.live_sessions + 2 * settings.starts_at_once,
+        runtimes=sandboxes.runtimes(settings),
+    )
+
+
+def _reach(settings: Settings) -> list[str]:
+    """What the service must be able to reach: Python, this installation, its data."""
+    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
+    path = [each for each in sys.path if each and Path(each).is_dir()]
+    data = [str(each.absolute()) for each in data_directory.places(settings) if each.exists()]
+    return list(dict.fromkeys([*python, str(_CODE), *path, *data]))

@@ -1,0 +1,82 @@
+"""What the launcher makes of a request to start a sandbox: its own words for the service's names.
+
+The root file system, the interpreter and the digest come from what root built on this host; the runtime and the
+resources must lie within what the launcher was started with. Everything else is refused.
+"""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernels.environment import Environment, ExecutionRole, NetworkPolicy, Resources
+from kernels.errors import LauncherRefused, UnknownEnvironment
+from kernels.launcher.wire import Create, Role
+from kernels.oci import environments
+from kernels.sandbox import SandboxSpec
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that one sandbox may get, how many there may be, and the runtimes there are."""
+
+    memory_mb: int
+    storage_mb: int
+    pids: int
+    sandboxes: int
+    runtimes: tuple[str, ...]
+
+
+class Checks:
+    """Checks requests against the images in `directory` and the bounds."""
+
+    def __init__(self, directory: Path, bounds: Bounds) -> None:
+        self._directory = directory
+        self._bounds = bounds
+
+    def spec(self, request: Create, *, sandboxes: int) -> SandboxSpec:
+        """What to start; `sandboxes` are there already. Raises `LauncherRefused` and `UnknownEnvironment`."""
+        bounds = self._bounds
+        if sandboxes >= bounds.sandboxes:
+            raise LauncherRefused(f"there are {sandboxes} sandboxes, as many as there may be")
+        for name in ("memory_mb", "storage_mb", "pids"):
+            asked, most = getattr(request, name), getattr(bounds, name)
+            if asked > most:
+                raise LauncherRefused(f"a sandbox gets at most {most} {name}, not {asked}")
+        if request.runtime and request.runtime not in bounds.runtimes:
+            raise LauncherRefused(f"the runtime {request.runtime!r} is none of {', '.join(bounds.runtimes)}")
+        environment = self._environment(request)
+        return SandboxSpec(request.sandbox_id, environment, request.generation, request.hostname)
+
+    def _environment(self, request: Create) -> Environment:
+        built = environments.find(self._directory, request.image, request.digest)
+        root = Path(built.root)
+        for place in (self._directory, root.parent.parent, root.parent, root.parent / "environment.json", root):
+            _require_roots(place)
+        return Environment(
+            name=built.name,
+            root=built.root,
+            digest=built.digest,
+            python=built.python,
+            image=built.image,
+            resources=Resources(request.memory_mb, request.storage_mb, request.pids),
+            network=NetworkPolicy(request.network),
+            role=_role(request.role),
+            runtime=request.runtime,
+        )
+
+
+def _role(role: Role | None) -> ExecutionRole | None:
+    return None if role is None else ExecutionRole(role.bucket, role.prefix, role.write, region=role.region)
+
+
+def _require_roots(place: Path) -> None:
+    """An image that somebody other than root can change is none that root starts."""
+    try:
+        found = place.stat(follow_symlinks=False)
+    except OSError as error:
+        raise UnknownEnvironment(f"{place} cannot be examined: {error.strerror}") from None
+    writable = stat.S_IMODE(found.st_mode) & 0o022
+    if found.st_uid != 0 or (writable and not stat.S_ISLNK(found.st_mode)):
+        raise LauncherRefused(f"{place} is not root's alone; build the environment again as root")

@@ -1,0 +1,84 @@
+"""Becomes the service: gives up all that root has, then runs its command. Started by the launcher for each start.
+
+Run as a script with the number of a descriptor that holds a `Confinement`. What it gives up does not come back: user
+and groups, capabilities with their bounding set, and the means to regain them (`no_new_privs`). The service gets a
+mount namespace of its own, without the mounts of sandboxes, in which directories that only root may enter are replaced
+by ones that hold nothing but what the service needs of them. It dies with the launcher.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+if __name__ == "__main__":
+    # Run by its path and isolated, so that nothing but this installation is on the path.
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+import msgspec
+
+from kernels.launcher import surroundings
+from kernels.launcher.plan import Confinement, read_back
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_CAPBSET_DROP: Final = 24
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+_MOST_CAPABILITIES: Final = 64
+_EINVAL: Final = 22
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(descriptor: int) -> None:
+    """Confine this process and become the service; on failure say why and end with the plan's status."""
+    plan = msgspec.json.decode(read_back(descriptor), type=Confinement)
+    os.close(descriptor)
+    try:
+        surroundings.enter(plan)
+        give_up_privileges(plan.uid)
+        die_with(plan.parent)
+        surroundings.require_reach(plan.reach)
+        os.chdir(plan.directory)
+        os.execv(plan.command[0], plan.command)  # noqa: S606 - a list, and no shell
+    except OSError as error:
+        sys.stderr.write(f"sandcell: the service cannot be started as the user {plan.uid}: {error}\n")
+        sys.exit(plan.refusal)
+
+
+def give_up_privileges(uid: int) -> None:
+    """User, groups, capabilities, and every way back."""
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    for number in range(_MOST_CAPABILITIES):
+        if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0:
+            if ctypes.get_errno() == _EINVAL:  # the kernel knows no more of them
+                break
+            raise _error("a capability cannot be dropped")
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel end this process when the launcher ends, however it does."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise _error(f"prctl {option}")
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

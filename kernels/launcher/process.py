@@ -1,0 +1,166 @@
+"""The launcher's life: it starts the service, serves it, starts it again when it dies, and ends with it.
+
+Sandboxes outlive both. A service that dies is started anew a few times in a row and takes its sandboxes up again. A
+signal to end is handed to the service, whose orderly end is this one's. `kill -9` of this process takes the service
+along (see `confine`), and the next start finds what runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kernels.launcher.checks import Checks
+from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
+from kernels.launcher.server import Server
+from kernels.oci.runtime import OciRuntime
+
+log = logging.getLogger("sandcell.launcher")
+
+MOST_RESTARTS: Final = 5
+_WINDOW_SECONDS: Final = 300.0
+_PAUSE_SECONDS: Final = 0.25
+_LAST_SECONDS: Final = 20.0
+"""Time the service has to end once it has let go of the launcher."""
+_CONFINE: Final = str(Path(__file__).with_name("confine.py"))
+
+
+def main(descriptor: int) -> None:
+    """Run until the service has ended for good; this process ends as the service did."""
+    logging.basicConfig(level=logging.INFO, format="sandcell launcher: %(message)s", stream=sys.stderr)
+    plan = msgspec.json.decode(read_back(descriptor), type=Plan)
+    os.close(descriptor)
+    status = asyncio.run(Launcher(plan).run())
+    if status < 0:  # by a signal: so do we
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    sys.exit(status)
+
+
+class Launcher:
+    """One launcher; `run` once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._runtime = OciRuntime(plan.oci.settings(plan.service.uid))
+        self._checks = Checks(Path(plan.environments), plan.bounds)
+        self._stopping = asyncio.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._starts: deque[float] = deque(maxlen=MOST_RESTARTS)
+
+    async def run(self) -> int:
+        """The exit status, negative for a signal."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._pass_on, number)
+        try:
+            while True:
+                life = await self._one_life()
+                if not self._another(life):
+                    return life.status
+                log.warning("the service ended (%s); it is started again", _how(life.status))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_PAUSE_SECONDS * 2 ** len(self._starts)):
+                        await self._stopping.wait()
+                        return life.status
+        finally:
+            await self._runtime.aclose()
+
+    def _another(self, life: _Life) -> bool:
+        """Whether to start the service again. One that never asked for anything did not get as far as to serve."""
+        if self._stopping.is_set() or life.status in (0, self._plan.service.refusal):
+            return False
+        if life.status > 0 and not life.served:
+            return False
+        now = time.monotonic()
+        if len(self._starts) == MOST_RESTARTS and now - self._starts[0] < _WINDOW_SECONDS:
+            log.error("the service ended %s times in %g s; it is left so", MOST_RESTARTS + 1, now - self._starts[0])
+            return False
+        while self._starts and now - self._starts[0] >= _WINDOW_SECONDS:
+            self._starts.popleft()
+        self._starts.append(now)
+        return True
+
+    async def _one_life(self) -> _Life:
+        """Start the service, serve it, wait for its end."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            child = self._child = self._start(theirs)
+        server = Server(self._runtime, self._checks, ours)
+        serving = asyncio.create_task(server.serve())
+        ended = asyncio.create_task(_ended(child))
+        try:
+            await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():  # it has closed its end, and so has nothing left to do
+                await asyncio.wait({ended}, timeout=_LAST_SECONDS)
+        finally:
+            if child.poll() is None:
+                child.kill()
+            serving.cancel()
+            await asyncio.wait({serving, ended})
+            self._child = None
+        return _Life(child.wait(), served=server.answered > 0)
+
+    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        service = self._plan.service
+        confinement = Confinement(
+            uid=service.uid,
+            command=[*service.command, str(theirs.fileno())],
+            directory=service.directory,
+            reach=[*service.reach, str(self._runtime.places.views)],
+            views=str(self._runtime.places.views),
+            parent=os.getpid(),
+            refusal=service.refusal,
+        )
+        self._runtime.places.prepare()
+        said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", _CONFINE, str(said)],
+                pass_fds=[*service.descriptors, theirs.fileno(), said],
+                start_new_session=True,  # a terminal's Ctrl-C comes here, and is passed on once
+            )
+        finally:
+            os.close(said)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        self._stopping.set()
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(number)
+
+
+@dataclass(frozen=True)
+class _Life:
+    """How one life of the service ended, and whether it ever got something done."""
+
+    status: int
+    served: bool
+
+
+async def _ended(child: subprocess.Popen[bytes]) -> None:
+    """Return when the process has ended; it is still to be waited for."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    descriptor = os.pidfd_open(child.pid)
+    loop.add_reader(descriptor, done.set)
+    try:
+        await done.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def _how(status: int) -> str:
+    return f"exit status {status}" if status >= 0 else signal.Signals(-status).name

@@ -1,0 +1,199 @@
+"""The launcher's end: takes requests one packet at a time, checks them, carries them out on the runtime, answers.
+
+The service may have fallen to somebody: whatever comes in is refused or is one of the runtime's own verbs on this
+service's own sandboxes. At most `MOST_AT_ONCE` requests are under way; each has a deadline; more are not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from kernels.errors import DeadlineExceeded, KernelsError, LauncherRefused
+from kernels.launcher import wire
+from kernels.launcher.checks import Checks
+from kernels.launcher.packets import Packet, Packets
+from kernels.sandbox import SandboxRuntime
+
+log = logging.getLogger(__name__)
+
+MOST_AT_ONCE: Final = 256
+_SEND_SECONDS: Final = 15.0
+_CLOSE_SECONDS: Final = 60.0
+_SECONDS: Final[dict[type[Any], float]] = {wire.Create: 180.0, wire.Destroy: 180.0, wire.Check: 120.0}
+_OTHER_SECONDS: Final = 60.0
+
+_Done = tuple[wire.Answer, int | None]
+"""An answer, and the descriptor that goes with it; the descriptor is ours to close."""
+
+
+class Server:
+    """Serves one service over one pair of sockets. `answered` counts requests that were carried out."""
+
+    def __init__(self, runtime: SandboxRuntime, checks: Checks, end: socket.socket) -> None:
+        self.answered = 0
+        self._runtime = runtime
+        self._checks = checks
+        self._packets = Packets(end)
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
+        self._numbers: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken = asyncio.Event()
+        self._verbs: dict[type[Any], Callable[[Any], Awaitable[_Done]]] = {
+            wire.Check: self._check,
+            wire.Create: self._create,
+            wire.MarkFurnished: self._mark_furnished,
+            wire.Reopen: self._reopen,
+            wire.List: self._list,
+            wire.Running: self._running,
+            wire.Usage: self._usage,
+            wire.Dial: self._dial,
+            wire.Listen: self._listen,
+            wire.OpenBeneath: self._open_beneath,
+            wire.Destroy: self._destroy,
+        }
+
+    async def serve(self) -> None:
+        """Serve until the other end is closed or takes no answers any more. What is under way is given up then."""
+        reading = asyncio.create_task(self._read())
+        broken = asyncio.create_task(self._broken.wait())
+        try:
+            await asyncio.wait({reading, broken}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (reading, broken, *self._tasks):
+                task.cancel()
+            # A sandbox that is being made is made to the end, then taken back: nobody knows of it.
+            await asyncio.wait({reading, broken, *self._tasks}, timeout=_CLOSE_SECONDS)
+            self._packets.close()
+
+    async def _read(self) -> None:
+        while True:
+            await self._room.acquire()
+            packet = await self._packets.receive()
+            if packet is None:
+                return
+            task = asyncio.create_task(self._take(packet))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
+        if not task.cancelled() and task.exception() is not None:
+            log.error("launcher_answer_failed", exc_info=task.exception())
+            self._broken.set()
+
+    async def _take(self, packet: Packet) -> None:
+        """One packet: what it asks for is done or refused, and said."""
+        try:
+            call = _parsed(packet)
+            if call.number in self._numbers:
+                raise LauncherRefused(f"the number {call.number} is in use")
+        except LauncherRefused as error:
+            return await self._say(0, _failed(error))
+        self._numbers.add(call.number)
+        descriptor: int | None = None
+        try:
+            answer, descriptor = await self._carry_out(call)
+            await self._say(call.number, answer, descriptor)
+        finally:
+            self._numbers.discard(call.number)
+            if descriptor is not None:
+                os.close(descriptor)
+
+    async def _carry_out(self, call: wire.Call) -> _Done:
+        """The answer to a request, whatever happens to it."""
+        seconds = _OTHER_SECONDS
+        try:
+            request = _request(call)
+            seconds = _SECONDS.get(type(request), _OTHER_SECONDS)
+            async with asyncio.timeout(seconds):
+                done = await self._verbs[type(request)](request)
+        except TimeoutError:
+            return _failed(DeadlineExceeded(f"the launcher did not do this within {seconds:g} s")), None
+        except (KernelsError, OSError) as error:
+            return _failed(error), None
+        except Exception:
+            log.exception("launcher_request_failed")
+            return _failed(KernelsError("the launcher failed at this; its log has the particulars")), None
+        self.answered += 1
+        return done
+
+    async def _say(self, number: int, answer: wire.Answer, descriptor: int | None = None) -> None:
+        packet = wire.encode(wire.Reply(number, answer))
+        if len(packet) > wire.PACKET_BYTES:
+            packet = wire.encode(wire.Reply(number, _failed(KernelsError("the answer is longer than answers may be"))))
+        async with asyncio.timeout(_SEND_SECONDS):
+            try:
+                await self._packets.send(packet, () if descriptor is None else (descriptor,))
+            except OSError:  # nobody is there any more: reading ends too
+                self._broken.set()
+
+    async def _check(self, request: wire.Check) -> _Done:
+        return wire.Found(list(await self._runtime.check())), None
+
+    async def _create(self, request: wire.Create) -> _Done:
+        spec = self._checks.spec(request, sandboxes=len(await self._runtime.list()))
+        return wire.Made(await self._runtime.create(spec)), None
+
+    async def _mark_furnished(self, request: wire.MarkFurnished) -> _Done:
+        await self._runtime.mark_furnished(request.sandbox_id)
+        return wire.Nothing(), None
+
+    async def _reopen(self, request: wire.Reopen) -> _Done:
+        await self._runtime.reopen(request.sandbox_id)
+        return wire.Nothing(), None
+
+    async def _list(self, request: wire.List) -> _Done:
+        infos = sorted(await self._runtime.list(), key=lambda info: info.sandbox_id)
+        later = [info for info in infos if info.sandbox_id > request.after]
+        return wire.Page(later[: wire.PAGE], more=len(later) > wire.PAGE), None
+
+    async def _running(self, request: wire.Running) -> _Done:
+        return wire.Truth(await self._runtime.running(request.sandbox_id)), None
+
+    async def _usage(self, request: wire.Usage) -> _Done:
+        return wire.Used(await self._runtime.usage(request.sandbox_id)), None
+
+    async def _dial(self, request: wire.Dial) -> _Done:
+        patience = request.patience_seconds
+        client = await self._runtime.dial(request.sandbox_id, request.name, patience_seconds=patience)
+        return wire.Descriptor(), client.detach()
+
+    async def _listen(self, request: wire.Listen) -> _Done:
+        return wire.Descriptor(), (await self._runtime.listen(request.sandbox_id, request.name)).detach()
+
+    async def _open_beneath(self, request: wire.OpenBeneath) -> _Done:
+        return wire.Descriptor(), await self._runtime.open_beneath(request.sandbox_id, request.path)
+
+    async def _destroy(self, request: wire.Destroy) -> _Done:
+        await self._runtime.destroy(request.sandbox_id)
+        return wire.Nothing(), None
+
+
+def _parsed(packet: Packet) -> wire.Call:
+    if packet.cut:
+        raise LauncherRefused(f"a request has at most {wire.PACKET_BYTES} bytes and brings no descriptors")
+    try:
+        return wire.decode_call(packet.data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise LauncherRefused(f"this is no request: {error}") from None
+
+
+def _request(call: wire.Call) -> wire.Request:
+    try:
+        return wire.decode_request(call.request)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise LauncherRefused(f"this is no request: {error}") from None
+
+
+def _failed(error: Exception) -> wire.Failed:
+    if isinstance(error, OSError):
+        return wire.Failed("OSError", (error.strerror or str(error))[: wire.LONGEST_MESSAGE], error.errno or 0)
+    return wire.Failed(type(error).__name__, str(error)[: wire.LONGEST_MESSAGE])

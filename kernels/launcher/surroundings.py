@@ -1,0 +1,104 @@
+"""The file system as the service finds it: a mount namespace of its own, made while it is still root.
+
+Sandboxes' mounts are taken out of it: a copy of one would hold its file system beyond the sandbox's end. Where a
+directory on the way to something that the service needs is closed to its user (a home of mode 0700 above the Python it
+runs on), a small file system takes that directory's place and holds that one thing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import stat
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from kernels.launcher.plan import Confinement
+from kernels.oci import mounts
+
+_NEW_MOUNTS: Final = 0x00020000  # CLONE_NEWNS
+_RECURSIVELY, _SLAVE = 0x4000, 0x80000  # MS_REC, MS_SLAVE
+_NOSUID, _NODEV = 0x2, 0x4  # MS_NOSUID, MS_NODEV
+_SANDBOX: Final = re.compile(r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(/|$)")
+_COVER: Final = b"size=256k,mode=0755,uid=0,gid=0"
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(plan: Confinement) -> None:
+    """Make the namespace and arrange it. What the launcher mounts later below `views` appears in it too."""
+    if _libc.unshare(_NEW_MOUNTS) != 0:
+        raise _error("unshare")
+    _mount(None, "/", None, _RECURSIVELY | _SLAVE, None)
+    _take_out_sandboxes(Path(plan.views))
+    for directory, needed in closed(plan.reach, plan.uid).items():
+        _cover(directory, needed)
+
+
+def closed(reach: Iterable[str], uid: int) -> dict[Path, list[Path]]:
+    """Topmost directories that this user cannot pass, each with what is needed beneath it."""
+    found: dict[Path, list[Path]] = {}
+    for path in dict.fromkeys(each for name in reach for each in (Path(name), Path(name).resolve())):
+        for directory in reversed(path.parents):
+            try:
+                status = directory.lstat()
+            except OSError:
+                break
+            if stat.S_ISLNK(status.st_mode):  # where it leads is looked at by itself
+                break
+            if not _passable(status, uid):
+                found.setdefault(directory, []).append(path)
+                break
+    return found
+
+
+def require_reach(reach: Iterable[str]) -> None:
+    """As the service's user: raise `OSError` for the first thing that is still out of reach."""
+    for name in reach:
+        path = Path(name)
+        (path / "." if path.is_dir() else path).stat()
+
+
+def _passable(status: os.stat_result, uid: int) -> bool:
+    shift = 6 if status.st_uid == uid else 3 if status.st_gid == uid else 0
+    return bool(status.st_mode >> shift & 0o1)
+
+
+def _take_out_sandboxes(views: Path) -> None:
+    """Detach every sandbox's mount, of this and of other services, deepest first."""
+    for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+        place = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4]))
+        if _SANDBOX.search(str(place)) and not place.is_relative_to(views):
+            mounts.detach(place)
+
+
+def _cover(directory: Path, needed: list[Path]) -> None:
+    with ExitStack() as open_trees:
+        kept = [
+            (path, path.is_dir(), open_trees.enter_context(mounts.copied(path, recursive=True)))
+            for path in sorted(needed)
+            if path.exists()
+            and not path.is_symlink()
+            and not any(path.is_relative_to(other) for other in needed if other != path)
+        ]
+        _mount("sandcell", str(directory), "tmpfs", _NOSUID | _NODEV, _COVER)
+        for path, is_directory, tree in kept:
+            if is_directory:
+                path.mkdir(parents=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+            mounts.place(tree, path)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: bytes | None) -> None:
+    encoded = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    if _libc.mount(*encoded, ctypes.c_ulong(flags), options) != 0:
+        raise _error(f"mount {target}")
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")

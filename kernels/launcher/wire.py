@@ -1,0 +1,205 @@
+"""What the service and the launcher say to each other: JSON in packets, one request or answer each. Pure.
+
+The set is closed and every value bounded: what does not fit these types is refused before anything looks at it. A
+descriptor that belongs to an answer travels with its packet. The service names things, it never says how they are done:
+no path on the host, no command line, no environment variable and no root file system is among the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kernels.environment import NetworkMode
+from kernels.sandbox import Finding, SandboxInfo, SandboxUsage
+
+PACKET_BYTES: Final = 64 * 1024
+"""Of one packet, either way."""
+PAGE: Final = 100
+"""Sandboxes in one answer to `List`."""
+LONGEST_MESSAGE: Final = 4096
+"""Of an error, in characters."""
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+SandboxId = Annotated[str, Meta(pattern=rf"^{_UUID}\Z")]
+ImageName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
+Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+Count = Annotated[int, Meta(ge=1, le=2**31)]
+Generation = Annotated[int, Meta(ge=1, le=99_999_999)]
+Number = Annotated[int, Meta(ge=1, le=2**53)]
+SocketName = Annotated[str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5])\Z")]
+
+
+class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """One thing said; its class name travels with it."""
+
+
+class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the guest is told of an execution role; credentials are none of the launcher's business."""
+
+    bucket: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")]
+    prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9!_.*'()=@+,:$&;~/-]{0,1024}\Z")]
+    region: Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z")]
+    write: bool
+
+
+class Check(_Said, frozen=True):
+    """`SandboxRuntime.check`."""
+
+
+class Create(_Said, frozen=True):
+    """`SandboxRuntime.create`: an image by its name and digest, and what the sandbox made of it gets."""
+
+    sandbox_id: SandboxId
+    image: ImageName
+    digest: Digest
+    generation: Generation
+    hostname: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}\Z")]
+    memory_mb: Count
+    storage_mb: Count
+    pids: Count
+    runtime: Annotated[str, Meta(pattern=r"^[a-z]{0,16}\Z")]
+    network: NetworkMode
+    role: Role | None
+
+
+class MarkFurnished(_Said, frozen=True):
+    """`SandboxRuntime.mark_furnished`."""
+
+    sandbox_id: SandboxId
+
+
+class Reopen(_Said, frozen=True):
+    """`SandboxRuntime.reopen`."""
+
+    sandbox_id: SandboxId
+
+
+class List(_Said, frozen=True):
+    """`SandboxRuntime.list`, a page at a time: those after this id."""
+
+    after: Annotated[str, Meta(pattern=rf"^({_UUID})?\Z")]
+
+
+class Running(_Said, frozen=True):
+    """`SandboxRuntime.running`."""
+
+    sandbox_id: SandboxId
+
+
+class Usage(_Said, frozen=True):
+    """`SandboxRuntime.usage`."""
+
+    sandbox_id: SandboxId
+
+
+class Dial(_Said, frozen=True):
+    """`SandboxRuntime.dial`; the answer brings the socket."""
+
+    sandbox_id: SandboxId
+    name: SocketName
+    patience_seconds: Annotated[float, Meta(ge=0, le=1)]
+
+
+class Listen(_Said, frozen=True):
+    """`SandboxRuntime.listen`; the answer brings the socket."""
+
+    sandbox_id: SandboxId
+    name: Literal["http", "s3"]
+
+
+class OpenBeneath(_Said, frozen=True):
+    """`SandboxRuntime.open_beneath`; the answer brings the descriptor."""
+
+    sandbox_id: SandboxId
+    path: Annotated[bytes, Meta(max_length=4096)]
+
+
+class Destroy(_Said, frozen=True):
+    """`SandboxRuntime.destroy`."""
+
+    sandbox_id: SandboxId
+
+
+Request = (
+    Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy
+)  # fmt: skip
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request, still to be read, with the number that its answer will carry; a number is used once at a time."""
+
+    number: Number
+    request: msgspec.Raw
+
+
+class Nothing(_Said, frozen=True):
+    """It was done."""
+
+
+class Descriptor(_Said, frozen=True):
+    """It was done, and the packet brings a descriptor."""
+
+
+class Found(_Said, frozen=True):
+    """What `Check` found."""
+
+    findings: list[Finding]
+
+
+class Made(_Said, frozen=True):
+    """A sandbox."""
+
+    info: SandboxInfo
+
+
+class Page(_Said, frozen=True):
+    """Some sandboxes by id, and whether there are more."""
+
+    infos: list[SandboxInfo]
+    more: bool
+
+
+class Truth(_Said, frozen=True):
+    """Yes or no."""
+
+    value: bool
+
+
+class Used(_Said, frozen=True):
+    """What a sandbox uses."""
+
+    usage: SandboxUsage
+
+
+class Failed(_Said, frozen=True):
+    """It was not done. `kind` is the name of an error in `kernels.errors`, or `OSError` with its number."""
+
+    kind: str
+    message: str
+    error_number: int = 0
+
+
+Answer = Nothing | Descriptor | Found | Made | Page | Truth | Used | Failed
+
+
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An answer; the number 0 answers what had none that could be read."""
+
+    number: int
+    answer: Answer
+
+
+encode = msgspec.json.Encoder().encode
+decode_call = msgspec.json.Decoder(Call).decode
+decode_request: Callable[[bytes | msgspec.Raw], Request] = msgspec.json.Decoder(Request).decode
+decode_reply = msgspec.json.Decoder(Reply).decode
+"""Each raises `msgspec.MsgspecError` for what was not said in these words."""
+
+
+def encode_call(number: int, request: Request) -> bytes:
+    """The packet of a request."""
+    return encode(Call(number, msgspec.Raw(encode(request))))
