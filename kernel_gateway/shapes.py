@@ -290,7 +290,7 @@ class AuditRecord(Shape):
     """One entry of the audit log. `reason` is a stable word, a colon and a sentence; `detail` depends on the kind.
 
     Kinds: `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over) and `audit`
-    (event `dropped`: records came faster than they could be written; detail has how many).
+    (event `dropped`: records came faster than they are kept; detail has how many, and whether they were allowed).
     """
 
     number: int

@@ -1,7 +1,8 @@
 """The audit log: who asked for what, and what the answer was. Written in batches beside the work, read page by page.
 
-`record` returns at once. What does not fit the queue is dropped and counted, and the count becomes a record of its own;
-one session that floods the queue crowds out only itself. A `kill -9` loses what waits, a fraction of a second.
+`record` returns at once. What does not fit is dropped and counted, and the count becomes a record of its own. Refusals
+cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor what it
+was allowed. A `kill -9` loses what waits, a fraction of a second.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections import Counter, deque
 from dataclasses import replace
 from typing import Any
@@ -20,6 +22,7 @@ from sqlalchemy import Connection
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.limits import Buckets
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import AuditRecord, Page
 from kernel_gateway.storage import audit
@@ -36,12 +39,16 @@ LONGEST_TEXT = 2_000
 MOST_DETAIL_BYTES = 16_384
 LINGER_SECONDS = 0.05
 """How long a record waits for company."""
+COUNT_SECONDS = 10.0
+"""How often it is said at most how many were dropped."""
 RETRY_SECONDS = 1.0
 FLUSH_SECONDS = 10.0
 REMOVALS_IN_SWEEP = 20
 DAY = 86_400
-Owner = tuple[str | None, str | None]
-"""Whose records: principal and session."""
+REFUSALS_A_SECOND = 20.0
+MOST_REFUSALS_AT_ONCE = 1_000
+Owner = tuple[str | None, str | None, bool]
+"""Whose records: principal and session; and whether they were allowed."""
 
 
 class Audit:
@@ -55,6 +62,7 @@ class Audit:
         self._waiting: deque[AuditRow] = deque()
         self._waiting_of: Counter[Owner] = Counter()
         self._dropped: Counter[Owner] = Counter()
+        self._refusals = Buckets(REFUSALS_A_SECOND, MOST_REFUSALS_AT_ONCE, clock.now)
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -71,10 +79,11 @@ class Audit:
         detail: dict[str, Any] | None = None,
     ) -> bool:
         """Take a record, to be written soon; says whether there was room. `detail` is JSON: plain values."""
-        owner = principal_id, session_id
+        owner = principal_id, session_id, allowed
         self._wake.set()
-        if len(self._waiting) >= MOST_WAITING or self._waiting_of[owner] >= MOST_WAITING_OF_SESSION:
-            self._dropped[owner if owner in self._dropped or len(self._dropped) < MOST_WAITING else (None, None)] += 1
+        if not self._has_room(owner):
+            known = owner in self._dropped or len(self._dropped) < MOST_WAITING
+            self._dropped[owner if known else (None, None, allowed)] += 1
             return False
         row = AuditRow(
             at=self._clock.now(),
@@ -91,24 +100,34 @@ class Audit:
         self._waiting_of[owner] += 1
         return True
 
+    def _has_room(self, owner: Owner) -> bool:
+        if len(self._waiting) >= MOST_WAITING or self._waiting_of[owner] >= MOST_WAITING_OF_SESSION:
+            return False
+        return owner[2] or not self._refusals.take(owner)
+
     async def run(self) -> None:
         """Write what waits, again and again; while the database takes nothing the queue fills, and then drops."""
+        counted = 0.0
         while True:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(COUNT_SECONDS if self._dropped else None):
+                    await self._wake.wait()
             await asyncio.sleep(LINGER_SECONDS)
+            count = time.monotonic() - counted > COUNT_SECONDS
             try:
-                await self.flush()
+                await self.flush(count_dropped=count)
+                counted = time.monotonic() if count else counted
             except (GatewayError, TimeoutError) as error:
                 log.error("audit_not_written", error=str(error), waiting=len(self._waiting))
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def flush(self) -> None:
-        """Write all that waits now; raises DatabaseUnavailable, NoSpace, and keeps what was not written."""
+    async def flush(self, *, count_dropped: bool = True) -> None:
+        """Write all that waits; raises DatabaseUnavailable, NoSpace, TimeoutError, and keeps what is not written."""
         async with asyncio.timeout(FLUSH_SECONDS), self._writing:
             self._wake.clear()
             try:
                 for _ in range(len(self._waiting) // MOST_IN_BATCH + 1):
-                    await self._write_batch()
+                    await self._write_batch(count_dropped=count_dropped)
             except BaseException:
                 self._wake.set()
                 raise
@@ -120,10 +139,10 @@ class Audit:
         except (GatewayError, TimeoutError) as error:
             log.error("audit_lost", records=len(self._waiting), error=str(error) or "the database did not answer")
 
-    async def _write_batch(self) -> None:
+    async def _write_batch(self, *, count_dropped: bool) -> None:
         """Under the lock. A row leaves the queue when it is in the database."""
         rows = [self._waiting[place] for place in range(min(len(self._waiting), MOST_IN_BATCH))]
-        dropped = dict(list(self._dropped.items())[:MOST_IN_BATCH])
+        dropped = dict(list(self._dropped.items())[:MOST_IN_BATCH]) if count_dropped else {}
         rows += [self._count_row(owner, count) for owner, count in dropped.items()]
         if not rows:
             return
@@ -139,7 +158,7 @@ class Audit:
         self._dropped -= Counter(dropped)
 
     def _forget_one(self, row: AuditRow) -> None:
-        owner = row.principal_id, row.session_id
+        owner = row.principal_id, row.session_id, row.allowed
         self._waiting_of[owner] -= 1
         if not self._waiting_of[owner]:
             del self._waiting_of[owner]
@@ -151,10 +170,10 @@ class Audit:
             kind="audit",
             event="dropped",
             allowed=False,
-            reason=f"dropped: {count:,} records came faster than they could be written",
+            reason=f"dropped: {count:,} records came faster than they are kept",
             principal_id=owner[0],
             session_id=owner[1],
-            detail=to_json({"records": count}),
+            detail=to_json({"records": count, "allowed": owner[2]}),
         )
 
     async def list(

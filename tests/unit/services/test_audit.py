@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -141,11 +143,28 @@ def test_a_flood_of_one_session_is_counted_and_crowds_out_only_itself(tmp_path: 
         everything = AuditFilter(kind="audit")
         [dropped] = await opened.all(wanted=everything)
         assert (dropped.event, dropped.session_id, dropped.principal) == ("dropped", "s", "me")
-        assert (dropped.detail, dropped.allowed) == ({"records": 7}, False)
+        assert (dropped.detail, dropped.allowed) == ({"records": 7, "allowed": True}, False)
         assert await opened.targets(session_id="t") == ["quiet"]
         assert await opened.all(OTHER, everything) == []
         assert opened.say("after"), "there is room again"
         assert len(await opened.all(wanted=everything)) == 1
+
+    on(tmp_path, check)
+
+
+def test_refusals_are_kept_up_to_a_rate_and_hide_nothing_that_was_allowed(tmp_path: Path) -> None:
+    async def check(opened: Opened) -> None:
+        for _ in range(log.MOST_REFUSALS_AT_ONCE + 50):
+            opened.say("no", allowed=False)
+        assert opened.say("yes"), "what was allowed has room of its own"
+        assert opened.say("another's", allowed=False, session="t")
+        opened.clock.advance(1)
+        kept = [opened.say("no", allowed=False) for _ in range(30)]
+        assert kept.count(True) == log.REFUSALS_A_SECOND
+        [dropped] = await opened.all(wanted=AuditFilter(kind="audit"))
+        assert dropped.detail == {"records": 60, "allowed": False}
+        assert await opened.targets(allowed=True) == ["yes"]
+        assert await opened.targets(session_id="t") == ["another's"]
 
     on(tmp_path, check)
 
@@ -189,6 +208,31 @@ def test_the_writer_writes_by_itself_and_goes_on_after_an_outage(tmp_path: Path,
                 await asyncio.sleep(0.01)
         writer.cancel()
         await asyncio.wait([writer])
+
+    on(tmp_path, check)
+
+
+def test_the_writer_counts_what_was_dropped_once_in_a_while(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(log, "COUNT_SECONDS", 0.3)
+
+    async def check(opened: Opened) -> None:
+        began = time.monotonic()
+        writer = asyncio.create_task(opened.audit.run())
+        async with asyncio.timeout(30):
+            for _ in range(20):
+                for _ in range(log.MOST_REFUSALS_AT_ONCE):
+                    opened.say("no", allowed=False)
+                await asyncio.sleep(0.02)
+            while await opened.database.run(dropped) < 19 * log.MOST_REFUSALS_AT_ONCE:
+                await asyncio.sleep(0.02)
+        writer.cancel()
+        await asyncio.wait([writer])
+        counts = await opened.database.run(how_many) - log.MOST_REFUSALS_AT_ONCE
+        assert counts <= (time.monotonic() - began) / log.COUNT_SECONDS + 1
+
+    def dropped(connection: Connection) -> int:
+        rows = stored.list_of(connection, AuditFilter(kind="audit"), 100, None)[0]
+        return sum(json.loads(row.detail)["records"] for row in rows)
 
     on(tmp_path, check)
 
