@@ -114,17 +114,24 @@ class OciCommand:
         new = (flag for flag in self._flags.if_known if flag.partition("=")[0].removeprefix("-") in known)
         return (f"--platform={platform}", *self._flags.always, *new)
 
+    def require(self) -> None:
+        """Raise `RuntimeUnusable` when the program is not there, or is a build that cannot do what is needed."""
+        if shutil.which(self.program) is None:
+            raise RuntimeUnusable(f"{self.program} is not installed; install the package {self.program}")
+        _ = self.options
+
     def run(self, sandbox_id: str, config: dict[str, Any], directory: Path, log: Path) -> None:
         """Write the bundle to `directory`, start it detached; output goes to `log`, PID 1 to the bundle's file `pid`.
 
         Raises `SandboxFailed` with what the runtime said.
         """
+        image = "" if self.own_kernel else config["root"]["path"]
         config, sources = self._adapted(config)
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(config))
         run = (*self._flags.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
         with log.open("ab") as output:
-            self._call(*run, sources=sources, output=output, log=log)
+            self._call(*run, image=image, sources=sources, output=output, log=log)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
@@ -137,6 +144,8 @@ class OciCommand:
             config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
         if self.own_kernel:
             config = bundle.with_kernel_of_its_own(config)
+        else:
+            config = {**config, "root": {**config["root"], "path": apart.IMAGE}}
         if self._flags.one_proc:
             config = bundle.without_guest_proc(config)
         return bundle.rebased(config, apart.PLACE) if self._flags.mapped else (config, [])
@@ -155,14 +164,18 @@ class OciCommand:
         return done.stdout + done.stderr if done.returncode == 0 else ""
 
     def _call(
-        self, *arguments: str, sources: Sequence[str] = (), output: Any = subprocess.PIPE, log: Path | None = None
+        self,
+        *arguments: str,
+        image: str = "",
+        sources: Sequence[str] = (),
+        output: Any = subprocess.PIPE,
+        log: Path | None = None,
     ) -> None:
-        if shutil.which(self.program) is None:
-            raise RuntimeUnusable(f"{self.program} is not installed; install the package {self.program}")
+        self.require()
         command = [self.program, "--root", str(self._state_directory), *self.options, *arguments]
         try:
             done = subprocess.run(
-                [*apart.prefix(unmounted=self._unified, reachable=sources), *command],
+                [*apart.prefix(unmounted=self._unified, image=image, reachable=sources), *command],
                 input=b"",  # not the host's null device, of which runsc makes the sandbox's user the owner
                 start_new_session=True,  # Ctrl-C in a terminal is for the service, not for what it calls
                 stdout=output,

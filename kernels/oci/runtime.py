@@ -112,10 +112,11 @@ class OciRuntime:
     def _create(self, spec: SandboxSpec) -> SandboxInfo:
         places = self._places(spec.sandbox_id)
         with self._alone(spec.sandbox_id):
+            command = self._command(spec.environment.runtime)
             host.require_free_space(self.places.data, self.settings.disk_reserve_bytes)
             self._make_home(places)
             try:
-                return self._build(spec, places)
+                return self._build(spec, places, command)
             except BaseException as error:
                 self._remove(places)
                 if isinstance(error, KernelsError) or not isinstance(error, Exception):
@@ -131,8 +132,7 @@ class OciRuntime:
         except OSError as error:
             raise SandboxFailed(f"the directories of a sandbox cannot be made: {error}") from error
 
-    def _build(self, spec: SandboxSpec, places: SandboxPlaces) -> SandboxInfo:
-        command = self._command(spec.environment.runtime)
+    def _build(self, spec: SandboxSpec, places: SandboxPlaces, command: OciCommand) -> SandboxInfo:
         root = self._uids.claim(places.home)
         user = root + bundle.USER_ID
         places.write_journal(root, command.name)
@@ -173,13 +173,14 @@ class OciRuntime:
             raise SandboxGone(f"the workspace of sandbox {places.sandbox_id} is gone")
         return confined.open_beneath(places.view, path)
 
-    def _command(self, name: str | None) -> OciCommand:
-        """The runtime an environment asks for or a journal names; the service's own for neither."""
-        try:
-            return self.commands[name or self.settings.runtime]
-        except KeyError:
+    def _command(self, name: str) -> OciCommand:
+        """The runtime that an environment asks for, empty for the service's own; raises `RuntimeUnusable`."""
+        command = self.commands.get(name or self.settings.runtime)
+        if command is None:
             offered = ", ".join(self.commands)
-            raise RuntimeUnusable(f"this service was not started with the runtime {name!r}, only {offered}") from None
+            raise RuntimeUnusable(f"this service was not started with the runtime {name!r}, only with {offered}")
+        command.require()
+        return command
 
     def _maker(self, places: SandboxPlaces) -> OciCommand:
         """The runtime that made the sandbox, also one that new sandboxes may not have any more."""
