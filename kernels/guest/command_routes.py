@@ -16,7 +16,7 @@ class CommandsHandler(Handler):
 
     async def post(self) -> None:
         background = self.field("background", bool)
-        command = self.control.commands.start(
+        command = await self.control.start_command(
             self.field("command", str),
             timeout_seconds=self.field("timeout_seconds", float, int),
             output_bytes=self.field("output_bytes", int),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from .commands import Commands
+from .commands import Command, Commands
 from .files import Upload, Workspace
 from .identity import UserThreads
 from .kernel import Event, Kernel
@@ -15,6 +15,10 @@ from .reaper import Reaper
 from .refusal import Refusal, refusal_of
 
 START_DEADLINE_SECONDS = 3.0
+ROOM_DEADLINE_SECONDS = 2.0
+NO_ROOM = (
+    "the sandbox has as many processes as it may have, and what runs holds them: interrupt it, or restart the kernel"
+)
 REAP_ROUNDS = 100
 
 
@@ -67,6 +71,28 @@ class Control:
             except OSError as error:
                 raise refusal_of(error) from error
             await asyncio.sleep(0.02)
+
+    async def start_command(self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool) -> Command:
+        """Start a command. When no process fits, those go first that ended commands and cells have left behind."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ROOM_DEADLINE_SECONDS
+        while True:
+            try:
+                return self.commands.start(
+                    line, timeout_seconds=timeout_seconds, output_bytes=output_bytes, background=background
+                )
+            except Refusal as refusal:
+                if refusal.code != "no_processes":
+                    raise
+                if loop.time() > deadline:
+                    raise Refusal(503, refusal.code, NO_ROOM) from refusal
+            await kill_all(self._at_work, self._reaper.reap, seconds=ROOM_DEADLINE_SECONDS, at_any_price=False)
+            await asyncio.sleep(ROUND_SECONDS)
+
+    def _at_work(self) -> list[int]:
+        """Heads of the families that somebody still waits for."""
+        kernel = [] if self.kernel.pid is None else [self.kernel.pid]
+        return [*kernel, *self.commands.running()]
 
     def discard(self, upload: Upload) -> None:
         """Forget an upload whose sender is gone."""

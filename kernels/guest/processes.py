@@ -63,25 +63,34 @@ def signal_all(pids: Iterable[int], number: int) -> None:
             continue
 
 
-async def kill_all(spared: Callable[[], Iterable[int]], reap: Callable[[], None]) -> bool:
+async def kill_all(
+    spared: Callable[[], Iterable[int]],
+    reap: Callable[[], None],
+    *,
+    seconds: float = KILL_DEADLINE_SECONDS,
+    at_any_price: bool = True,
+) -> bool:
     """Kill every process below this one but the families of `spared()`; True when none is left.
 
-    In rounds, since the hunted may fork between look and kill. Half the time over, PID 1 kills all there is in one call
-    that no fork escapes, the spared with it.
+    In rounds, since the hunted may fork between look and kill: those just found are stopped, so that they keep the
+    places others would fork into, and killed once no new ones appear. Half the time over, PID 1 kills all there is in
+    one call that no fork escapes, the spared with it, when that price may be paid.
     """
     loop = asyncio.get_running_loop()
     begun = loop.time()
+    stopped: set[int] = set()
     while True:
         victims = _victims(spared())
         if not victims:
             reap()
             return True
         elapsed = loop.time() - begun
-        if elapsed > KILL_DEADLINE_SECONDS:
+        if elapsed > seconds:
             return False
-        if elapsed > KILL_DEADLINE_SECONDS / 2 and os.getpid() == 1:
+        if at_any_price and elapsed > seconds / 2 and os.getpid() == 1:
             os.kill(-1, signal.SIGKILL)
-        signal_all(victims, signal.SIGKILL)
+        signal_all(victims, signal.SIGKILL if victims <= stopped else signal.SIGSTOP)
+        stopped |= victims
         reap()
         await asyncio.sleep(ROUND_SECONDS)
 
