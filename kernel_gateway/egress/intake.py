@@ -95,7 +95,7 @@ def read(raw: bytes, rest: bytes, limits: EgressLimits) -> Asked:
         if not isinstance(request, h11.Request):
             raise BadHead("bad_head", "the request's head is incomplete")
         target = _target(request)
-        if method != "CONNECT":
+        if method != "CONNECT" and rest:  # to h11, nothing is the end of the connection
             connection.receive_data(rest)
     except h11.RemoteProtocolError as error:
         raise BadRequest(400, "bad_head", str(error), method=method, shown=shown) from None

@@ -46,8 +46,19 @@ def furnish_home(options: Options) -> None:
     try:
         if not os.listdir(options.home):
             _copy(options.skeleton, options.home, options.user)
+            _make_user_site(options)
     except OSError as error:
         sys.stderr.write(f"guest: home left as it is: {error}\n")
+
+
+def _make_user_site(options: Options) -> None:
+    """The directory that pip installs into: one that is missing when a kernel starts is not on its path."""
+    place = options.home
+    for name in (".local", "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"):
+        place = f"{place}/{name}"
+        if not os.path.isdir(place):
+            os.mkdir(place)
+            os.chown(place, options.user, options.user)
 
 
 def _copy(source: str, target: str, owner: int) -> None:

@@ -91,11 +91,15 @@ class Visit:
 
 
 class Internet:
-    """Open from when it is made until `close`. `visits` and `looked_up` are what arrived at its servers."""
+    """Open from when it is made until `close`.
+
+    `visits` and `looked_up` are what arrived at its servers, `connected` how many connections they have now.
+    """
 
     def __init__(self) -> None:
         self.visits: list[Visit] = []
         self.looked_up: list[str] = []
+        self.connected = 0
         self.names = {name: [list(answer) for answer in answers] for name, answers in NAMES.items()}
         self.authority = trustme.CA()
         with contextlib.ExitStack() as undo:
@@ -247,6 +251,15 @@ def _site(internet: Internet) -> type[BaseHTTPRequestHandler]:
     class Site(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30
+
+        def handle(self) -> None:
+            internet.connected += 1
+            try:
+                super().handle()
+            except OSError:
+                self.close_connection = True
+            finally:
+                internet.connected -= 1
 
         def do_GET(self) -> None:
             address = self.connection.getsockname()[0].removeprefix("::ffff:")

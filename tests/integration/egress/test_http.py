@@ -86,6 +86,29 @@ def test_a_body_is_passed_on_whole_and_nothing_after_it(with_way: Runner, reques
     with_way(test)
 
 
+def test_a_body_may_come_later_and_in_pieces(with_way: Runner) -> None:
+    async def test(way: Way) -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            heard.append(await reader.readexactly(300_000))
+            writer.write(OK)
+            writer.close()
+
+        heard: list[bytes] = []
+        port = await way.serve(serve)
+        await way.open()
+        reader, writer = await way.connect()
+        host = f"127.0.0.1:{port}"
+        writer.write(f"PUT http://{host}/ HTTP/1.1\r\nHost: {host}\r\nContent-Length: 300000\r\n\r\n".encode())
+        for _ in range(3):
+            await asyncio.sleep(0.05)
+            writer.write(b"x" * 100_000)
+        assert (await reader.read()).endswith(b"hello")
+        assert heard == [b"x" * 300_000]
+
+    with_way(test)
+
+
 def test_an_answer_is_passed_back_anew_and_redirects_are_answers(with_way: Runner) -> None:
     async def test(way: Way) -> None:
         redirect = (
