@@ -27,6 +27,7 @@ from kernel_gateway.egress.session_egress import SessionEgress
 from kernels.environment import ExecutionRole, NetworkPolicy
 
 T = TypeVar("T")
+INSIDE = boto3.session.Session()
 PLACEHOLDERS = {
     "AWS_ACCESS_KEY_ID": PLACEHOLDER_KEY_ID,
     "AWS_SECRET_ACCESS_KEY": "placeholder-the-host-signs",
@@ -52,6 +53,7 @@ class RoleSide:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._signer = SigningBackends()
+        self._pumps: set[asyncio.Task[Any]] = set()
         try:
             self._call(self._open())
         except BaseException:
@@ -77,7 +79,7 @@ class RoleSide:
 
     def client(self, **config: Any) -> Any:
         """boto3 as it is inside: placeholder keys, the loopback endpoint, everything else as it comes."""
-        return boto3.session.Session().client(
+        return INSIDE.client(
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
@@ -86,12 +88,16 @@ class RoleSide:
             config=Config(**{"retries": {"total_max_attempts": 1}, **config}),
         )
 
+    def connect(self, seconds: float = 10) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), seconds)
+
     def say(self, request: bytes, seconds: float = 10) -> bytes:
         """Send raw bytes; everything that comes back until the connection ends."""
         found = bytearray()
-        with socket.create_connection(("127.0.0.1", self.port), seconds) as connection:
+        with self.connect(seconds) as connection:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(request)
+                connection.shutdown(socket.SHUT_WR)
             with contextlib.suppress(ConnectionResetError):
                 while piece := connection.recv(65536):
                     found += piece
@@ -135,6 +141,10 @@ class RoleSide:
         (self.directory / "s3.sock").unlink(missing_ok=True)
 
     async def _pump(self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pumps.add(task)  # the loop itself only holds tasks weakly
+        task.add_done_callback(self._pumps.discard)
         try:
             inner_reader, inner_writer = await asyncio.open_unix_connection(path)
         except OSError:

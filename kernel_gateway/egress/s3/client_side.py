@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
+from http.client import responses
 from typing import Final
 
 import h11
@@ -86,7 +87,10 @@ class ClientSide:
         sent = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         if self._http.their_state is not h11.DONE:
             sent.append((b"connection", b"close"))
-        await self._write(h11.Response(status_code=status, headers=sent))
+        # botocore takes a status line without a phrase for no answer while it waits for a 100.
+        await self._write(
+            h11.Response(status_code=status, headers=sent, reason=responses.get(status, "Answer").encode())
+        )
 
     async def send(self, data: bytes) -> None:
         """A piece of the answer's body, counted as received; raises `OverBudget`."""

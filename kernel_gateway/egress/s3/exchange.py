@@ -100,7 +100,7 @@ class Exchange:
         """As it comes; a head that speaks of trouble keeps its status, and a redirection becomes a refusal."""
         status, headers = response.status, answers.headers(response.headers, framed=True)
         if status >= 300 and status != 304:
-            status, headers = answers.trouble(status, b"").status, []
+            status, headers = answers.trouble(status, b"").status, [("content-length", "0")]
         await self._client.start(status, headers)
         async for piece in response.aiter_stream():
             await self._client.send(piece)

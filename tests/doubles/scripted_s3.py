@@ -1,0 +1,64 @@
+"""An S3 server that does what none can be made to do: redirects, quotes keys in errors, breaks off, answers late."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+Answer = Callable[[bytes], bytes]
+"""From a request's head to everything that is sent; the connection is closed after it."""
+
+
+class ScriptedS3:
+    """Answers every request by one function; `heads` are those that came."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.heads: list[bytes] = []
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self) -> ScriptedS3:
+        self._accepting.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in (self._accepting, *self._threads):
+            thread.join(10)
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.settimeout(10)
+            head = b""
+            while b"\r\n\r\n" not in head:
+                piece = connection.recv(65536)
+                if not piece:
+                    return
+                head += piece
+            self.heads.append(head)
+            connection.sendall(self._answer(head))
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
+    """An HTTP answer."""
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{lines}\r\n".encode() + body
