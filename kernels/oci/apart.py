@@ -1,7 +1,9 @@
 """Starting a runtime in a mount namespace of its own, changed so that it can do its work; the host's mounts stay. Pure.
 
-Two things need that: a runtime that refuses a mount it has no use for, and one that reaches what a bundle binds as a
-user who may not pass the directories above it. What the runtime starts leaves this namespace for its own root.
+Three things need that: a runtime that refuses a mount it has no use for, one that reaches what a bundle binds as a
+user who may not pass the directories above it, and an image that many sandboxes share. Files of an image must not be
+the same inodes in all of them: watches and locks on one would tell sandboxes of each other. So each gets them through
+an overlay of its own. What the runtime starts leaves this namespace for its own root, and takes that mount along.
 """
 
 from __future__ import annotations
@@ -12,13 +14,21 @@ from typing import Final
 
 PLACE: Final = "/dev/shm"  # noqa: S108 - a mount point that every host has and everybody may pass
 """Where the host paths of `reachable` are found, by their number, in the namespace."""
+IMAGE: Final = f"{PLACE}/image"
+"""Where the sandbox's own view of `image` is found."""
 
 _PREPARE: Final = """
 set -e
 if [ -n "$1" ]; then umount "$1"; fi
-place=$2; shift 2; number=0
-if [ "$1" != -- ]; then
+place=$2; image=$3; shift 3; number=0
+if [ -n "$image" ] || [ "$1" != -- ]; then
     mount -t tmpfs -o mode=0755,size=64k,nr_inodes=64,nosuid,nodev,noexec sandcell "$place"
+fi
+if [ -n "$image" ]; then
+    mkdir "$place/none" "$place/image"
+    cd "$image"
+    mount -t overlay -o "ro,nosuid,nodev,lowerdir=$place/none:." sandcell "$place/image"
+    cd /
 fi
 while [ "$1" != -- ]; do
     if [ -d "$1" ]; then mkdir "$place/$number"; else : > "$place/$number"; fi
@@ -30,9 +40,12 @@ exec "$@"
 """
 
 
-def prefix(*, unmounted: Path | None, reachable: Sequence[str]) -> list[str]:
-    """What goes before a command: nothing, or a shell that unmounts one mount point and binds the paths to `PLACE`."""
-    if unmounted is None and not reachable:
+def prefix(*, unmounted: Path | None = None, image: str = "", reachable: Sequence[str] = ()) -> list[str]:
+    """What goes before a command: nothing, or a shell that changes a namespace of its own.
+
+    It unmounts one mount point, puts an overlay of the directory `image` at `IMAGE`, and binds the paths to `PLACE`.
+    """
+    if unmounted is None and not image and not reachable:
         return []
     unshare = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", _PREPARE, "sandcell"]
-    return [*unshare, str(unmounted or ""), PLACE, *reachable, "--"]
+    return [*unshare, str(unmounted or ""), PLACE, image, *reachable, "--"]

@@ -58,6 +58,9 @@ MASKED_PATHS: Final = (
     "/proc/vmallocinfo",
 )
 
+HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+"""With a user namespace these are the host's own nodes: to be used, not to be touched (their times, for one)."""
+
 _CPU_PERIOD_MICROSECONDS: Final = 100_000
 _TASKS_PER_PROCESS: Final = 8
 """Tasks of the host that serve one process under gVisor (ptrace platform): six to seven were seen."""
@@ -100,7 +103,7 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
             "resources": _resources(spec, swap=swap),
             "seccomp": seccomp.profile(machine),
             "maskedPaths": list(MASKED_PATHS),
-            "readonlyPaths": ["/proc/sys"],
+            "readonlyPaths": ["/proc/sys", *HOST_DEVICES],
             "rootfsPropagation": "private",
         },
     }
