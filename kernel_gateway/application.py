@@ -32,10 +32,16 @@ _MAX_HEADER_BYTES = 64 * 1024
 _IDLE_CONNECTION_SECONDS = 3600
 
 
-async def run(settings: Settings, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: TokenFile) -> None:
-    """Serve on these sockets until SIGTERM or SIGINT; raises our errors when it cannot start."""
+async def run(
+    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: TokenFile
+) -> None:
+    """Serve on these sockets until SIGTERM or SIGINT; raises our errors when it cannot start.
+
+    `environments` is the environments file's text, read when the launcher started: a restart of this process alone
+    changes nothing that the launcher has agreed to.
+    """
     stop = _stop_signal()
-    async with _services(settings, runtime) as services:
+    async with _services(settings, environments, runtime) as services:
         server = _server(application(services), settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
@@ -72,10 +78,10 @@ def application(services: Services) -> tornado.web.Application:
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings, runtime: SandboxRuntime) -> AsyncIterator[Services]:
+async def _services(settings: Settings, environments: str, runtime: SandboxRuntime) -> AsyncIterator[Services]:
     """Everything behind the faces, open; closed whatever happens."""
     store = open_store(settings.store_url)
-    installed = sandboxes.catalogue(settings)
+    installed = sandboxes.catalogue(settings, environments)
     with contextlib.closing(SigningBackends()) as signer:
         services = await Services.open(settings, runtime=runtime, store=store, installed=installed, signer=signer)
         try:

@@ -6,9 +6,10 @@ import msgspec
 
 
 class Inherited(msgspec.Struct, frozen=True):
-    """What the service is handed: its settings, and the numbers of descriptors."""
+    """What the service is handed: its settings, the environments file's text, and the numbers of descriptors."""
 
     settings: dict[str, str | int | float | bool]
+    environments: str
     sockets: list[int]
     token_path: str
     token_descriptor: int

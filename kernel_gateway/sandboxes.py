@@ -43,23 +43,34 @@ def _more_runtimes(settings: Settings) -> tuple[str, ...]:
         return ()
 
 
-def catalogue(settings: Settings) -> Callable[[], dict[str, Environment]]:
-    """Read the environments file once; the answer tells the environments there are, newly built images included.
+def catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environment]]:
+    """The environments there are, asked again and again: those of the file's text, and newly built images.
 
-    Raises SettingInvalid, also for an image that is not built now.
+    Raises SettingInvalid.
     """
-    directory, path = settings.environments_path, _file(settings)
-    declared: dict[str, Declared] = {}
-    if path is not None:
-        declared = environments_file.parse(environments_file.read(path), settings, str(path))
-        environments_file.require_images(declared, environments.installed(directory), str(path))
-    defaults = _resources(settings)
-    return lambda: environments_file.applied(declared, environments.installed(directory), defaults)
+    declared, defaults = _declared(settings, text), _resources(settings)
+    return lambda: environments_file.applied(declared, environments.installed(settings.environments_path), defaults)
 
 
 def installed(settings: Settings) -> dict[str, Environment]:
-    """Every environment, by name, as the environments file and the settings have it now. Raises SettingInvalid."""
-    return catalogue(settings)()
+    """Every environment, by name, as the environments file and the settings have it now.
+
+    Raises SettingInvalid, also for an image that is not built.
+    """
+    text, built = environments_text(settings), environments.installed(settings.environments_path)
+    declared = _declared(settings, text)
+    environments_file.require_images(declared, built, str(_file(settings)))
+    return environments_file.applied(declared, built, _resources(settings))
+
+
+def environments_text(settings: Settings) -> str:
+    """The environments file's text, empty when there is none; raises SettingInvalid."""
+    path = _file(settings)
+    return "" if path is None else environments_file.read(path)
+
+
+def _declared(settings: Settings, text: str) -> dict[str, Declared]:
+    return environments_file.parse(text, settings, str(_file(settings)))
 
 
 def runtimes(settings: Settings) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ async def _serve(settings: Settings, inherited: Inherited, launcher: int) -> Non
     sockets = [socket.socket(fileno=number) for number in inherited.sockets]
     runtime = LauncherRuntime(socket.socket(fileno=launcher))
     try:
-        await application.run(settings, runtime, sockets, tokens)
+        await application.run(settings, inherited.environments, runtime, sockets, tokens)
     finally:
         await runtime.aclose()
 

@@ -65,7 +65,7 @@ async def _require_host(settings: Settings) -> None:
 
 
 def _require_environments(settings: Settings) -> Sequence[Environment]:
-    environments = list(sandboxes.catalogue(settings)().values())
+    environments = list(sandboxes.installed(settings).values())
     if not environments:
         raise SettingInvalid(
             f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
@@ -86,7 +86,8 @@ def _bound(settings: Settings) -> list[socket.socket]:
 def _handed_over(settings: Settings, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
     numbers = [each.fileno() for each in sockets]
     values = dataclasses.asdict(settings)
-    return msgspec.json.encode(Inherited(values, numbers, tokens.path, tokens.descriptor, tokens.error))
+    environments = sandboxes.environments_text(settings)
+    return msgspec.json.encode(Inherited(values, environments, numbers, tokens.path, tokens.descriptor, tokens.error))
 
 
 def _plan(settings: Settings, environments: Sequence[Environment], inherited: int, handed: list[int]) -> Plan:

@@ -35,8 +35,8 @@ class Place:
 @pytest.fixture(scope="module")
 def place(make_service: MakeService) -> Iterator[Place]:
     with loopback_site() as port, tempfile.TemporaryDirectory(prefix="scenv", dir="/tmp") as directory:
-        Path(directory).chmod(0o755)  # the service reads it, and it is not root
-        file = Path(directory, "environments.toml")
+        file = Path(directory, "environments.toml")  # for root alone: it is read before the service is somebody else
+        file.touch(0o600)
         file.write_text(
             f"""
             [web]
