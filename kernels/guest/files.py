@@ -54,8 +54,11 @@ class Workspace:
         if not parts:
             raise IsADirectoryError(errno.EISDIR, "the workspace is a directory")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        with directory(self._root, parts[:-1]) as parent:
-            descriptor = os.open(parts[-1], flags, dir_fd=parent)
+        try:
+            with directory(self._root, parts[:-1]) as parent:
+                descriptor = os.open(parts[-1], flags, dir_fd=parent)
+        except BlockingIOError as error:
+            raise Refusal(503, "busy", "a process of the user holds a lease on the file") from error
         found = os.fstat(descriptor)
         if stat.S_ISREG(found.st_mode):
             return descriptor, found.st_size
