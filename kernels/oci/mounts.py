@@ -84,7 +84,7 @@ def _mount_of(directory: Path) -> str:
 
 def detach(directory: Path) -> None:
     """Unmount now; what still has it open keeps it until it closes it. Not mounted is fine."""
-    if _libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in (2, 22):  # ENOENT, EINVAL
+    if _libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in (2, 20, 22):  # ENOENT, ENOTDIR, EINVAL
         raise _error()
 
 
