@@ -3,7 +3,7 @@
 An attempt is a small program that runs as user code in a real session, with the exact answer that is expected of the
 sandbox. The answer (the *outcome*) is one line of text:
 
-    EPERM                     an OSError, by the name of its number
+    EPERM                     an OSError, by the name of its number (by its class when it has none: TimeoutError)
     ValueError: no such key   another exception
     SIGSYS                    the signal that ended the process
     exit 1: Permission denied what a shell's exit status was, and the last line of its stderr

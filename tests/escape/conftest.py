@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 
 from tests.escape import traces
 from tests.escape.attempt import RUNTIMES, Family
+from tests.escape.bucket import Bucket, bucket
 from tests.escape.families import NAMES
 from tests.escape.position import Position
 from tests.escape.unharmed import Host, Limits, Neighbour
@@ -43,6 +45,7 @@ class Yard:
     service: RunningService
     host: Host
     neighbour: Neighbour
+    role: Bucket
     left: dict[str, tuple[str, int]]
 
 
@@ -83,17 +86,23 @@ def _rank(item: pytest.Item) -> tuple[int, int, str]:
 
 
 @pytest.fixture(scope="session")
-def yards(make_service: Callable[..., RunningService]) -> Iterator[Callable[[str], Yard]]:
+def yards(make_service: Callable[..., RunningService], environments_dir: Path) -> Iterator[Callable[[str], Yard]]:
     """Opens the yard of a runtime, once."""
     opened: dict[str, Yard] = {}
     bait = Path(tempfile.mkdtemp(prefix="bait", dir="/tmp"))
     # Directories and uids of our own: no other run on this host takes a position between two sessions.
     run_dir = Path(f"/run/sce{os.getpid()}")
 
+    serving = ExitStack()
+    role = serving.enter_context(bucket(bait / "bucket"))
+
     def open_yard(runtime: str) -> Yard:
         if runtime not in opened:
             first_uid = 2_000_000_000 + os.getpid() % 1000 * 16 * 65_536 + RUNTIMES.index(runtime) * 8 * 65_536
             service = make_service(
+                None,
+                role.variables,
+                environments_file=role.environments_file,
                 runtime=runtime,
                 run_dir=run_dir / runtime,
                 uid_base=first_uid,
@@ -102,8 +111,8 @@ def yards(make_service: Callable[..., RunningService]) -> Iterator[Callable[[str
             )
             directory = bait / runtime
             directory.mkdir()
-            host = Host(directory, service)
-            opened[runtime] = Yard(runtime, service, host, Neighbour(service), {})
+            host = Host(directory, service, environments_dir)
+            opened[runtime] = Yard(runtime, service, host, Neighbour(service), role, {})
         return opened[runtime]
 
     yield open_yard
@@ -111,6 +120,7 @@ def yards(make_service: Callable[..., RunningService]) -> Iterator[Callable[[str
         yard.neighbour.close()
         yard.service.stop()
         yard.host.close()
+    serving.close()
     shutil.rmtree(run_dir, ignore_errors=True)
     shutil.rmtree(bait)
 
@@ -136,7 +146,7 @@ def stand(request: pytest.FixtureRequest, yards: Callable[[str], Yard]) -> Itera
 
 def _enter(yard: Yard, family: Family, predecessor: str) -> Position:
     position = Position(yard.service, yard.runtime, family, predecessor=predecessor)
-    position.known = {"host": yard.host.known(), "neighbour": yard.neighbour.known()}
+    position.known = {"host": yard.host.known(), "neighbour": yard.neighbour.known(), "role": yard.role.known()}
     return position
 
 

@@ -93,7 +93,7 @@ def become(request, prepared, outputs, tell):
     try:
         exec(compile(request["program"], "<attempt>", "exec"), namespace(prepared, request["names"]))
     except OSError as error:
-        told = errno.errorcode.get(error.errno, repr(error))
+        told = errno.errorcode.get(error.errno, type(error).__name__)
     except SystemExit as end:
         sys.stdout.flush()
         os._exit(end.code if isinstance(end.code, int) else 1)

@@ -78,6 +78,14 @@ def write(path, text):
         os.close(descriptor)
 
 
+def write_setting(name, text):
+    """Write to a setting of the kernel; one that this kernel lacks is like one that may not be written."""
+    path = f"/proc/sys/{name}"
+    if not os.access(path, os.F_OK):
+        raise OSError(errno.EROFS, "no such setting")
+    return write(path, text)
+
+
 def read(path, size=65536):
     """The first bytes of a file."""
     descriptor = os.open(path, os.O_RDONLY)

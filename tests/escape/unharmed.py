@@ -30,7 +30,8 @@ SETTINGS_OF_THE_KERNEL = (
 class Host:
     """Bait on the host, and the host's own state."""
 
-    def __init__(self, directory: Path, service: RunningService) -> None:
+    def __init__(self, directory: Path, service: RunningService, environments: Path) -> None:
+        self._environments = environments
         self.secret = f"host{uuid.uuid4().hex}"
         self.file = directory / "host-secret"
         self.file.write_text(self.secret)
@@ -56,6 +57,7 @@ class Host:
             "abstract": self.secret[:12],
             "hostname": socket.gethostname(),
             "data_dir": str(self._service.data_dir),
+            "environments": str(self._environments),
             "service_pid": self._service.pid,
             "service_port": int(self._service.url.rsplit(":", 1)[1]),
             "address": _own_address(),
