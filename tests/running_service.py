@@ -98,6 +98,10 @@ class RunningService:
             self._process.send_signal(signal.SIGTERM)
         return self._wait(deadline_seconds)
 
+    def wait(self, deadline_seconds: float = 60) -> int:
+        """Wait for an end that comes by itself; returns the exit status."""
+        return self._wait(deadline_seconds)
+
     def kill(self) -> None:
         """SIGKILL: no last words, sandboxes stay."""
         assert self._process is not None

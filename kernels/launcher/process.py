@@ -32,7 +32,7 @@ log = logging.getLogger("sandcell.launcher")
 
 MOST_RESTARTS: Final = 5
 _WINDOW_SECONDS: Final = 300.0
-_PAUSE_SECONDS: Final = 0.25
+_PAUSE_SECONDS: Final = 0.1
 _LAST_SECONDS: Final = 20.0
 """Time the service has to end once it has let go of the launcher."""
 _CONFINE: Final = str(Path(__file__).with_name("confine.py"))
@@ -45,7 +45,8 @@ def main(descriptor: int) -> None:
     os.close(descriptor)
     status = asyncio.run(Launcher(plan).run())
     if status < 0:  # by a signal: so do we
-        signal.signal(-status, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL has no other
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
 
@@ -87,7 +88,7 @@ class Launcher:
             return False
         now = time.monotonic()
         if len(self._starts) == MOST_RESTARTS and now - self._starts[0] < _WINDOW_SECONDS:
-            log.error("the service ended %s times in %g s; it is left so", MOST_RESTARTS + 1, now - self._starts[0])
+            log.error("the service ended %s times in %.0f s; it is left so", MOST_RESTARTS + 1, now - self._starts[0])
             return False
         while self._starts and now - self._starts[0] >= _WINDOW_SECONDS:
             self._starts.popleft()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,10 +55,11 @@ def _user_namespace(inside: int, outside: int) -> Iterator[int]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        bufsize=0,
         start_new_session=True,
     ) as holder:
         try:
-            if holder.stdout is None or not holder.stdout.read(1):
+            if not select.select([holder.stdout], [], [], _SECONDS)[0] or not holder.stdout.read(1):  # type: ignore[union-attr,type-var]
                 raise SandboxFailed("a user namespace cannot be made; `sandcell doctor` says whether they are allowed")
             for kind in ("uid_map", "gid_map"):
                 Path(f"/proc/{holder.pid}/{kind}").write_text(f"{inside} {outside} 1")
