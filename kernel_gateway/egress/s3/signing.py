@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import botocore.session
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.config import Config
 from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
 from botocore.exceptions import BotoCoreError
 
@@ -23,6 +24,7 @@ from kernels.environment import ExecutionRole
 
 THREADS: Final = 2
 _CREDENTIALS_SECONDS: Final = 20
+_AWS_ALONE: Final = Config(ignore_configured_endpoint_urls=True)  # type: ignore[call-arg]  # the stubs are older
 T = TypeVar("T")
 
 
@@ -106,22 +108,22 @@ class Credentialed:
         self._threads.close()
 
     def _find(self, role: ExecutionRole) -> tuple[str, Credentials]:
-        if role.profile not in self._sessions:
-            self._sessions[role.profile] = botocore.session.Session(profile=role.profile or None)
-        session = self._sessions[role.profile]
+        session = self._sessions.get(role.profile) or botocore.session.Session(profile=role.profile or None)
         credentials = session.get_credentials()
         if credentials is None:
             raise ValueError("there are none; give the service AWS credentials, or name a profile that has some")
         credentials.get_frozen_credentials()
+        self._sessions[role.profile] = session  # one without credentials is not kept: they may come
         return role.endpoint_url.rstrip("/") or _aws(session, role.region), credentials
 
 
 def _aws(session: botocore.session.Session, region: str) -> str:
     """AWS's own S3 endpoint of a region, whatever this process's environment says of endpoints."""
-    found = session.get_component("endpoint_resolver").construct_endpoint("s3", region)
-    if not found or not found.get("hostname"):
-        raise ValueError(f"AWS has no S3 in {region!r}")
-    return f"https://{found['hostname']}"
+    client = session.create_client("s3", region_name=region, config=_AWS_ALONE)
+    try:
+        return str(client.meta.endpoint_url)
+    finally:
+        client.close()
 
 
 def _named(role: ExecutionRole) -> str:
