@@ -99,7 +99,6 @@ class Egress:
             except (KernelsError, TimeoutError):
                 raise
             except Exception as error:
-                log.error("egress_not_opened", session=party.session_id, error=str(error))
                 raise SandboxFailed(f"the sandbox's way out could not be opened: {error}") from error
             opened.pop_all()  # the sockets are the session's from here on
         return egress
@@ -141,6 +140,7 @@ class WayOut:
 
     def __init__(self, egress: Egress, row: SessionRow, find: Find) -> None:
         self.runtime = row.record.runtime
+        self.missing = False
         self._egress = egress
         self._party = Party(row.id, row.principal_id)
         self._environment = row.environment
@@ -165,9 +165,9 @@ class WayOut:
         """Open it for a sandbox that an earlier process of ours left running, by the policy of today.
 
         What a sandbox was not started with it does not get later: its guest would not use it. An environment that is
-        gone allows nothing. Raises KernelsError, TimeoutError.
+        gone allows nothing. What cannot be opened now is `missing`: the sandbox stays without it until the next try.
         """
-        before = self._policy
+        before, self.missing = self._policy, False
         try:
             environment = self._find(self._environment)
         except UnknownEnvironment:
@@ -179,10 +179,15 @@ class WayOut:
         if before.role is None:
             environment = dataclasses.replace(environment, role=None)
         self._policy = network_info(environment, self._egress.settings)
-        self._open = await self._egress.open(self._party, environment, self._used)
+        try:
+            self._open = await self._egress.open(self._party, environment, self._used)
+        except (KernelsError, TimeoutError) as error:
+            log.error("egress_missing", session=self._party.session_id, error=str(error) or "it took too long")
+            self.missing = True
 
     async def aclose(self) -> None:
         """Cut every connection and listen no more."""
+        self.missing = False
         egress, self._open = self._open, None
         if egress is not None:
             try:

@@ -112,15 +112,17 @@ class SessionSandbox:
         """Take up the sandbox that an earlier process of ours left running."""
         async with self._lock:
             kernel = await self._parts.launcher.adopt(info, self.generation)
-            try:
-                await self.way_out.reopen()
-            except BaseException:
-                await kernel.aclose()
-                raise
+            await self.way_out.reopen()
             mirror = self._parts.mirrors.mirror(info, self._workspace_id)
             self._take(kernel, mirror)
             if self._workspace_id in self._parts.spool.waiting():  # the live files are newer than that copy
                 await self._save(mirror)
+
+    async def mend_way_out(self) -> None:
+        """Called by the sweep: try again to open what could not be opened when the sandbox was taken up."""
+        async with self._lock:
+            if self.kernel is not None and self._usable() and self.way_out.missing:
+                await self.way_out.reopen()
 
     async def salvage(self, info: SandboxInfo) -> None:
         """Bring what a dead sandbox left in its workspace to the store, then remove the sandbox."""

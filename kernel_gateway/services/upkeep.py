@@ -72,6 +72,8 @@ class Upkeep:
             if live.start_task is not None and not live.start_task.done():
                 continue
             await self._lifecycle.check_time(live)
+            if live.sandbox.way_out.missing:
+                self._parts.background.spawn(live.sandbox.mend_way_out(), f"way out of {live.id}")
             kernel = live.sandbox.kernel
             if kernel is not None and live.ending is None and not await self._parts.launcher.running(live.id):
                 lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))

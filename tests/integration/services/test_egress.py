@@ -269,6 +269,48 @@ def test_the_policy_after_a_restart_is_that_of_the_file_then(
     asyncio.run(run())
 
 
+def test_a_way_out_that_cannot_be_opened_again_costs_no_sandbox_and_is_opened_later(
+    house: House, declare: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare('[etl]\nimage = "python"\nrole = {bucket = "warehouse", prefix = "a/", profile = "etl"}\n')
+    keys = "[etl]\naws_access_key_id = a\naws_secret_access_key = s\n"
+    credentials = tmp_path / "credentials"
+    credentials.write_text(keys)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+
+    async def before() -> Session:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start(environment="etl")
+            assert listening(house) == ["s3.sock"]
+            await gateway.run(session, "x = 41")
+            return session
+
+    async def after(session: Session) -> None:
+        async with house.gateway() as gateway:
+            assert await gateway.text(session, "x + 1") == "42"
+            assert await gateway.text(session, CALLS_S3) == "503", "the guest finds nobody to call"
+            credentials.write_text(keys)
+            await gateway.services.upkeep.sweep()
+            await gateway.until(lambda: answers(gateway, session))
+            assert await gateway.text(session, "x + 1") == "42"
+
+    session = asyncio.run(before())
+    credentials.write_text("")
+    asyncio.run(after(session))
+
+
+CALLS_S3 = """
+import socket
+s3 = socket.create_connection(("127.0.0.1", 3129))
+s3.sendall(b"GET /other-bucket HTTP/1.1\\r\\nHost: 127.0.0.1:3129\\r\\n\\r\\n")
+int(s3.recv(100).split(b" ")[1])
+"""
+
+
+async def answers(gateway: Gateway, session: Session) -> bool:
+    return await gateway.text(session, CALLS_S3) == "403"
+
+
 def test_a_role_that_cannot_be_served_fails_the_start(house: House, declare: Callable[[str], Path]) -> None:
     declare('[etl]\nimage = "python"\nrole = {bucket = "warehouse", prefix = "a/", profile = "no-such-profile"}\n')
 
