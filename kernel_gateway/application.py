@@ -18,7 +18,6 @@ import tornado.web
 from tornado.httpserver import HTTPServer
 
 from kernel_gateway import doctor, sandboxes, welcome
-from kernel_gateway.egress.s3.proxy import SigningBackends
 from kernel_gateway.faces import rest
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
@@ -82,12 +81,11 @@ async def _services(settings: Settings, environments: str, runtime: SandboxRunti
     """Everything behind the faces, open; closed whatever happens."""
     store = open_store(settings.store_url)
     installed = sandboxes.catalogue(settings, environments)
-    with contextlib.closing(SigningBackends()) as signer:
-        services = await Services.open(settings, runtime=runtime, store=store, installed=installed, signer=signer)
-        try:
-            yield services
-        finally:
-            await services.aclose()
+    services = await Services.open(settings, runtime=runtime, store=store, installed=installed)
+    try:
+        yield services
+    finally:
+        await services.aclose()
 
 
 def _server(application: tornado.web.Application, settings: Settings) -> HTTPServer:
