@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway import errors
@@ -21,8 +24,9 @@ from kernel_gateway.identity.authentication import Identity
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.tokens import Tokens
-from kernel_gateway.storage import executions, principals, sessions
-from kernel_gateway.storage.database import Database
+from kernel_gateway.storage import audit, executions, principals, sessions
+from kernel_gateway.storage.audit import AuditFilter, AuditRow
+from kernel_gateway.storage.database import MIGRATIONS, Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.tables import metadata
@@ -63,6 +67,36 @@ def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path: Path) -> 
         assert found == []
 
     on_database(tmp_path, check)
+    on_database(tmp_path, check)
+
+
+def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "sandcell.db"
+    path.parent.mkdir()
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        principals.add(connection, Principal("p", "me", admin=True), NOW)
+        sessions.add_workspace(connection, "s", "p", NOW)
+        columns = (
+            "id, principal_id, workspace_id, name, status, environment, generation, created, last_activity, expires"
+        )
+        connection.exec_driver_sql(
+            f"INSERT INTO sessions ({columns}, timeout_seconds, idle_timeout_seconds, labels, executions)"
+            " VALUES ('s', 'p', 's', 'n', 'READY', 'python', 1, 1, 1, 1, 1, 1, X'7B7D', 0)"
+        )
+    engine.dispose()
+
+    async def check(database: Database) -> None:
+        [row] = await database.run(sessions.list_live)
+        assert (row.record.runtime, row.record.network.mode) == ("", "SANDBOX")
+        await database.run(lambda c: audit.add_all(c, [AuditRow(NOW, "api", "Start", allowed=True, principal_id="p")]))
+        rows, _ = await database.run(lambda c: audit.list_of(c, AuditFilter(), 10, None))
+        assert [each.principal for each in rows] == ["me"]
+
     on_database(tmp_path, check)
 
 
