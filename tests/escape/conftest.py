@@ -95,6 +95,8 @@ def yards(make_service: Callable[..., RunningService], environments_dir: Path) -
 
     serving = ExitStack()
     role = serving.enter_context(bucket(bait / "bucket"))
+    with role.environments_file.open("a") as file:
+        file.write('\n[public]\nimage = "python"\nnetwork = "PUBLIC"\n')
 
     def open_yard(runtime: str) -> Yard:
         if runtime not in opened:
