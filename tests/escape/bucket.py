@@ -1,4 +1,4 @@
-"""A bucket of the host's, of which the environment `role` has one prefix; and what of it no attempt may see or change."""
+"""A bucket of the host's, of which the environment `role` has one prefix; what of it no attempt may see or change."""
 
 from __future__ import annotations
 
