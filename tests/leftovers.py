@@ -23,7 +23,7 @@ def snapshot() -> dict[str, set[str]]:
         "loop device": set(_lines("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")),
         "network namespace": set(_lines("ip", "netns", "list")),
         "process": _marked_processes() | _sandboxed_processes(),
-        "run directory": {str(path) for path in Path("/run/sandcell-test").glob("*/*-*-*-*-*")},
+        "run directory": {str(path) for path in Path("/run/sandcell-test").glob("**/*-*-*-*-*")},
     }
 
 

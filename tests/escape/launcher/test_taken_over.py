@@ -1,0 +1,396 @@
+"""The service has fallen to somebody, who now speaks to the launcher: every packet that is no honest request.
+
+Each is refused with the reason, and refused before anything is looked at, made or started. What is granted concerns
+sandboxes of this service alone.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.errors import LauncherRefused
+from kernels.launcher import wire
+from kernels.launcher.checks import Bounds, Checks
+from kernels.launcher.server import MOST_AT_ONCE
+from tests.escape.launcher.conftest import MOST_SANDBOXES, SERVICE, Launcher
+
+ID = "00000000-0000-4000-8000-000000000000"
+DEEP = b"[" * 30_000
+
+
+def packet(request: Any, number: Any = 1) -> bytes:
+    return json.dumps({"number": number, "request": request}).encode()
+
+
+NO_PACKETS: dict[str, tuple[bytes, str]] = {
+    "not JSON": (b"\xff\xfe\x00", "malformed"),
+    "half a message": (packet({"type": "List", "after": ""})[:-7], "truncated"),
+    "two messages in one": (packet({"type": "Check"}) * 2, "trailing"),
+    "an array": (b"[1, 2]", "Expected `object`"),
+    "nothing in it": (b"{}", "missing required field"),
+    "deeply nested": (DEEP, "recursion|truncated|nested|Expected `object`"),
+    "deep inside a field": (b'{"number": 1, "request": ' + DEEP, "recursion|truncated|nested|malformed"),
+    "number zero": (packet({"type": "Check"}, 0), ">= 1"),
+    "negative number": (packet({"type": "Check"}, -1), ">= 1"),
+    "huge number": (packet({"type": "Check"}, 2**60), "<= 9007199254740992"),
+    "number beyond every integer": (packet({"type": "Check"}, 10**400), "out of range|Expected"),
+    "number as text": (packet({"type": "Check"}, "1"), "Expected `int`"),
+    "number as truth": (packet({"type": "Check"}, number=True), "Expected `int`"),
+    "a field more": (b'{"number": 1, "request": {"type": "Check"}, "root": true}', "unknown field"),
+}
+
+NO_REQUESTS: dict[str, tuple[Any, str]] = {
+    "no type": ({}, "missing required field `type`"),
+    "a verb that is not there": ({"type": "Exec", "command": "id"}, "Invalid value 'Exec'"),
+    "a method of the runtime's class": ({"type": "_remove", "sandbox_id": ID}, "Invalid value '_remove'"),
+    "an answer": ({"type": "Nothing"}, "Invalid value 'Nothing'"),
+    "no object": ("Check", "Expected `object`"),
+    "nothing": (None, "Expected `object`"),
+    "path as id": ({"type": "Destroy", "sandbox_id": "../x"}, "matching regex"),
+    "absolute path as id": ({"type": "Destroy", "sandbox_id": "/etc"}, "matching regex"),
+    "id and a path": ({"type": "Destroy", "sandbox_id": f"{ID}/../../x"}, "matching regex"),
+    "id and a newline": ({"type": "Destroy", "sandbox_id": f"{ID}\n"}, "matching regex"),
+    "id and a zero byte": ({"type": "Destroy", "sandbox_id": f"{ID}\0"}, "matching regex"),
+    "id in capitals": ({"type": "Destroy", "sandbox_id": "ABCDEF00-0000-4000-8000-000000000000"}, "matching regex"),
+    "empty id": ({"type": "Reopen", "sandbox_id": ""}, "matching regex"),
+    "pattern as id": ({"type": "Running", "sandbox_id": "*"}, "matching regex"),
+    "number as id": ({"type": "Usage", "sandbox_id": 1}, "Expected `str`"),
+    "list as id": ({"type": "MarkFurnished", "sandbox_id": [ID]}, "Expected `str`"),
+    "path to list after": ({"type": "List", "after": "../"}, "matching regex"),
+    "a socket of the host": (
+        {"type": "Dial", "sandbox_id": ID, "name": "/run/dbus/system_bus_socket", "patience_seconds": 0},
+        "matching regex",
+    ),
+    "a socket through the parent": (
+        {"type": "Dial", "sandbox_id": ID, "name": "kernel/../guest/http.sock", "patience_seconds": 0},
+        "matching regex",
+    ),
+    "a socket that kernels have not": (
+        {"type": "Dial", "sandbox_id": ID, "name": "kernel/g1-6", "patience_seconds": 0},
+        "matching regex",
+    ),
+    "patience without end": (
+        {"type": "Dial", "sandbox_id": ID, "name": "guest", "patience_seconds": 1e9},
+        "<= 1.0|<= 1",
+    ),
+    "patience below nothing": (
+        {"type": "Dial", "sandbox_id": ID, "name": "guest", "patience_seconds": -1},
+        ">= 0",
+    ),
+    "a way out of another name": ({"type": "Listen", "sandbox_id": ID, "name": "../guest/http"}, "Invalid enum value"),
+    "a path longer than paths": (
+        {"type": "OpenBeneath", "sandbox_id": ID, "path": "QUFB" * 5000},
+        "length <= 4096",
+    ),
+    "a path that is no base64": ({"type": "OpenBeneath", "sandbox_id": ID, "path": "\u2603"}, "base64"),
+}
+
+NO_CREATIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a root file system": ({"root": "/"}, "unknown field `root`"),
+    "a command line": ({"args": ["/bin/sh"]}, "unknown field `args`"),
+    "an environment variable": ({"env": ["LD_PRELOAD=/x"]}, "unknown field `env`"),
+    "an interpreter": ({"python": "/bin/sh"}, "unknown field `python`"),
+    "a mount": ({"mounts": []}, "unknown field `mounts`"),
+    "image in the parent": ({"image": "../../"}, "matching regex"),
+    "image by an absolute path": ({"image": "/"}, "matching regex"),
+    "image of dots": ({"image": ".."}, "matching regex"),
+    "digest with slashes": ({"digest": "sha256:../../../../etc"}, "matching regex"),
+    "digest of another kind": ({"digest": "md5:" + "0" * 32}, "matching regex"),
+    "digest and a path": ({"digest": "sha256:" + "0" * 64 + "/.."}, "matching regex"),
+    "runtime by a path": ({"runtime": "/bin/sh"}, "matching regex"),
+    "runtime with a flag": ({"runtime": "runc --debug"}, "matching regex"),
+    "negative memory": ({"memory_mb": -1}, ">= 1"),
+    "no memory": ({"memory_mb": 0}, ">= 1"),
+    "memory past every number": ({"memory_mb": 10**30}, "out of range|<= 2147483648|Expected"),
+    "memory as a fraction": ({"memory_mb": 0.5}, "Expected `int`"),
+    "memory as text": ({"memory_mb": "2048"}, "Expected `int`"),
+    "memory as truth": ({"memory_mb": True}, "Expected `int`"),
+    "no disk": ({"storage_mb": 0}, ">= 1"),
+    "no generation": ({"generation": 0}, ">= 1"),
+    "generation past sockets' names": ({"generation": 10**9}, "<= 99999999"),
+    "host name as a flag": ({"hostname": "-rf"}, "matching regex"),
+    "host name as a path": ({"hostname": "../x"}, "matching regex"),
+    "host name without end": ({"hostname": "a" * 64}, "matching regex"),
+    "the host's network": ({"network": "HOST"}, "Invalid enum value"),
+    "a role of another bucket": (
+        {"role": {"bucket": "b/../c", "prefix": "p", "region": "r", "write": False}},
+        "matching regex",
+    ),
+    "a role with a line break": (
+        {"role": {"bucket": "bucket", "prefix": "p\n--python /bin/sh", "region": "r", "write": False}},
+        "matching regex",
+    ),
+    "a role with a key": (
+        {"role": {"bucket": "bucket", "prefix": "p", "region": "r", "write": False, "secret": "x"}},
+        "unknown field `secret`",
+    ),
+}
+
+PAST_BOUNDS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "more memory": ({"memory_mb": 2049}, "LauncherRefused", "at most 2048 memory_mb, not 2049"),
+    "more disk": ({"storage_mb": 2**31}, "LauncherRefused", "at most 512 storage_mb"),
+    "more processes": ({"pids": 513}, "LauncherRefused", "at most 512 pids"),
+    "a runtime that was not chosen": ({"runtime": "crun"}, "LauncherRefused", "none of runc"),
+    "an image that is not built": ({"image": "nothing"}, "UnknownEnvironment", "no image nothing"),
+    "a digest that is not built": (
+        {"digest": "sha256:" + "0" * 64},
+        "UnknownEnvironment",
+        "of digest sha256:0000",
+    ),
+    "a name beside the images": ({"image": ".lock"}, "LauncherRefused", "matching regex"),
+}
+
+
+def refused(answer: dict[str, Any], kind: str, reason: str) -> None:
+    assert answer["type"] == "Failed", answer
+    assert answer["kind"] == kind
+    assert any(part.lower() in answer["message"].lower() for part in reason.split("|")), answer["message"]
+
+
+@pytest.mark.parametrize("name", NO_PACKETS)
+def test_what_is_no_packet_is_refused_unread(launcher: Launcher, name: str) -> None:
+    sent, reason = NO_PACKETS[name]
+    launcher.say(sent)
+    reply = launcher.hear()
+    if name != "deep inside a field":  # its number could be read, or not, as the parser pleases
+        assert reply["number"] == 0
+    refused(reply["answer"], "LauncherRefused", reason)
+    assert launcher.seen == []
+
+
+@pytest.mark.parametrize("name", NO_REQUESTS)
+def test_what_is_no_request_is_refused_before_anything_is_looked_at(launcher: Launcher, name: str) -> None:
+    request, reason = NO_REQUESTS[name]
+    refused(launcher.ask(request), "LauncherRefused", reason)
+    assert launcher.seen == []
+
+
+@pytest.mark.parametrize("name", NO_CREATIONS)
+def test_a_sandbox_is_made_in_the_launchers_words_alone(launcher: Launcher, name: str) -> None:
+    other, reason = NO_CREATIONS[name]
+    refused(launcher.ask(launcher.creation(**other)), "LauncherRefused", reason)
+    assert launcher.seen == []
+    assert launcher.sandboxes() == []
+
+
+@pytest.mark.parametrize("name", PAST_BOUNDS)
+def test_what_the_launcher_was_not_started_for_is_refused(
+    launcher: Launcher, name: str, environments_dir: Path
+) -> None:
+    other, kind, reason = PAST_BOUNDS[name]
+    refused(launcher.ask(launcher.creation(**other)), kind, reason)
+    assert launcher.started() == []
+    allowed = (launcher.data, launcher.run, environments_dir.resolve(), environments_dir)
+    assert [path for path in launcher.touched() if not any(path.is_relative_to(each) for each in allowed)] == []
+    assert launcher.sandboxes() == []
+
+
+def test_a_packet_larger_than_packets_is_refused(launcher: Launcher) -> None:
+    launcher.raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    launcher.say(packet({"type": "OpenBeneath", "sandbox_id": ID, "path": "A" * wire.PACKET_BYTES}))
+    refused(launcher.hear()["answer"], "LauncherRefused", "at most 65536 bytes")
+    assert launcher.seen == []
+
+
+def test_descriptors_are_not_taken(launcher: Launcher) -> None:
+    reader, writer = os.pipe()
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [writer] * 8))
+    launcher.raw.sendmsg([packet({"type": "Check"})], [rights])
+    os.close(writer)
+    refused(launcher.hear()["answer"], "LauncherRefused", "brings no descriptors")
+    assert os.read(reader, 1) == b"", "the launcher holds what was sent along"
+    os.close(reader)
+    assert launcher.seen == []
+
+
+def test_a_number_that_is_in_use_is_refused(launcher: Launcher, sandbox: str) -> None:
+    waiting = {"type": "Dial", "sandbox_id": sandbox, "name": "kernel/g99-1", "patience_seconds": 1}
+    launcher.say(packet(waiting, 7777))
+    launcher.say(packet({"type": "Destroy", "sandbox_id": sandbox}, 7777))
+    first = launcher.hear()
+    assert first["number"] == 0
+    refused(first["answer"], "LauncherRefused", "7777 is in use")
+    second = launcher.hear()
+    assert (second["number"], second["answer"]["kind"]) == (7777, "NotListening")
+    assert launcher.ask({"type": "Running", "sandbox_id": sandbox})["value"] is True
+
+
+def test_a_request_said_again_makes_no_second_sandbox(launcher: Launcher) -> None:
+    request = launcher.creation()
+    assert launcher.ask(request)["type"] == "Made"
+    refused(launcher.ask(request), "SandboxFailed", "exists already")
+    refused(launcher.ask({**request, "generation": 2}), "SandboxFailed", "exists already")
+    assert launcher.sandboxes() == [request["sandbox_id"]]
+    for _ in range(2):
+        assert launcher.ask({"type": "Destroy", "sandbox_id": request["sandbox_id"]})["type"] == "Nothing"
+    assert launcher.sandboxes() == []
+
+
+def test_there_are_only_so_many_sandboxes(launcher: Launcher) -> None:
+    for _ in range(MOST_SANDBOXES):
+        assert launcher.ask(launcher.creation())["type"] == "Made"
+    refused(launcher.ask(launcher.creation()), "LauncherRefused", "as many as there may be")
+    assert len(launcher.sandboxes()) == MOST_SANDBOXES
+
+
+@pytest.mark.parametrize("kind", ["Reopen", "Running", "Usage", "Destroy", "MarkFurnished", "OpenBeneath", "Listen"])
+def test_a_sandbox_that_is_not_there_touches_nothing_of_the_host(launcher: Launcher, kind: str) -> None:
+    more = {"OpenBeneath": {"path": "eA=="}, "Listen": {"name": "http"}}.get(kind, {})
+    answer = launcher.ask({"type": kind, "sandbox_id": str(uuid.uuid4()), **more})
+    assert answer["type"] in ("Failed", "Nothing", "Truth")
+    assert answer.get("value", False) is False
+    allowed = (launcher.data, launcher.run)
+    assert [path for path in launcher.touched() if not any(path.is_relative_to(each) for each in allowed)] == []
+    assert launcher.started() == []
+
+
+OUTSIDE = {
+    "the parent": b"..",
+    "above": b"../../../../../etc/shadow",
+    "absolute": b"/etc/shadow",
+    "through a link": b"etc/shadow",
+    "a link to a process": b"self/root/etc/shadow",
+    "the home beside": b"../home",
+    "a zero byte": b"f\0/etc/shadow",
+    "a FIFO": b"pipe",
+    "a socket": b"socket",
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_nothing_but_the_workspaces_own_files_is_opened(launcher: Launcher, sandbox: str, name: str) -> None:
+    """Among links, a FIFO and a socket that the service may have planted itself."""
+    workspace = launcher.runtime.places.of(sandbox).storage / "workspace"
+    (workspace / "etc").symlink_to("/etc")
+    (workspace / "self").symlink_to("/proc/self")
+    os.mkfifo(workspace / "pipe")
+    os.mknod(workspace / "socket", 0o140600)
+    (workspace / "f").write_text("mine")
+    request = {"type": "OpenBeneath", "sandbox_id": sandbox}
+    answer = launcher.ask({**request, "path": _base64(OUTSIDE[name])})
+    assert (answer["type"], answer["kind"], launcher.brought) == ("Failed", "OSError", 0)
+    assert launcher.ask({**request, "path": _base64(b"f")})["type"] == "Descriptor"
+    assert launcher.brought == 1
+
+
+def _base64(path: bytes) -> str:
+    text: str = json.loads(wire.encode(path))
+    return text
+
+
+def test_what_is_opened_beneath_a_workspace_cannot_be_written(launcher: Launcher, sandbox: str) -> None:
+    (launcher.runtime.places.of(sandbox).storage / "workspace" / "f").write_text("mine")
+    launcher.say(packet({"type": "OpenBeneath", "sandbox_id": sandbox, "path": _base64(b"f")}, 5))
+    _, ancillary, _, _ = launcher.raw.recvmsg(1 << 16, 64)
+    descriptor = int.from_bytes(ancillary[0][2][:4], "little")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.write(descriptor, b"x")
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("which", ["directory", "image", "build", "declaration", "root"])
+def test_an_image_that_the_service_could_have_planted_is_not_started(
+    which: str, tmp_path: Path, launcher: Launcher, bounds: Bounds
+) -> None:
+    """All of an images directory as root would have it, but for one part, which is the service's."""
+    digest = "sha256:" + "1" * 64
+    build = tmp_path / "images" / "planted" / digest.replace(":", "-")
+    (build / "root").mkdir(parents=True)
+    declared = {"name": "planted", "digest": digest, "description": "", "python": "/bin/sh"}
+    (build / "environment.json").write_text(json.dumps(declared))
+    places = {
+        "directory": tmp_path / "images",
+        "image": build.parent,
+        "build": build,
+        "declaration": build / "environment.json",
+        "root": build / "root",
+    }
+    request = wire.decode_request(wire.encode(launcher.creation(image="planted", digest=digest)))
+    assert isinstance(request, wire.Create)
+    checks = Checks(tmp_path / "images", bounds)
+    assert checks.spec(request, sandboxes=0).environment.root == str(build / "root")
+    os.chown(places[which], SERVICE, SERVICE)
+    with pytest.raises(LauncherRefused, match="not root's alone"):
+        checks.spec(request, sandboxes=0)
+
+
+def test_an_image_that_says_it_is_another_is_not_started(tmp_path: Path, launcher: Launcher, bounds: Bounds) -> None:
+    digest = "sha256:" + "1" * 64
+    build = tmp_path / "planted" / digest.replace(":", "-")
+    (build / "root").mkdir(parents=True)
+    declared = {"name": "planted", "digest": "sha256:" + "2" * 64, "description": "", "python": "/bin/sh"}
+    (build / "environment.json").write_text(json.dumps(declared))
+    request = wire.decode_request(wire.encode(launcher.creation(image="planted", digest=digest)))
+    assert isinstance(request, wire.Create)
+    with pytest.raises(Exception, match="is built"):
+        Checks(tmp_path, bounds).spec(request, sandboxes=0)
+
+
+def test_links_in_a_workspace_lead_the_launcher_nowhere(launcher: Launcher, sandbox: str, tmp_path: Path) -> None:
+    """Named as the launcher's own files are: it opens nothing by a name below what the service can write."""
+    (tmp_path / "precious").write_text("precious")
+    places = launcher.runtime.places.of(sandbox)
+    for name in ("storage", "bundle", "sandbox.json", "furnished", "egress", "guest"):
+        (places.storage / "workspace" / name).symlink_to(tmp_path / "precious")
+    for kind in ("MarkFurnished", "Reopen", "Usage", "Running"):
+        assert launcher.ask({"type": kind, "sandbox_id": sandbox})["type"] != "Failed"
+    assert launcher.ask({"type": "Listen", "sandbox_id": sandbox, "name": "http"})["type"] == "Descriptor"
+    assert launcher.ask({"type": "Destroy", "sandbox_id": sandbox})["type"] == "Nothing"
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not [path for path in launcher.touched() if path.is_relative_to(tmp_path)]
+
+
+def test_a_flood_that_reads_no_answers_ends_the_connection_and_nothing_else(launcher: Launcher) -> None:
+    launcher.raw.settimeout(10)
+
+    def flood() -> None:
+        for number in range(1, 1_000_000):
+            launcher.say(packet({"type": "List", "after": ""}, number))
+
+    with pytest.raises((TimeoutError, ConnectionError)):
+        flood()
+    assert launcher.ended.wait(60)
+    assert launcher.sandboxes() == []
+    assert launcher.started() == []
+
+
+def test_a_flood_of_waits_holds_up_no_more_than_so_many(launcher: Launcher, sandbox: str) -> None:
+    waiting = {"type": "Dial", "sandbox_id": sandbox, "name": "kernel/g99-1", "patience_seconds": 1}
+    for number in range(1, MOST_AT_ONCE + 50):
+        launcher.say(packet(waiting, number))
+    answered = [launcher.hear()["answer"]["kind"] for _ in range(1, MOST_AT_ONCE + 50)]
+    assert set(answered) == {"NotListening"}
+    assert launcher.ask({"type": "Running", "sandbox_id": sandbox})["value"] is True
+
+
+@pytest.mark.parametrize("how", [lambda raw: raw.close(), lambda raw: raw.send(b""), lambda raw: raw.shutdown(2)])
+def test_hanging_up_in_the_middle_of_a_creation_takes_the_sandbox_back(
+    launcher: Launcher, how: Callable[[socket.socket], object]
+) -> None:
+    launcher.say(packet(launcher.creation()))
+    while not launcher.sandboxes():
+        time.sleep(0.001)
+    how(launcher.raw)
+    assert launcher.ended.wait(60)
+    assert launcher.left == ()
+
+
+def test_an_honest_request_is_granted_with_descriptors_that_are_the_sandboxs(launcher: Launcher, sandbox: str) -> None:
+    """The other side of all this: the server that refuses so much does its work."""
+    assert launcher.ask({"type": "Usage", "sandbox_id": sandbox})["usage"]["memory_limit_bytes"] == 2048 << 20
+    assert [info["sandbox_id"] for info in launcher.ask({"type": "List", "after": ""})["infos"]] == [sandbox]
+    assert launcher.ask({"type": "List", "after": sandbox})["infos"] == []
+    assert launcher.ask({"type": "MarkFurnished", "sandbox_id": sandbox})["type"] == "Nothing"
+    assert launcher.ask({"type": "List", "after": ""})["infos"][0]["furnished"] is True
+    assert launcher.ask({"type": "Listen", "sandbox_id": sandbox, "name": "s3"})["type"] == "Descriptor"
+    assert launcher.brought == 1
