@@ -134,7 +134,7 @@ FAMILY = Family(
         Attempt(
             "send credentials of the neighbour",
             "ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
-            "ours.sendmsg([b'x'], [(socket.SOL_SOCKET, 2, struct.pack('3i', os.getpid(), "
+            "ours.sendmsg([b'x'], [(socket.SOL_SOCKET, 2, struct.pack('iII', os.getpid(), "
             "neighbour.uid, neighbour.uid))])",
             {"runc": "EINVAL", "runsc": "EPERM"},
         ),
