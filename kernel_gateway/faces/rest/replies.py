@@ -17,18 +17,10 @@ from urllib.parse import quote
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import (
-    Conflict,
-    GatewayError,
-    InternalError,
-    InvalidRequest,
-    LimitReached,
-    Unauthorized,
-    translate,
-)
+from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized, translate
 from kernel_gateway.faces.rest import bodies, sse
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following
-from kernel_gateway.faces.rest.errors import MethodNotAllowed, UnknownRoute
+from kernel_gateway.faces.rest.errors import FileChanged, MethodNotAllowed, UnknownRoute
 
 log = structlog.get_logger(__name__)
 
@@ -39,10 +31,6 @@ HEARTBEAT_SECONDS = 15.0
 
 class ClientStalled(Exception):
     """The client does not read what it asked for."""
-
-
-class AnswerCut(Conflict):
-    """An answer ended before its announced length: told when nothing has been sent yet."""
 
 
 def default_headers(handler: tornado.web.RequestHandler) -> None:
@@ -89,7 +77,7 @@ async def _send_download(handler: Any, download: Download) -> None:
     finally:
         await _close(download.chunks)
     if left:
-        raise AnswerCut(f"the file changed while it was read: {left} bytes are missing")
+        raise FileChanged(f"the file changed while it was read: {left} bytes are missing")
     handler.finish()
 
 

@@ -106,8 +106,8 @@ RUN: Errors = (
     e.NoSpace,
     e.ShuttingDown,
 )
-FILE: Errors = (*LIVE, r.InvalidPath, e.Conflict, e.DeadlinePassed)
-DURABLE: Errors = (e.NotFound, r.InvalidPath, e.StoreUnavailable)
+FILE: Errors = (*LIVE, r.InvalidPath, r.FileChanged, e.Conflict, e.DeadlinePassed)
+DURABLE: Errors = (e.NotFound, r.InvalidPath, r.FileChanged, e.StoreUnavailable)
 IN_USE: Errors = (*DURABLE, e.WorkspaceInUse)
 ADMIN: Errors = (e.Forbidden,)
 
