@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import cold_start, egress, idle_memory, layers, printed_memory, warm_execution
+from benchmarks import cold_start, egress, execution_role, idle_memory, layers, printed_memory, warm_execution
 from tests.running_service import RunningService
 
 BENCHMARKS = {
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "idle_memory": idle_memory.run,
     "printed_memory": printed_memory.run,
     "egress": egress.run,
+    "execution_role": execution_role.run,
     "layers": layers.run,
 }
 
