@@ -1,4 +1,4 @@
-"""What each layer of a sandbox costs: the same start and the same `pass` with all of them, less one, or another runtime."""
+"""What each layer costs a sandbox: the same start and the same `pass` with all layers, less one, or another runtime."""
 
 from __future__ import annotations
 
