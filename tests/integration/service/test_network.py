@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,18 @@ def place(make_service: MakeService) -> Iterator[Place]:
             network = "ALLOWLIST"
             allow = [{{host = "{ADDRESS}", port = {port}, methods = ["GET"]}}]
 
+            [crun]
+            image = "python"
+            runtime = "crun"
+            network = "ALLOWLIST"
+            allow = ["{ADDRESS}:{port}"]
+
+            [runsc]
+            image = "python"
+            runtime = "runsc"
+            network = "ALLOWLIST"
+            allow = ["{ADDRESS}:{port}"]
+
             [public]
             image = "python"
             network = "PUBLIC"
@@ -77,13 +90,25 @@ except urllib.error.HTTPError as error:
 
 def test_environments_show_their_policy_and_nothing_secret(rest: Rest) -> None:
     found = {each["name"]: each for each in rest.get("/v1/environments")["items"]}
-    assert set(found) == {"python", "web", "public"}
+    assert set(found) == {"python", "web", "crun", "runsc", "public"}
+    assert found["runsc"]["runtime"] == "runsc"
     web = found["web"]
     assert (web["image"], web["runtime"], web["memory_mb"]) == ("python", "runc", 1800)
     assert web["network"]["mode"] == "ALLOWLIST"
     assert [(each["host"], each["methods"]) for each in web["network"]["allow"]] == [(ADDRESS, ["GET"])]
     assert found["python"]["network"]["mode"] == "SANDBOX"
     assert found["public"]["network"]["mode"] == "PUBLIC"
+
+
+@pytest.mark.parametrize("runtime", ["crun", "runsc"])
+def test_an_environment_has_the_runtime_it_names_and_its_way_out(runtime: str, rest: Rest, place: Place) -> None:
+    with rest.session(environment=runtime) as session:
+        assert session.show()["runtime"] == runtime
+        kernel = session.run("import os; print(os.uname().release)")["stdout"].strip()
+        assert (kernel == os.uname().release) is (runtime == "crun"), "gVisor brings a kernel of its own"
+        assert "you asked for /a" in ask(session, place.url("/a"))
+        assert ask(session, "http://203.0.113.9/").startswith("403")
+        assert session.show()["network"]["used"]["requests"] == 2
 
 
 def test_private_addresses_are_out_of_reach_in_public_too(rest: Rest, place: Place) -> None:
