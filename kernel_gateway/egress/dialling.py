@@ -93,14 +93,21 @@ class Dialler:
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
-async def connect(routes: list[Route], port: int) -> tuple[Route, Stream]:
-    """A connection to the first that takes one. Raises `Refused` when none does; the caller sets the deadline."""
+async def connect(routes: list[Route], port: int, seconds: float) -> tuple[Route, Stream]:
+    """A connection to the first that takes one; each but the last gets half of the time that is left.
+
+    Raises `Refused` when none does.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
     failures: list[str] = []
     for route in routes:
+        left = end - loop.time()
         try:
-            return route, await _connect(route.address, port)
+            async with asyncio.timeout(left if route is routes[-1] else left / 2):
+                return route, await _connect(route.address, port)
         except OSError as error:
-            failures.append(f"{route.address}: {error.strerror or error}")
+            failures.append(f"{route.address}: {error.strerror or 'no answer in time'}")
     sentence = f"nothing answers at port {port} of {'; '.join(failures)}"
     raise Refused(502, policy.no("unreachable", sentence), address=routes[-1].address)
 

@@ -18,6 +18,8 @@ from kernel_gateway.egress.target import Target, bracketed
 from kernel_gateway.egress.tunnel import Idle
 
 _CLOSE = (b"Connection", b"close")
+_GONE_SECONDS = 30
+"""How long a server may be silent once the client has ended its side."""
 
 
 class Exchange:
@@ -65,9 +67,15 @@ class Exchange:
             elif isinstance(event, h11.Data):
                 await self._to_server(self._asking.send(event))
             elif isinstance(event, h11.EndOfMessage):
-                return await self._to_server(self._asking.send(h11.EndOfMessage()))
+                await self._to_server(self._asking.send(h11.EndOfMessage()))
+                return await self._see_client_leave()
             else:
                 raise h11.LocalProtocolError(f"the client said {event!r} within its request")
+
+    async def _see_client_leave(self) -> None:
+        """One that says no more is most likely gone: its connection is not held open for an answer that takes long."""
+        if not await self._client.read():
+            self._idle.hurry(_GONE_SECONDS)
 
     async def _pass_back(self) -> None:
         while True:

@@ -122,10 +122,11 @@ class HttpProxy:
         seconds = self._budget.limits.connect_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await connect(await self._dialler.routes(asked.target), asked.target.port)
+                routes = await self._dialler.routes(asked.target)
         except TimeoutError:
-            sentence = f"{asked.target.authority} did not answer within {seconds:g} s"
-            raise Refused(504, policy.no("unreachable", sentence)) from None
+            sentence = f"no name server answered for {asked.target.host} within {seconds:g} s"
+            raise Refused(504, policy.no("not_resolved", sentence)) from None
+        return await connect(routes, asked.target.port, seconds)
 
     async def _exchange(self, asked: Asked, client: Stream, server: Stream, meter: Meter) -> Verdict:
         """Move what there is to move; how it ended. Where the server has not answered, this proxy does."""

@@ -22,6 +22,11 @@ class Idle:
         if not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
+    def hurry(self, seconds: float) -> None:
+        """Wait no longer than this from now on."""
+        self._seconds = min(self._seconds, seconds)
+        self.moved()
+
     async def over(self, *both: Coroutine[Any, Any, None]) -> None:
         """Run these beside each other to their end; the first that fails ends all. Raises TimeoutError when idle."""
         tasks = [asyncio.create_task(one) for one in both]

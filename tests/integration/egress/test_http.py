@@ -163,6 +163,49 @@ def test_an_answer_that_is_none_is_the_proxy_s_502(with_way: Runner, answer: byt
     with_way(test)
 
 
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+        ("GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"),
+    ],
+)
+def test_an_answer_without_a_body_has_none(with_way: Runner, method: str, answer: bytes) -> None:
+    async def test(way: Way) -> None:
+        port = await way.serve(answering(answer))
+        await way.open()
+        host = f"127.0.0.1:{port}"
+        said = await way.ask(f"{method} http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert said.startswith(answer.partition(b"\r\n")[0])
+        assert body_of(said) == b""
+        assert (b"Content-Length: 5" in answer) == (b"content-length: 5" in said.lower())
+
+    with_way(test)
+
+
+def test_a_client_that_left_holds_no_connection(with_way: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernel_gateway.egress.exchange._GONE_SECONDS", 0.2)
+
+    async def test(way: Way) -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        port = await way.serve(silent)
+        egress = await way.open(idle_seconds=60)
+        _, writer = await way.connect()
+        writer.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        await asyncio.sleep(0.1)
+        assert egress.usage.connections_open == 1
+        writer.close()
+        async with asyncio.timeout(10):
+            while egress.usage.connections_open:
+                await asyncio.sleep(0.02)
+
+    with_way(test)
+
+
 def test_an_answer_may_come_before_the_request_is_over(with_way: Runner) -> None:
     async def test(way: Way) -> None:
         port = await way.serve(answering(b"HTTP/1.1 413 Too much\r\nContent-Length: 0\r\n\r\n"))

@@ -138,6 +138,45 @@ def test_a_target_that_is_not_what_its_host_header_says_is_refused(head: bytes, 
     assert (refused.value.verdict.word, refused.value.status) == (word, status)
 
 
+PARTS = st.sampled_from(
+    [
+        b"GET ",
+        b"CONNECT ",
+        b"http://",
+        b"example.com",
+        b"127.0.0.1",
+        b":80",
+        b"/",
+        b" HTTP/1.1",
+        b"\r\n",
+        b"Host: ",
+        b"\n",
+        b"Content-Length: 5",
+        b"Transfer-Encoding: chunked",
+        b" ",
+        b"\x00",
+        b"@",
+        b"\xff",
+        b"[::1]",
+        b"0x7f.1",
+        b"X: y",
+    ]
+)
+
+
+@given(st.lists(PARTS, max_size=16).map(b"".join))
+def test_whatever_comes_is_read_to_one_target_or_refused(start: bytes) -> None:
+    raw = start + b"\r\n\r\n"
+    raw = raw[: raw.index(b"\r\n\r\n") + 4]
+    try:
+        asked = read(raw, b"", LIMITS)
+    except BadRequest:
+        return
+    shown = asked.target.host.encode()
+    assert shown in raw.lower()
+    assert (asked.kind == "connect") == raw.startswith(b"CONNECT ")
+
+
 def test_what_is_recorded_of_a_bad_request_has_neither_password_nor_query() -> None:
     with pytest.raises(BadRequest) as refused:
         read(b"GET http://me:secret@example.com/a?token=secret HTTP/1.1\r\nHost: example.com\r\n\r\n", b"", LIMITS)
