@@ -23,7 +23,7 @@ def run(settings: Settings) -> tuple[Finding, ...]:
 async def _run(settings: Settings) -> tuple[Finding, ...]:
     runtime = sandboxes.runtime(settings)
     try:
-        findings = [*await runtime.check(), _environments(settings), await asyncio.to_thread(store, settings)]
+        findings = [*await runtime.check(), environments_found(settings), await asyncio.to_thread(store, settings)]
         if all(one.ok for one in findings if one.required):
             findings.append(await _trial(runtime, settings))
         return tuple(findings)
@@ -51,7 +51,8 @@ async def _start_and_count(runtime: SandboxRuntime, environment: Environment) ->
     return Finding("sandbox", ok=True, detail=f"one starts, held to {memory} MB of memory and {storage} MB of disk")
 
 
-def _environments(settings: Settings) -> Finding:
+def environments_found(settings: Settings) -> Finding:
+    """The environments there are, or what keeps them from being."""
     try:
         names = sorted(sandboxes.installed(settings))
     except SettingInvalid as error:

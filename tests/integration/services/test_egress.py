@@ -311,6 +311,23 @@ async def answers(gateway: Gateway, session: Session) -> bool:
     return await gateway.text(session, CALLS_S3) == "403"
 
 
+def test_a_shutdown_writes_what_waits_and_the_sweep_removes_what_is_old(house: House) -> None:
+    async def reasons(gateway: Gateway) -> list[str]:
+        return [each.reason for each in (await gateway.services.audit.list(gateway.me, AuditFilter())).items]
+
+    async def test() -> None:
+        async with house.gateway() as gateway:
+            gateway.services.audit.record("api", "Test", allowed=True, reason="first")
+        async with house.gateway(audit_retention_days=2) as gateway:
+            assert await reasons(gateway) == ["first"]
+            gateway.clock.advance(3 * 86_400)
+            gateway.services.audit.record("api", "Test", allowed=True, reason="second")
+            await gateway.services.upkeep.sweep()
+            assert await reasons(gateway) == ["second"]
+
+    asyncio.run(test())
+
+
 def test_a_role_that_cannot_be_served_fails_the_start(house: House, declare: Callable[[str], Path]) -> None:
     declare('[etl]\nimage = "python"\nrole = {bucket = "warehouse", prefix = "a/", profile = "no-such-profile"}\n')
 

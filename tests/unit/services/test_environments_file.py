@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway import environments_file, sandboxes
+from kernel_gateway import doctor, environments_file, sandboxes
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
@@ -207,6 +207,14 @@ def test_the_file_is_the_named_one_or_the_one_in_the_data_directory(tmp_path: Pa
         sandboxes.installed(settings)
     with pytest.raises(SettingInvalid, match="cannot be read: No such file"):
         sandboxes.installed(Settings(data_dir=str(tmp_path), environments_file=str(tmp_path / "other.toml")))
+
+
+def test_the_doctor_says_what_is_wrong_with_the_file(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path))
+    (tmp_path / "environments.toml").write_text("[a]\nmemory = 1")
+    finding = doctor.environments_found(settings)
+    assert not finding.ok
+    assert "[a] has an unknown key 'memory'; did you mean 'memory_mb'?" in finding.detail
 
 
 def test_a_file_that_is_no_text_or_no_end_is_refused(tmp_path: Path) -> None:
