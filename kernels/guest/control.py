@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 
+from . import shared_memory
 from .commands import Command, Commands
 from .files import Upload, Workspace
-from .identity import UserThreads
+from .identity import UserThreads, assume
 from .kernel import Event, Kernel
 from .options import Options
 from .processes import ROUND_SECONDS, kill_all
@@ -15,7 +17,7 @@ from .reaper import Reaper
 from .refusal import Refusal, refusal_of
 
 START_DEADLINE_SECONDS = 3.0
-ROOM_DEADLINE_SECONDS = 2.0
+ROOM_DEADLINE_SECONDS = 5.0
 NO_ROOM = (
     "the sandbox has as many processes as it may have, and what runs holds them: interrupt it, or restart the kernel"
 )
@@ -55,8 +57,15 @@ class Control:
                 break
             await asyncio.sleep(ROUND_SECONDS)
             self._reaper.reap()
+        await self.as_user(self._release_memory)
         with suppress(OSError, Refusal):  # what is left there is only in the user's own way
             Workspace(self._options.kernel_directory).remove("", recursive=True)
+
+    def _release_memory(self) -> None:
+        """In a thread: let go of what would keep memory from the next kernel, and be the user for files again."""
+        if os.getpid() == 1 and self._options.user:  # elsewhere the segments may be somebody else's
+            shared_memory.release(self._options.user)
+        assume(self._options.user)
 
     async def _start_when_possible(self, generation: int) -> None:
         """Start it, again and again for a while: those just killed may still count against the process limit."""

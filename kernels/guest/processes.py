@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 
 KILL_DEADLINE_SECONDS = 5.0
 ROUND_SECONDS = 0.01
+SETTLE_SECONDS = 0.25
+"""More than the control group keeps a process waiting for its next share of the processor, in a fork as elsewhere."""
 
 
 class Kin:
@@ -72,25 +74,30 @@ async def kill_all(
 ) -> bool:
     """Kill every process below this one but the families of `spared()`; True when none is left.
 
-    In rounds, since the hunted may fork between look and kill: those just found are stopped, so that they keep the
-    places others would fork into, and killed once no new ones appear. Half the time over, PID 1 kills all there is in
-    one call that no fork escapes, the spared with it, when that price may be paid.
+    In rounds, since the hunted may fork between look and kill. When that does not end soon they are stopped, so that
+    they keep the places that others would fork into, and killed once no new one has appeared for a while. Half the
+    time over, PID 1 kills all there is in one call, the spared with it, if that price may be paid.
     """
     loop = asyncio.get_running_loop()
-    begun = loop.time()
+    begun = settled = loop.time()
     stopped: set[int] = set()
     while True:
         victims = _victims(spared())
         if not victims:
             reap()
             return True
-        elapsed = loop.time() - begun
-        if elapsed > seconds:
+        now = loop.time()
+        if now - begun > seconds:
             return False
-        if at_any_price and elapsed > seconds / 2 and os.getpid() == 1:
+        if at_any_price and now - begun > seconds / 2 and os.getpid() == 1:
             os.kill(-1, signal.SIGKILL)
-        signal_all(victims, signal.SIGKILL if victims <= stopped else signal.SIGSTOP)
-        stopped |= victims
+        if not victims <= stopped:
+            settled = now + SETTLE_SECONDS
+        if now < begun + SETTLE_SECONDS or now > settled:
+            signal_all(victims, signal.SIGKILL)
+        else:
+            signal_all(victims - stopped, signal.SIGSTOP)
+            stopped |= victims
         reap()
         await asyncio.sleep(ROUND_SECONDS)
 

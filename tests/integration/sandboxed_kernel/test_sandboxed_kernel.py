@@ -159,6 +159,30 @@ def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test
     on_stage(test)
 
 
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_memory_that_outlives_its_processes_does_not_keep_the_next_kernel_from_starting(
+    on_stage: Callable[[Test], None],
+) -> None:
+    """System V segments are there until somebody removes them."""
+    code = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+while True:
+    ctypes.memset(libc.shmat(libc.shmget(0, 64 << 20, 0o1600), None, 0), 1, 64 << 20)
+"""
+
+    async def test(stage: Stage) -> None:
+        outcome = await stage.run(code)
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "oom")
+        assert await stage.text("6 * 7") == "42"
+        assert stage.kernel.generation == 2
+        assert (await stage.kernel.usage()).memory_bytes < 1 << 30
+        assert await stage.text("len(open('/proc/sysvipc/shm').readlines())") == "1"
+
+    on_stage(test)
+
+
 def test_a_sandbox_that_runs_out_of_memory_as_a_whole_says_so(on_stage: Callable[[Test], None]) -> None:
     """As under gVisor, where all of a sandbox is one process to the host."""
 
