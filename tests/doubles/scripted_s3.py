@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -14,7 +15,8 @@ Answer = Callable[[bytes], bytes]
 class ScriptedS3:
     """Answers every request by one function; `heads` are those that came."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.heads: list[bytes] = []
         self._answer = answer
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -33,7 +35,7 @@ class ScriptedS3:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def _accept(self) -> None:
         while True:
@@ -45,9 +47,14 @@ class ScriptedS3:
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, plain: socket.socket) -> None:
+        plain.settimeout(10)
+        try:
+            connection = self._tls.wrap_socket(plain, server_side=True) if self._tls else plain
+        except OSError:
+            plain.close()
+            return
         with connection:
-            connection.settimeout(10)
             head = b""
             while b"\r\n\r\n" not in head:
                 piece = connection.recv(65536)

@@ -77,7 +77,9 @@ def headers(given: Iterable[tuple[bytes, bytes]], *, framed: bool) -> list[tuple
 def trouble(status: int, body: bytes) -> Trouble:
     """What to say of an answer of S3 that is an error or a redirection."""
     if status < 400:
-        return Trouble(403, "AccessDenied", "Execution role: region: S3 has the bucket in another region than the role says")
+        return Trouble(
+            403, "AccessDenied", "Execution role: region: S3 has the bucket in another region than the role says"
+        )
     code, message = _error(body)
     return _told(status, code or _GENERIC.get(status, ""), message)
 

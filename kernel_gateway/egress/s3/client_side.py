@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from http.client import responses
 from typing import Final
 
@@ -67,7 +67,7 @@ class ClientSide:
         if self._http.their_state is h11.DONE:
             return
         if self._http.they_are_waiting_for_100_continue:
-            await self._write(h11.InformationalResponse(status_code=100, headers=[]))
+            await self._write(lambda: h11.InformationalResponse(status_code=100, headers=[]))
         while True:
             try:
                 event = await self._event()
@@ -88,23 +88,29 @@ class ClientSide:
         if self._http.their_state is not h11.DONE:
             sent.append((b"connection", b"close"))
         # botocore takes a status line without a phrase for no answer while it waits for a 100.
-        await self._write(
-            h11.Response(status_code=status, headers=sent, reason=responses.get(status, "Answer").encode())
-        )
+        phrase = responses.get(status, "Answer").encode()
+        await self._write(lambda: h11.Response(status_code=status, headers=sent, reason=phrase))
 
     async def send(self, data: bytes) -> None:
         """A piece of the answer's body, counted as received; raises `OverBudget`."""
         self.meter.receive(len(data))
-        await self._write(h11.Data(data=data))
+        await self._write(lambda: h11.Data(data=data))
 
     async def end(self) -> None:
-        await self._write(h11.EndOfMessage())
+        await self._write(h11.EndOfMessage)
 
-    async def answer(self, status: int, headers: Headers, content: bytes, *, head: bool = False) -> None:
-        """A whole answer; to HEAD, `head`, it has no body."""
+    async def refuse(self, status: int, headers: Headers, content: bytes, *, head: bool = False) -> None:
+        """A whole answer of the service's own, which is counted nowhere; to HEAD, `head`, it has no body."""
+        await self.start(status, [*headers, ("content-length", str(len(content)))])
+        if not head:
+            await self._write(lambda: h11.Data(data=content))
+        await self.end()
+
+    async def answer(self, status: int, headers: Headers, content: bytes) -> None:
+        """A whole answer."""
         length = [] if status == 204 else [("content-length", str(len(content)))]
         await self.start(status, [*headers, *length])
-        if content and not head:
+        if content:
             await self.send(content)
         await self.end()
 
@@ -137,12 +143,12 @@ class ClientSide:
         except (OSError, TimeoutError) as error:
             raise Gone(str(error)) from None
 
-    async def _write(self, event: h11.Event) -> None:
+    async def _write(self, make: Callable[[], h11.Event]) -> None:
         try:
-            self._writer.write(self._http.send(event) or b"")
+            self._writer.write(self._http.send(make()) or b"")
             async with asyncio.timeout(self._limits.idle_seconds):
                 await self._writer.drain()
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, h11.LocalProtocolError) as error:
             raise Gone(str(error)) from None
 
 

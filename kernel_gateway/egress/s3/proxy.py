@@ -124,7 +124,7 @@ class S3Proxy:
         """What is asked of the bucket as such: the role's word stands for it, S3 is not asked."""
         region = self._scope.region
         if asked.operation.name == "HeadBucket":
-            return await client.answer(200, [("x-amz-bucket-region", region)], b"", head=True)
+            return await client.answer(200, [("x-amz-bucket-region", region)], b"")
         return await client.answer(200, [XML], documents.location(region))
 
     async def _refuse(self, client: ClientSide, request: h11.Request | None, trouble: Trouble) -> None:
@@ -140,7 +140,7 @@ class S3Proxy:
         if client.answering:
             raise Gone(trouble.message)
         head = request is not None and request.method == b"HEAD"
-        await client.answer(trouble.status, [XML, _reason(trouble)], trouble.document, head=head)
+        await client.refuse(trouble.status, [XML, _reason(trouble)], trouble.document, head=head)
 
     def _say(self, asked: Allowed, reason: str, moved: tuple[int, int] | None = None) -> None:
         target = f"s3://{asked.bucket}/{asked.key}"[:_LONGEST_SHOWN]

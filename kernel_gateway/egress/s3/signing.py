@@ -91,30 +91,30 @@ class Credentialed:
     def __init__(self) -> None:
         self._threads = _Threads()
         self._sessions: dict[str, botocore.session.Session] = {}
-        self._tls = ssl.create_default_context()
 
     async def backend(self, role: ExecutionRole) -> Backend:
         """What serves a role; raises `RoleUnusable` when the service has no credentials for it."""
         try:
-            origin, credentials = await self._threads.run(self._find, role)
+            origin, tls, credentials = await self._threads.run(self._find, role)
         except TimeoutError:
             raise RoleUnusable(f"no credentials {_named(role)} within {_CREDENTIALS_SECONDS} s") from None
         except (BotoCoreError, OSError, ValueError) as error:
             raise RoleUnusable(f"the execution role's credentials {_named(role)} cannot be used: {error}") from None
-        return Backend(origin, role.region, self._tls, credentials, self._threads)
+        return Backend(origin, role.region, tls, credentials, self._threads)
 
     def close(self) -> None:
         """End the threads."""
         self._threads.close()
 
-    def _find(self, role: ExecutionRole) -> tuple[str, Credentials]:
+    def _find(self, role: ExecutionRole) -> tuple[str, ssl.SSLContext, Credentials]:
         session = self._sessions.get(role.profile) or botocore.session.Session(profile=role.profile or None)
         credentials = session.get_credentials()
         if credentials is None:
             raise ValueError("there are none; give the service AWS credentials, or name a profile that has some")
         credentials.get_frozen_credentials()
         self._sessions[role.profile] = session  # one without credentials is not kept: they may come
-        return role.endpoint_url.rstrip("/") or _aws(session, role.region), credentials
+        tls = ssl.create_default_context(cafile=session.get_config_variable("ca_bundle") or None)
+        return role.endpoint_url.rstrip("/") or _aws(session, role.region), tls, credentials
 
 
 def _aws(session: botocore.session.Session, region: str) -> str:

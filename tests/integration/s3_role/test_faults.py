@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from botocore.exceptions import ClientError
 
 from kernel_gateway.egress.budget import EgressLimits
@@ -29,8 +31,8 @@ def scripted(credentials: None, short_directory: Path) -> Iterator[Scripted]:
     with ExitStack() as stack:
         made: list[RoleSide] = []
 
-        def make(script: Answer, **limits: Any) -> tuple[Any, ScriptedS3, RoleSide]:
-            server = stack.enter_context(ScriptedS3(script))
+        def make(script: Answer, tls: ssl.SSLContext | None = None, **limits: Any) -> tuple[Any, ScriptedS3, RoleSide]:
+            server = stack.enter_context(ScriptedS3(script, tls))
             role = ExecutionRole(BUCKET, "team/a", write=True, endpoint_url=server.endpoint, profile="role")
             directory = short_directory / uuid.uuid4().hex[:8]
             directory.mkdir()
@@ -119,6 +121,21 @@ def test_a_server_that_is_away_is_worth_another_try(credentials: None, short_dir
         side.client().get_object(**INSIDE)
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
     assert b"127.0.0.1:1" not in side.entered
+
+
+def test_a_server_with_tls_is_believed_by_its_certificate(
+    scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    s3, server, _ = scripted(lambda head: answer(200, b"hello"), tls)
+    with pytest.raises(ClientError, match="ServiceUnavailable"):
+        s3.get_object(**INSIDE)
+    assert server.heads == []
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "ca.pem"))
+    s3, server, _ = scripted(lambda head: answer(200, b"hello"), tls)
+    assert s3.get_object(**INSIDE)["Body"].read() == b"hello"
 
 
 def test_a_server_that_says_nothing_is_given_up(scripted: Scripted) -> None:

@@ -258,6 +258,9 @@ def test_what_a_session_may_send_and_receive_is_bounded(make_side: Callable[...,
     assert len(s3.get_object(**INSIDE)["Body"].read()) == 50_000
     with pytest.raises(Exception, match=r"received_bytes|IncompleteRead|Connection"):
         s3.get_object(**INSIDE)["Body"].read()
+    side = make_side(limits=EgressLimits(received_bytes=10))
+    with pytest.raises(ClientError, match="Execution role: key: "):
+        side.client().get_object(**AWAY)  # a refusal is told to who may receive nothing more
     side = make_side(limits=EgressLimits(requests=2))
     s3 = side.client()
     s3.head_object(**INSIDE)
