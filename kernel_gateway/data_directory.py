@@ -18,6 +18,7 @@ from sqlalchemy.engine import make_url
 from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.settings import Settings
 from workspace_sync import store_url
+from workspace_sync.local_store import INCOMING
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ONCE_BESIDE: Final = ("sandcell.db", "sandcell.db-wal", "sandcell.db-shm", "spool")
@@ -76,7 +77,7 @@ def _chosen(settings: Settings) -> list[tuple[Path, str]]:
 def _require(place: Path, what: str, uid: int) -> None:
     """A directory that is not there or empty is given to the service; one that others fill must be given by hand."""
     try:
-        if not place.exists() or not any(place.iterdir()):
+        if not place.exists() or all(os.fsencode(each.name) == INCOMING for each in place.iterdir()):
             _give(place, uid)
         status = place.stat()
     except OSError as error:
@@ -88,13 +89,19 @@ def _require(place: Path, what: str, uid: int) -> None:
 
 
 def _give(place: Path, uid: int) -> None:
-    """A directory for this user alone; what is in it changes hands when the user did."""
+    """A directory for this user alone; what is in it changes hands when the user did.
+
+    What root left at its top is given too: `sandcell doctor` tries the store as root.
+    """
     place.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(place, _DIRECTORY)
     try:
         before = os.fstat(descriptor).st_uid
         if before != uid:
             _hand_over(descriptor, before, uid)
+        for name in os.listdir(descriptor):  # noqa: PTH208 - of a descriptor
+            if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_uid == 0:
+                _give_one(descriptor, name, 0, uid)
         os.fchown(descriptor, uid, uid)
         os.fchmod(descriptor, 0o700)
     finally:
@@ -105,9 +112,14 @@ def _hand_over(top: int, before: int, uid: int) -> None:
     """What belonged to the former owner beneath a directory now belongs to this user. No link is followed."""
     for _, directories, files, directory in os.fwalk(".", topdown=False, dir_fd=top, follow_symlinks=False):
         for name in (*directories, *files):
-            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if status.st_uid == before and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
-                os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)
+            _give_one(directory, name, before, uid)
+
+
+def _give_one(directory: int, name: str, before: int, uid: int) -> None:
+    """One file or directory; never one that has other names, which may lie elsewhere."""
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if status.st_uid == before and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
+        os.chown(name, uid, uid, dir_fd=directory, follow_symlinks=False)
 
 
 def _move_in(data: Path, state: Path, uid: int) -> None:

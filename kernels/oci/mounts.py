@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ _EMPTY_PATH: Final = 0x1000  # AT_EMPTY_PATH
 _FROM_DESCRIPTOR: Final = 0x4  # MOVE_MOUNT_F_EMPTY_PATH
 _RECURSIVE: Final = 0x8000  # AT_RECURSIVE
 _DETACH: Final = 0x2 | 0x8  # MNT_DETACH | UMOUNT_NOFOLLOW
+_NOT_MOUNTED: Final = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)
 _BIND, _SHARED = 0x1000, 0x100000  # MS_BIND, MS_SHARED
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -84,7 +86,7 @@ def _mount_of(directory: Path) -> str:
 
 def detach(directory: Path) -> None:
     """Unmount now; what still has it open keeps it until it closes it. Not mounted is fine."""
-    if _libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in (2, 20, 22):  # ENOENT, ENOTDIR, EINVAL
+    if _libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in _NOT_MOUNTED:
         raise _error()
 
 
