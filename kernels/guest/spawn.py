@@ -103,7 +103,7 @@ def _become(program: Program, tell: int) -> None:
     try:
         os.setsid()
         _raise_oom_score()
-        os.nice(NICENESS)
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         os.sched_setaffinity(0, neighbouring(program.processors))
         _reset_signals(deaf=program.deaf_to_interrupts)
         tell = _keep_only(program, tell)

@@ -72,6 +72,19 @@ def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Tes
     in_sandboxes(test)
 
 
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_the_guest_goes_before_all_that_it_starts(in_sandboxes: Callable[[Test], None]) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        info = await sandboxes.create()
+        guest = sandboxes.runtime.places.of(info.sandbox_id).first_process()
+        assert guest is not None
+        assert os.getpriority(os.PRIO_PROCESS, guest) == -20
+        assert set((await sandboxes.run(info, "nice; ps -o ni= -u user")).stdout.split()) == {"19"}
+        assert "ermission denied" in (await sandboxes.run(info, "nice -n -1 true")).stderr
+
+    in_sandboxes(test)
+
+
 async def share_of_a_processor(sandboxes: Sandboxes, info: SandboxInfo) -> float:
     begun, before = time.monotonic(), await sandboxes.runtime.usage(info.sandbox_id)
     await asyncio.sleep(SECONDS)
