@@ -134,8 +134,8 @@ FAMILY = Family(
             "go to the server by the proxy for the web",
             "one = socket.create_connection(('127.0.0.1', 3128), 3)\n"
             "one.sendall(f'GET {role.endpoint}/{role.bucket}/secret.txt HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n'.encode())\n"
-            "print(one.recv(4096).split(b'\\r\\n')[0].decode()[:39])",
-            "said: HTTP/1.1 403 Network mode SANDBOX: nothi",
+            "print(one.recv(4096).split(b'\\r\\n')[0].decode()[:33])",
+            "said: HTTP/1.1 403 Network mode SANDBOX",
             check=unharmed,
         ),
         Attempt(
