@@ -22,6 +22,9 @@ from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxSpec
 from tests.integration.oci.conftest import Sandboxes, Test
 
+WHATEVER_RUNTIME = pytest.mark.parametrize("runtime_name", ["runc"])
+"""Of tests of what happens before a runtime is called, or around it."""
+
 
 def traces(settings: OciSettings, sandbox_id: str) -> list[str]:
     """Everything on the host that carries the sandbox's id, and claims of uid ranges."""
@@ -107,6 +110,7 @@ def test_a_start_that_nobody_waits_for_any_more_takes_everything_back(in_sandbox
     in_sandboxes(test)
 
 
+@WHATEVER_RUNTIME
 def test_a_destroy_that_waited_for_another_does_not_meet_a_new_start(in_sandboxes: Callable[[Test], None]) -> None:
     """A session starts anew under its old id, while destroys of its old sandbox still stand in line."""
 
@@ -150,6 +154,7 @@ def test_a_start_cut_off_half_way_is_cleaned_by_destroy(in_sandboxes: Callable[[
     in_sandboxes(test)
 
 
+@WHATEVER_RUNTIME
 def test_an_id_is_never_used_twice_at_once(in_sandboxes: Callable[[Test], None]) -> None:
     async def test(sandboxes: Sandboxes) -> None:
         info = await sandboxes.create()
@@ -160,6 +165,7 @@ def test_an_id_is_never_used_twice_at_once(in_sandboxes: Callable[[Test], None])
     in_sandboxes(test)
 
 
+@WHATEVER_RUNTIME
 @pytest.mark.parametrize("bad", ["../escape", "x", "", "a" * 36])
 def test_an_id_that_is_no_uuid_is_refused(in_sandboxes: Callable[[Test], None], bad: str) -> None:
     async def test(sandboxes: Sandboxes) -> None:
@@ -169,6 +175,7 @@ def test_an_id_that_is_no_uuid_is_refused(in_sandboxes: Callable[[Test], None], 
     in_sandboxes(test)
 
 
+@WHATEVER_RUNTIME
 def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: Environment) -> None:
     greedy = dataclasses.replace(settings, disk_reserve_bytes=1 << 60)
 
@@ -185,6 +192,7 @@ def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: 
     asyncio.run(test())
 
 
+@WHATEVER_RUNTIME
 def test_a_run_directory_that_cannot_be_one_fails_the_start(
     settings: OciSettings, environment: Environment, short_directory: Path
 ) -> None:
@@ -210,6 +218,7 @@ def test_every_check_of_the_host_holds_here(in_sandboxes: Callable[[Test], None]
     in_sandboxes(test)
 
 
+@WHATEVER_RUNTIME
 def test_an_interrupt_at_the_terminal_does_not_reach_what_the_runtime_calls(settings: OciSettings) -> None:
     """A stand-in for the runtime's program says which session it is in: not the caller's."""
     said = subprocess.run(

@@ -78,7 +78,7 @@ def test_a_full_disk_is_full_inside_only(in_sandboxes: Callable[[Test], None], t
     async def test(sandboxes: Sandboxes) -> None:
         info = await sandboxes.create()
         for place in ("/workspace", "/home/user", "/tmp"):
-            result = await sandboxes.run(info, f"head -c 2G /dev/zero > {place}/big; rm -f {place}/big")
+            result = await sandboxes.run(info, f"head -c 2G /dev/zero > {place}/big; rm -f {place}/big", 120)
             assert "No space left" in result.stderr or "File size limit" in result.stderr
         usage = await sandboxes.runtime.usage(info.sandbox_id)
         assert usage.storage_limit_bytes < 512 << 20

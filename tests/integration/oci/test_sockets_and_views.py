@@ -25,6 +25,7 @@ ABSENT = "00000000-0000-4000-8000-000000000000"
 def test_only_sockets_of_the_sandbox_are_dialled(in_sandboxes: InSandboxes) -> None:
     async def test(sandboxes: Sandboxes) -> None:
         info, dial = await sandboxes.create(), partial(sandboxes.runtime.dial)
+        await sandboxes.run(info, "true")
         (await dial(info.sandbox_id, "guest", patience_seconds=1)).close()
         for name in ("kernel/g1-6", "kernel/g0-1", "kernel/../guest", "guest/http.sock", "/run/x", "", "kernel/g1-1\n"):
             with pytest.raises(SandboxFailed, match="no socket"):
