@@ -67,7 +67,7 @@ async def execute(
     is an outcome. Raises the error of a hub that failed for another reason. When the caller is cancelled the code runs
     on, and nothing listens to it any more.
     """
-    run = _Run(hub, OutputCollector(caps), emit)
+    run = _Run(hub, OutputCollector(caps), emit, interrupt)
     unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
     try:
         run.start(code)
@@ -75,6 +75,7 @@ async def execute(
         if not ended:
             ended = await _interrupt(run, interrupt, interrupt_grace_seconds)
             return run.outcome(timed_out=True, needs_kill=not ended)
+        await run.interrupt_is_sent(interrupt_grace_seconds)
         return run.outcome()
     finally:
         unsubscribe()
@@ -104,10 +105,18 @@ def _forget(sending: asyncio.Future[None]) -> None:
 class _Run:
     """What is known of one execution: fed by the hub, asked by `execute`."""
 
-    def __init__(self, hub: Hub, collector: OutputCollector, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        collector: OutputCollector,
+        emit: Callable[[Event], None],
+        interrupt: Callable[[], Awaitable[None]],
+    ) -> None:
         self._hub = hub
         self._collector = collector
         self._emit = emit
+        self._interrupt = interrupt
+        self._interrupting: asyncio.Future[None] | None = None
         self._msg_id: str | None = None
         self._interrupts = hub.interrupts
         self._reply: dict[str, Any] | None = None
@@ -140,6 +149,12 @@ class _Run:
         """Wait for the end; says whether it came."""
         await asyncio.wait({self._ended}, timeout=seconds)
         return self._ended.done()
+
+    async def interrupt_is_sent(self, seconds: float) -> None:
+        """Wait for an interrupt that was sent again, lest it meet what the kernel runs next."""
+        if self._interrupting is not None:
+            await asyncio.wait({self._interrupting}, timeout=seconds)
+            self._interrupting.cancel()
 
     def deliver(self, channel: str, message: Message) -> None:
         """A message of the kernel's: ours when it names our request as its parent."""
@@ -192,6 +207,8 @@ class _Run:
             if message.msg_type == "status":
                 self._idle = self._idle or message.content.get("execution_state") == "idle"
             elif not message.outgrown:
+                if message.msg_type == "execute_input":
+                    self._interrupt_again()
                 self._tell(self._collector.feed(message.msg_type, message.content))
         elif channel == "shell" and message.msg_type == "execute_reply" and self._reply is None:
             self._reply = message.content
@@ -202,6 +219,12 @@ class _Run:
             self._end(None)
         elif (self._reply is not None or self._idle) and self._settling is None:
             self._settle()
+
+    def _interrupt_again(self) -> None:
+        """The code begins now: an interrupt from before found a kernel that ran nothing, and was lost."""
+        if self._hub.interrupts > self._interrupts and self._interrupting is None:
+            self._interrupting = asyncio.ensure_future(self._interrupt())
+            self._interrupting.add_done_callback(_forget)
 
     def _tell(self, events: list[Event]) -> None:
         for event in events:

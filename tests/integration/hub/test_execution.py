@@ -248,6 +248,17 @@ def test_an_interrupt_that_someone_asked_for_is_told_from_one_that_code_raised(o
     on_kernel(scenario)
 
 
+def test_an_interrupt_from_before_the_code_began_is_not_lost(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        running = asyncio.create_task(runner.run("import time; time.sleep(60)"))
+        await asyncio.sleep(0)  # the request is out, and the kernel has not said anything yet
+        runner.hub.note_interrupt()  # its signal found a kernel that ran nothing
+        assert (await running).status == "interrupted"
+        assert (await runner.run("'not met by it'")).status == "ok"
+
+    on_kernel(scenario)
+
+
 def test_a_cancelled_caller_leaves_the_hub_usable(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         running = asyncio.create_task(runner.run("import time\nfor i in range(8): time.sleep(0.05); print('old')\n1/0"))
