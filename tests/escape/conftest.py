@@ -39,14 +39,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Yard:
-    """One service with all that attempts may harm. `left` is what the last session of each family was: mark, uids."""
+    """One service with all that attempts may harm. `left` is what the first session of each family was: mark, uids."""
 
     runtime: str
     service: RunningService
     host: Host
     neighbour: Neighbour
     role: Bucket
-    left: dict[str, tuple[str, int]]
+    left: dict[str, tuple[str, set[int]]]
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,15 @@ def stand(request: pytest.FixtureRequest, yards: Callable[[str], Yard]) -> Itera
     yard = yards(place.runtime)
     if place.turn == "reused" and place.family.name not in yard.left:
         _precede(yard, place.family)
-    mark, uids = yard.left.pop(place.family.name, ("", 0)) if place.turn == "reused" else ("", 0)
+    mark, places = yard.left.pop(place.family.name) if place.turn == "reused" else ("", set())
     position = _enter(yard, place.family, mark)
+    begun = position.uid_base
     try:
         found = position.traces_of(mark) if mark else []
-        assert not mark or position.uid_base == uids, "the second session took the place of the first"
+        assert not mark or begun in places, "the second session took the place of the first"
         yield Stand(position, yard, Limits(position.session.id), found)
         if place.turn == "first":
-            _leave(yard, place.family, position)
+            _leave(yard, place.family, position, begun)
     finally:
         position.close()
 
@@ -152,16 +153,16 @@ def _enter(yard: Yard, family: Family, predecessor: str) -> Position:
     return position
 
 
-def _leave(yard: Yard, family: Family, position: Position) -> None:
-    """Mark all that can be marked, and see that a search finds it."""
+def _leave(yard: Yard, family: Family, position: Position, begun: int) -> None:
+    """Mark all that can be marked, and see that a search finds it. The session may have moved since it began."""
     assert position.leave_traces() == traces.KINDS
-    yard.left[family.name] = (position.mark, position.uid_base)
+    yard.left[family.name] = (position.mark, {begun, position.uid_base})
 
 
 def _precede(yard: Yard, family: Family) -> None:
     """Have a predecessor when only the reused position was asked for: it leaves its mark and makes no attempt."""
     position = _enter(yard, family, "")
     try:
-        _leave(yard, family, position)
+        _leave(yard, family, position, position.uid_base)
     finally:
         position.close()

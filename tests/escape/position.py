@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from dataclasses import dataclass
 from errno import errorcode
@@ -90,12 +91,21 @@ class Position:
     @property
     def uid_base(self) -> int:
         """The first host id of the sandbox: who has the same is in the same position."""
-        journal = self.service.data_dir / "sandboxes" / self.session.id / "sandbox.json"
-        return int(json.loads(journal.read_text())["uid_base"])
+        return int(json.loads((self._home / "sandbox.json").read_text())["uid_base"])
 
-    def close(self) -> None:
+    @property
+    def _home(self) -> Path:
+        """The directory of the sandbox on the host; gone when all of the sandbox is."""
+        return self.service.data_dir / "sandboxes" / self.session.id
+
+    def close(self, deadline_seconds: float = 60) -> None:
+        """End the session; returns when its place is free."""
         self.session.stop()
         self._client.close()
+        give_up = time.monotonic() + deadline_seconds
+        while self._home.exists():
+            assert time.monotonic() < give_up, f"{self._home} is still there"
+            time.sleep(0.02)
 
     def forget(self) -> None:
         """The kernel is another one now and knows nothing of us; checks that replace it call this."""
