@@ -26,12 +26,12 @@ def test_only_sockets_of_the_sandbox_are_dialled(in_sandboxes: InSandboxes) -> N
     async def test(sandboxes: Sandboxes) -> None:
         info, dial = await sandboxes.create(), partial(sandboxes.runtime.dial)
         await sandboxes.run(info, "true")
-        (await dial(info.sandbox_id, "guest", patience_seconds=1)).close()
+        plant = "import os; os.chdir('/run/sandcell/kernel'); os.mkfifo('g7-1'); os.symlink('g1-1', 'g7-2')"
+        await sandboxes.python(info, plant)
+        (await dial(info.sandbox_id, "guest")).close()
         for name in ("kernel/g1-6", "kernel/g0-1", "kernel/../guest", "guest/http.sock", "/run/x", "", "kernel/g1-1\n"):
             with pytest.raises(SandboxFailed, match="no socket"):
                 await dial(info.sandbox_id, name)
-        plant = "import os; os.chdir('/run/sandcell/kernel'); os.mkfifo('g7-1'); os.symlink('g1-1', 'g7-2')"
-        await sandboxes.python(info, plant)
         for name in ("kernel/g7-1", "kernel/g7-2", "kernel/g7-3"):
             with pytest.raises(NotListening):
                 await dial(info.sandbox_id, name)
