@@ -2,8 +2,8 @@
 
 Three things need that: a runtime that refuses a mount it has no use for, one that reaches what a bundle binds as a
 user who may not pass the directories above it, and an image that many sandboxes share. Files of an image must not be
-the same inodes in all of them: watches and locks on one would tell sandboxes of each other. So each gets them through
-an overlay of its own. What the runtime starts leaves this namespace for its own root, and takes that mount along.
+the same inodes in all of them, nor device nodes: watches and locks on one would tell sandboxes of each other. So each
+gets an overlay, and nodes, of its own. What the runtime starts leaves this namespace for its own root, and takes that mount along.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ set -e
 if [ -n "$1" ]; then umount "$1"; fi
 place=$2; image=$3; shift 3; number=0
 if [ -n "$image" ] || [ "$1" != -- ]; then
-    mount -t tmpfs -o mode=0755,size=64k,nr_inodes=64,nosuid,nodev,noexec sandcell "$place"
+    mount -t tmpfs -o mode=0755,size=64k,nr_inodes=64,nosuid,noexec sandcell "$place"
 fi
 if [ -n "$image" ]; then
-    mkdir "$place/none" "$place/image"
+    mkdir "$place/none" "$place/image" "$place/dev" "$place/dev/shm"
+    cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty "$place/dev"
     cd "$image"
     mount -t overlay -o "ro,nosuid,nodev,lowerdir=$place/none:." sandcell "$place/image"
     cd /
+    mount --rbind "$place" "$place/dev/shm"
+    mount --rbind "$place/dev" /dev
 fi
 while [ "$1" != -- ]; do
     if [ -d "$1" ]; then mkdir "$place/$number"; else : > "$place/$number"; fi
@@ -43,7 +46,8 @@ exec "$@"
 def prefix(*, unmounted: Path | None = None, image: str = "", reachable: Sequence[str] = ()) -> list[str]:
     """What goes before a command: nothing, or a shell that changes a namespace of its own.
 
-    It unmounts one mount point, puts an overlay of the directory `image` at `IMAGE`, and binds the paths to `PLACE`.
+    It unmounts one mount point, puts an overlay of the directory `image` at `IMAGE` and copies of the common devices at
+    /dev, and binds the paths to `PLACE`.
     """
     if unmounted is None and not image and not reachable:
         return []

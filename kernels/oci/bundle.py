@@ -59,7 +59,7 @@ MASKED_PATHS: Final = (
 )
 
 HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-"""With a user namespace these are the host's own nodes: to be used, not to be touched (their times, for one)."""
+"""With a user namespace these are what the runtime finds at the host's /dev: to be used, not to be touched."""
 
 _CPU_PERIOD_MICROSECONDS: Final = 100_000
 _TASKS_PER_PROCESS: Final = 8

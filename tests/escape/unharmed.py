@@ -116,11 +116,17 @@ for family, address in ((socket.AF_UNIX, "\\0neighbour"), (socket.AF_UNIX, "/tmp
 child = subprocess.Popen(["sleep", "10000"], env={{"SECRET": SECRET}})
 lock = os.open({locks!r}, os.O_RDONLY)
 fcntl.flock(lock, fcntl.LOCK_EX)
+null = os.open("/dev/null", os.O_RDWR)
+try:
+    fcntl.flock(null, fcntl.LOCK_EX)
+except OSError:
+    pass  # gVisor has no locks on devices
 fcntl.lockf(os.open({locks!r}, os.O_RDONLY), fcntl.LOCK_SH)
 
 def open_again_and_again():
     while True:
         open({opens!r}, "rb").read()
+        open("/dev/null", "rb").close()
         time.sleep(0.05)
 threading.Thread(target=open_again_and_again, daemon=True).start()
 

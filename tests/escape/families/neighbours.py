@@ -159,6 +159,19 @@ FAMILY = Family(
             "said: True",
         ),
         Attempt(
+            "see a lock of the neighbour's on the null device",
+            "fcntl.flock(os.open('/dev/null', os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)\nprint('nobody')",
+            {"runc": "said: nobody", "runsc": "ENOLCK"},
+        ),
+        Attempt(
+            "watch who opens the null device",
+            "watch = libc.inotify_init1(os.O_NONBLOCK)\n"
+            "libc.inotify_add_watch(watch, b'/dev/null', 0xfff)\n"
+            "time.sleep(0.3)\n"
+            "os.read(watch, 4096)",
+            "EAGAIN",
+        ),
+        Attempt(
             "see locks of others",
             "print([line for line in open('/proc/locks')])",
             {"runc": "said: []", "runsc": "ENOENT"},
