@@ -1,9 +1,9 @@
 """Starting a runtime in a mount namespace of its own, changed so that it can do its work; the host's mounts stay. Pure.
 
 Three things need that: a runtime that refuses a mount it has no use for, one that reaches what a bundle binds as a
-user who may not pass the directories above it, and an image that many sandboxes share. Files of an image must not be
-the same inodes in all of them, nor device nodes: watches and locks on one would tell sandboxes of each other. So each
-gets an overlay, and nodes, of its own. What the runtime starts leaves this namespace for its own root, and takes that mount along.
+user who may not pass the directories above it, and what sandboxes would share. A file of the image must not be the same
+inode in all of them, nor a device node: watches and locks on it would tell one sandbox of another. So each gets an
+overlay, and nodes, of its own. What the runtime starts leaves this namespace for its own root, and takes those along.
 """
 
 from __future__ import annotations
