@@ -42,12 +42,17 @@ def dial_in(directory: str) -> Dial:
 
     async def dial(name: str, *, patience_seconds: float = 0) -> socket.socket:
         give_up = time.monotonic() + min(patience_seconds, PATIENCE_SECONDS)
+        place, tried = "/".join((directory, *_place(name))), False
         while True:
-            try:
-                return connect(directory, name)
-            except NotListening:
-                if time.monotonic() >= give_up:
-                    raise
+            late = time.monotonic() >= give_up
+            # A look is a tenth of the work of a try, and waiting is mostly looking at nothing.
+            if late or not tried or os.path.lexists(place):
+                tried = True
+                try:
+                    return connect(directory, name)
+                except NotListening:
+                    if late:
+                        raise
             await asyncio.sleep(POLL_SECONDS)
 
     return dial
