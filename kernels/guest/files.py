@@ -15,7 +15,7 @@ from contextlib import suppress
 from heapq import nsmallest
 from typing import Any
 
-from .paths import DIRECTORY_FLAGS, directory, split_path
+from .paths import directory, open_directory, split_path
 from .refusal import Refusal
 
 MAX_LISTED = 100_000
@@ -169,7 +169,7 @@ class _Listing:
 
     def _descend(self, descriptor: int, name: str, prefix: str, depth: int) -> None:
         try:
-            below = os.open(name, DIRECTORY_FLAGS, dir_fd=descriptor)
+            below = open_directory(name, descriptor)
         except OSError:
             return  # gone, replaced or not readable: what is in it cannot be told
         try:
@@ -204,7 +204,7 @@ class _Removal:
             os.unlink(name, dir_fd=parent)
         except IsADirectoryError:
             if self._recursive:
-                below = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+                below = open_directory(name, parent)
                 try:
                     self.content(below)
                 finally:
@@ -232,7 +232,7 @@ class _Removal:
         if depth >= MAX_DEPTH:
             hoisted = UPLOAD_PREFIX + os.urandom(8).hex()
             return os.rename(name, hoisted, src_dir_fd=parent, dst_dir_fd=top)
-        below = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+        below = open_directory(name, parent)
         try:
             self._clear(below, top, depth + 1)
         finally:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -34,15 +36,27 @@ def directory(root: str, parts: list[str], *, make: bool = False) -> Iterator[in
         os.close(descriptor)
 
 
+def open_directory(name: str, parent: int) -> int:
+    """A descriptor of the directory of this name; ENOTDIR for a link, which gVisor follows whatever the flags say."""
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, "not a directory")
+    descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+    if not os.path.samestat(found, os.fstat(descriptor)):  # swapped in between
+        os.close(descriptor)
+        raise NotADirectoryError(errno.ENOTDIR, "not a directory")
+    return descriptor
+
+
 def _step(descriptor: int, name: str, *, make: bool) -> int:
     """Go from a directory to one in it: closes the former, unless that fails."""
     try:
-        below = os.open(name, DIRECTORY_FLAGS, dir_fd=descriptor)
+        below = open_directory(name, descriptor)
     except FileNotFoundError:
         if not make:
             raise
         with suppress(FileExistsError):  # somebody else may have made it meanwhile
             os.mkdir(name, dir_fd=descriptor)
-        below = os.open(name, DIRECTORY_FLAGS, dir_fd=descriptor)
+        below = open_directory(name, descriptor)
     os.close(descriptor)
     return below
