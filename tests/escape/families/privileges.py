@@ -79,7 +79,7 @@ FAMILY = Family(
         Attempt("give a file away", "open('/tmp/given', 'w').close()\nos.chown('/tmp/given', 1001, -1)", "EPERM"),
         Attempt(
             "change the password of root",
-            "echo x | passwd root",
+            "passwd root < /dev/null",
             "exit 1: passwd: You may not view or modify password information for root.",
             "shell",
         ),
