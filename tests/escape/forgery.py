@@ -23,9 +23,10 @@ def connection(channel):
             if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                 continue
             one = socket.socket(fileno=os.dup(int(name)))
-            ends = one.getpeername(), one.getsockname()
-            if str(ends[os.uname().release != GVISOR]).endswith(f"-{NUMBERS_OF[channel]}"):
-                return one
+            ends, gvisor = (one.getsockname(), one.getpeername()), os.uname().release == GVISOR
+            peer = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            if str(ends[gvisor]).endswith(f"-{NUMBERS_OF[channel]}") and (gvisor or peer != os.getpid()):
+                return one  # and not the connection that the kernel has with itself
         except OSError:
             pass
     raise LookupError(f"no connection to {channel}")
