@@ -43,6 +43,8 @@ class Server:
         self._packets = Packets(end)
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._numbers: set[int] = set()
+        self._making: set[str] = set()
+        self._counting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken = asyncio.Event()
         self._verbs: dict[type[Any], Callable[[Any], Awaitable[_Done]]] = {
@@ -139,8 +141,17 @@ class Server:
         return wire.Found(list(await self._runtime.check())), None
 
     async def _create(self, request: wire.Create) -> _Done:
-        spec = self._checks.spec(request, sandboxes=len(await self._runtime.list()))
-        return wire.Made(await self._runtime.create(spec)), None
+        async with self._counting:
+            if request.sandbox_id in self._making:
+                raise LauncherRefused(f"the sandbox {request.sandbox_id} is being made already")
+            # Those under way count too, also one that has no place yet when the others are listed.
+            there = self._making | {info.sandbox_id for info in await self._runtime.list()}
+            spec = self._checks.spec(request, sandboxes=len(there))
+            self._making.add(request.sandbox_id)
+        try:
+            return wire.Made(await self._runtime.create(spec)), None
+        finally:
+            self._making.discard(request.sandbox_id)
 
     async def _mark_furnished(self, request: wire.MarkFurnished) -> _Done:
         await self._runtime.mark_furnished(request.sandbox_id)

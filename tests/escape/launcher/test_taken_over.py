@@ -243,6 +243,16 @@ def test_there_are_only_so_many_sandboxes(launcher: Launcher) -> None:
     assert len(launcher.sandboxes()) == MOST_SANDBOXES
 
 
+def test_there_are_only_so_many_sandboxes_also_when_all_are_asked_for_at_once(launcher: Launcher) -> None:
+    asked = MOST_SANDBOXES + 4
+    for _ in range(asked):
+        launcher.say({"number": next(launcher.numbers), "request": launcher.creation()})
+    answers = [launcher.hear()["answer"] for _ in range(asked)]
+    assert [answer["type"] for answer in answers].count("Made") == MOST_SANDBOXES
+    assert {answer["kind"] for answer in answers if answer["type"] != "Made"} == {"LauncherRefused"}
+    assert len(launcher.sandboxes()) == MOST_SANDBOXES
+
+
 @pytest.mark.parametrize("kind", ["Reopen", "Running", "Usage", "Destroy", "MarkFurnished", "OpenBeneath", "Listen"])
 def test_a_sandbox_that_is_not_there_touches_nothing_of_the_host(launcher: Launcher, kind: str) -> None:
     more = {"OpenBeneath": {"path": "eA=="}, "Listen": {"name": "http"}}.get(kind, {})
