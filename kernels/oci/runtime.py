@@ -88,22 +88,35 @@ class OciRuntime:
         return await dialing.dial_in(str(self._places(sandbox_id).transport))(name, patience_seconds=patience_seconds)
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
-        return await self._in_thread(lambda: self._listen(self._places(sandbox_id), name))
+        places = self._places(sandbox_id)
+        return await self._in_thread(lambda: self._listen(places, name), unwanted=socket.socket.close)
 
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
-        return await self._in_thread(lambda: self._open_beneath(self._places(sandbox_id), path))
+        places = self._places(sandbox_id)
+        return await self._in_thread(lambda: self._open_beneath(places, path), unwanted=os.close)
 
     async def destroy(self, sandbox_id: str) -> None:
-        await self._in_thread(lambda: self._destroy(self._places(sandbox_id)))
+        places = self._places(sandbox_id)
+        # What is to go goes, also when nobody waits for it any more.
+        await asyncio.shield(asyncio.wrap_future(self._threads.submit(self._destroy, places)))
 
     async def aclose(self) -> None:
         """Remove the service's empty directories and groups; sandboxes that still run are left alone."""
         await self._in_thread(self._remove_empty)
         self._threads.shutdown(wait=False)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        # A thread cannot be cancelled: the work goes on to its end, so that nothing stays half made.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, work))
+    async def _in_thread(self, work: Callable[[], T], *, unwanted: Callable[[T], None] | None = None) -> T:
+        """Do it in a thread. Given up before it began, it never does; later it goes on to its end, half made nothing.
+
+        `unwanted` gets what it brings when nobody takes that any more.
+        """
+        working = self._threads.submit(work)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(working))
+        except asyncio.CancelledError:
+            if not working.cancel() and unwanted is not None:
+                working.add_done_callback(lambda done: done.exception() or unwanted(done.result()))
+            raise
 
     def _places(self, sandbox_id: str) -> SandboxPlaces:
         if not _UUID.fullmatch(sandbox_id):

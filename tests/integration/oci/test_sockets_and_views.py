@@ -100,6 +100,23 @@ def test_the_view_shows_the_users_files_as_the_services(in_sandboxes: InSandboxe
     in_sandboxes(test)
 
 
+def test_what_is_opened_for_somebody_who_has_gone_is_closed_again(in_sandboxes: InSandboxes) -> None:
+    async def test(sandboxes: Sandboxes) -> None:
+        info, runtime = await sandboxes.create(), sandboxes.runtime
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(20):
+            for opening in (runtime.open_beneath(info.sandbox_id, b""), runtime.listen(info.sandbox_id, "http")):
+                asked: asyncio.Task[object] = asyncio.create_task(opening)
+                await asyncio.sleep(0)
+                asked.cancel()
+                await asyncio.gather(asked, return_exceptions=True)
+        async with asyncio.timeout(30):
+            while len(list(Path("/proc/self/fd").iterdir())) > before:
+                await asyncio.sleep(0.01)
+
+    in_sandboxes(test)
+
+
 def test_what_the_user_closed_to_himself_can_be_read_and_nothing_else(in_sandboxes: InSandboxes) -> None:
     async def opened(sandboxes: Sandboxes, info: SandboxInfo, path: bytes) -> int:
         return await sandboxes.runtime.open_beneath(info.sandbox_id, path)
