@@ -1,15 +1,17 @@
 """Becomes the service: gives up all that root has, then runs its command. Started by the launcher for each start.
 
 Run as a script with the number of a descriptor that holds a `Confinement`. What it gives up does not come back: user
-and groups, capabilities with their bounding set, and the means to regain them (`no_new_privs`). The service gets a
-mount namespace of its own, without the mounts of sandboxes, in which directories that only root may enter are replaced
-by ones that hold nothing but what the service needs of them. It dies with the launcher.
+and groups, capabilities with their bounding set, the means to regain them (`no_new_privs`), and root's keys. The
+service gets a mount namespace of its own, without the mounts of sandboxes, in which directories that only root may
+enter are replaced by ones that hold nothing but what the service needs of them. It dies with the launcher.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import platform
 import signal
 import sys
 from pathlib import Path
@@ -30,6 +32,10 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _MOST_CAPABILITIES: Final = 64
 _EINVAL: Final = 22
+_KEYCTL: Final = {"x86_64": 250, "aarch64": 219}
+_JOIN_SESSION_KEYRING: Final = 1
+_NO_KEYS: Final = (errno.ENOSYS, errno.EPERM)
+"""A kernel without keys, and a filter around all of us that gives nobody any."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -60,6 +66,7 @@ def give_up_privileges(uid: int) -> None:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+    _leave_keyring()
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -68,6 +75,13 @@ def die_with(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _leave_keyring() -> None:
+    """Have a session keyring of our own: whoever holds root's may read the keys in it, whatever his user."""
+    number = ctypes.c_long(_KEYCTL[platform.machine()])
+    if _libc.syscall(number, ctypes.c_long(_JOIN_SESSION_KEYRING), None) < 0 and ctypes.get_errno() not in _NO_KEYS:
+        raise _error("root's session keyring cannot be left")
 
 
 def _prctl(option: int, value: int) -> None:

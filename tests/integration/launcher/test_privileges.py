@@ -160,3 +160,31 @@ def test_other_sandboxes_mounts_are_not_held_by_the_service(service: RunningServ
     mounted = Path(f"/proc/{service.service_pid}/mountinfo").read_text()
     assert f"/views/{session.id}" in mounted
     assert f"sandboxes/{session.id}/storage" not in mounted.replace(f"sandboxes/{session.id}/storage.img", "")
+
+
+KEYS = """
+import ctypes, sys
+from kernels.launcher import confine
+
+libc, number = ctypes.CDLL(None, use_errno=True), ctypes.c_long
+add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[confine.platform.machine()]
+libc.syscall(number(keyctl), number(1), None)
+key = libc.syscall(number(add_key), b"user", b"sandcell-test", b"secret", number(6), number(-3))
+
+def read():
+    found = ctypes.create_string_buffer(6)
+    return found.raw.decode() if libc.syscall(number(keyctl), number(11), number(key), found, number(6)) == 6 else None
+
+before = read()
+confine.give_up_privileges(int(sys.argv[1]))
+print(before, read())
+"""
+
+
+def test_the_keys_in_roots_session_are_closed_to_the_service() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KEYS, str(SERVICE_UID)], capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.stdout == "None None\n":
+        pytest.skip("this kernel keeps no keys, or gives us none")
+    assert done.stdout == "secret None\n", done.stderr
