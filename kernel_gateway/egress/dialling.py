@@ -61,7 +61,7 @@ class Dialler:
         declared = any(policy.covers(one, target) for one in self._operator.private)
         name = target.host if declared else target.host + "."
         try:
-            answer = await asyncio.shield(self._ask(name, target.port))
+            answer = await asyncio.shield(await self._ask(name, target.port))
             found = [meant(ip_address(text.partition("%")[0])) for text in answer[:_MOST_ADDRESSES]]
         except (OSError, ValueError) as error:
             raise Refused(502, policy.no("not_resolved", f"{target.host} cannot be resolved: {error}")) from error
@@ -69,19 +69,19 @@ class Dialler:
             raise Refused(502, policy.no("not_resolved", f"{target.host} has no address"))
         return found
 
-    def _ask(self, name: str, port: int) -> asyncio.Task[list[str]]:
-        """Look a name up in its turn. Whoever waits may leave; the turn lasts until the resolver is really done."""
-
-        async def in_turn() -> list[str]:
-            async with self._looking_up:
-                return await self._resolve(name, port)
-
-        asking = asyncio.create_task(in_turn())
+    async def _ask(self, name: str, port: int) -> asyncio.Task[list[str]]:
+        """Look a name up in its turn: it is never had by who left before it, and lasts until the resolver is done."""
+        await self._looking_up.acquire()
+        asking = asyncio.create_task(self._answer(name, port))
         self._asking.add(asking)
         asking.add_done_callback(self._asked)
         return asking
 
+    async def _answer(self, name: str, port: int) -> list[str]:
+        return await self._resolve(name, port)
+
     def _asked(self, asking: asyncio.Task[list[str]]) -> None:
+        self._looking_up.release()
         self._asking.discard(asking)
         if not asking.cancelled():
             asking.exception()
