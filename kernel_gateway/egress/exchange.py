@@ -10,7 +10,7 @@ import asyncio
 
 import h11
 
-from kernel_gateway.egress import head
+from kernel_gateway.egress import head, linear
 from kernel_gateway.egress.budget import Meter
 from kernel_gateway.egress.head import BadHead
 from kernel_gateway.egress.stream import Stream
@@ -28,7 +28,7 @@ class Exchange:
     def __init__(self, client: Stream, asked: h11.Connection, server: Stream, meter: Meter) -> None:
         self._client, self._asked = client, asked
         self._server = server
-        self._asking = h11.Connection(h11.CLIENT, max_incomplete_event_size=meter.limits.header_bytes)
+        self._asking = linear.connection(h11.CLIENT, meter.limits.header_bytes)
         self._meter = meter
         self._idle = Idle(meter.limits.idle_seconds)
         self.answered = False
@@ -57,6 +57,7 @@ class Exchange:
 
     async def _send_body(self) -> None:
         while True:
+            await asyncio.sleep(0)  # one piece may be thousands of chunks: others have their turn between them
             try:
                 event = self._asked.next_event()
             except h11.RemoteProtocolError as error:
@@ -79,6 +80,7 @@ class Exchange:
 
     async def _pass_back(self) -> None:
         while True:
+            await asyncio.sleep(0)
             event = self._asking.next_event()
             if event is h11.NEED_DATA:
                 self._asking.receive_data(await self._server.read())

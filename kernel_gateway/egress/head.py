@@ -13,7 +13,7 @@ Header = tuple[bytes, bytes]
 
 _END = b"\r\n\r\n"
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} [!-~]+ HTTP/1\.[01]")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _BARE_LINE_FEED = re.compile(rb"(?:^|[^\r])\n")
 _MOST_FIELDS = 100
 _ONCE = (b"host", b"content-length", b"transfer-encoding", b"expect")
@@ -54,7 +54,7 @@ def check(head: bytes) -> None:
         found = _FIELD.fullmatch(line)
         if not found:
             raise BadHead("bad_field", "a header field is folded, has control characters or no name")
-        fields.setdefault(found[1].lower(), []).append(found[2].rstrip(b" \t"))
+        fields.setdefault(found[1].lower(), []).append(found[2].strip(b" \t"))
     _check_framing(fields, old=lines[0].endswith(b"1.0"))
 
 

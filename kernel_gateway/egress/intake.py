@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import h11
 
-from kernel_gateway.egress import head, policy
+from kernel_gateway.egress import head, linear, policy
 from kernel_gateway.egress.budget import EgressLimits
 from kernel_gateway.egress.decision import Kind
 from kernel_gateway.egress.head import BadHead
@@ -89,7 +89,7 @@ def read(raw: bytes, rest: bytes, limits: EgressLimits) -> Asked:
     method, shown = _glimpse(raw)
     try:
         head.check(raw)
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.header_bytes)
+        connection = linear.connection(h11.SERVER, limits.header_bytes)
         connection.receive_data(raw)
         request = connection.next_event()
         if not isinstance(request, h11.Request):

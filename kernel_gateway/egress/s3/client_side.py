@@ -10,6 +10,7 @@ from typing import Final
 
 import h11
 
+from kernel_gateway.egress import linear
 from kernel_gateway.egress.budget import Meter
 
 PIECE_BYTES: Final = 64 * 1024
@@ -38,7 +39,7 @@ class ClientSide:
         self._reader, self._writer, self.meter = reader, writer, meter
         self._limits = meter.limits
         writer.transport.set_write_buffer_limits(high=0)  # what was written is gone when `_write` returns
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.header_bytes)
+        self._http = linear.connection(h11.SERVER, self._limits.header_bytes)
         self.answering = False
 
     async def request(self) -> h11.Request | None:
@@ -132,6 +133,7 @@ class ClientSide:
                     left -= len(data)
 
     async def _event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        await asyncio.sleep(0)  # one piece may be hundreds of requests: others have their turn between them
         while (event := self._http.next_event()) is h11.NEED_DATA:
             self._http.receive_data(await self._read(self._limits.idle_seconds))
         return event

@@ -333,3 +333,27 @@ def test_methods_and_paths_of_an_allowlist(with_way: Runner) -> None:
         assert way.words() == ["operator", "path", "path", *["unclear_path"] * 3, "path", "method", "no_tunnel"]
 
     with_way(test)
+
+
+def test_others_have_their_turn_between_the_chunks_of_one_piece(with_way: Callable[[Test], None]) -> None:
+    chunks, turns = 10_000, 0
+
+    async def test(way: Way) -> None:
+        port = await way.serve(
+            answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * chunks + b"0\r\n\r\n")
+        )
+        await way.open()
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(take_turns())
+        answer = await way.get(f"http://127.0.0.1:{port}/")
+        other.cancel()
+        assert answer.count(b"x\r\n") == chunks
+
+    with_way(test)
+    assert turns >= chunks
