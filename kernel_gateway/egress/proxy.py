@@ -154,7 +154,8 @@ class HttpProxy:
         await client.write(_ESTABLISHED)
         if early:
             meter.send(len(early))
-            await server.write(early)
+            async with asyncio.timeout(meter.limits.idle_seconds):
+                await server.write(early)
         await tunnel.carry(client, server, meter)
 
 
