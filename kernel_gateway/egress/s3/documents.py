@@ -14,6 +14,8 @@ MOST_REQUEST_BYTES: Final = 2_000_000
 DECLARATION: Final = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 _MOST_DELETED: Final = 1000
 _MOST_PARTS: Final = 10_000
+_SLICE_BYTES: Final = 64 * 1024
+"""As much as is parsed before other threads have their turn."""
 _NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 _PART: Final = frozenset(
     {"PartNumber", "ETag", "ChecksumCRC32", "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumSHA1", "ChecksumSHA256"}
@@ -33,9 +35,10 @@ class _Builder(TreeBuilder):
 
 def parse(document: bytes) -> Element:
     """The root element, its names and those below it without their namespace; raises `BadDocument`."""
-    parser = XMLParser(target=_Builder())  # noqa: S314 - no document type, hence no entities; the size is bounded
+    parser = XMLParser(target=_Builder(), encoding="utf-8")  # noqa: S314 - no document type, so no entities; bounded
     try:
-        parser.feed(document)
+        for start in range(0, len(document), _SLICE_BYTES):
+            parser.feed(document[start : start + _SLICE_BYTES])
         root = parser.close()
     except (ParseError, ValueError, LookupError) as error:
         raise BadDocument(f"not well-formed: {error}") from None
@@ -79,7 +82,7 @@ def location(region: str) -> bytes:
 def deletion(body: bytes, scope: Scope) -> bytes:
     """The body of DeleteObjects, when every key of it lies inside the prefix; raises `Refused`."""
     written = Element("Delete")
-    root = _request(body, "Delete")
+    root = _request(body, "Delete", most_tags=5 * _MOST_DELETED)
     for child in root:
         if child.tag == "Quiet":
             SubElement(written, "Quiet").text = "true" if (child.text or "").strip() == "true" else "false"
@@ -95,7 +98,7 @@ def deletion(body: bytes, scope: Scope) -> bytes:
 def completion(body: bytes) -> bytes:
     """The body of CompleteMultipartUpload: parts with number, tag and checksums; raises `Refused`."""
     written = Element("CompleteMultipartUpload")
-    root = _request(body, "CompleteMultipartUpload")
+    root = _request(body, "CompleteMultipartUpload", most_tags=2 * (len(_PART) + 2) * _MOST_PARTS)
     if len(root) > _MOST_PARTS:
         raise Refused("document", f"an upload has at most {_MOST_PARTS} parts")
     for part in root:
@@ -105,7 +108,10 @@ def completion(body: bytes) -> bytes:
     return write(written)
 
 
-def _request(body: bytes, name: str) -> Element:
+def _request(body: bytes, name: str, *, most_tags: int) -> Element:
+    """The root of a body; in the encodings that are taken every tag has the byte that is counted."""
+    if body.count(b"<") > most_tags:
+        raise Refused("document", f"{name} has at most {most_tags} tags here: send it in parts")
     try:
         root = parse(body)
     except BadDocument as error:

@@ -98,13 +98,13 @@ class S3Proxy:
         return decide(request.method.decode(), request.target.decode("latin-1"), headers, self._scope)
 
     async def _document(self, asked: Allowed, client: ClientSide) -> bytes:
-        """The body of an operation that takes XML, checked and written anew."""
+        """The body of an operation that takes XML, checked and written anew beside the loop: it may take a while."""
         if asked.length > documents.MOST_REQUEST_BYTES:
             raise Refused("document", f"the body may have {documents.MOST_REQUEST_BYTES} bytes")
         body = b"".join([piece async for piece in client.body()])
         if asked.operation.name == "DeleteObjects":
-            return documents.deletion(body, self._scope)
-        return documents.completion(body)
+            return await asyncio.to_thread(documents.deletion, body, self._scope)
+        return await asyncio.to_thread(documents.completion, body)
 
     async def _carry(
         self, asked: Allowed, client: ClientSide, upstream: httpcore.AsyncConnectionPool, document: bytes | None

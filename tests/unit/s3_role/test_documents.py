@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -167,3 +168,32 @@ def test_headers_pass_by_a_list() -> None:
         ("etag", "e"), ("x-amz-meta-a", "b"), ("content-length", "5"), ("x-amz-checksum-crc32", "AAAA"),
     ]  # fmt: skip
     assert ("content-length", "5") not in answers.headers(given, framed=False)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: documents.deletion(b"<Delete>" + b"<Quiet/>" * 200_000 + b"</Delete>", SCOPE),
+        lambda: documents.completion(
+            b"<CompleteMultipartUpload><Part>" + b"<ETag/>" * 250_000 + b"</Part></CompleteMultipartUpload>"
+        ),
+    ],
+)
+def test_a_body_of_more_tags_than_any_has_is_refused_unread(read: Callable[[], bytes]) -> None:
+    with pytest.raises(Refused, match="send it in parts"):
+        read()
+
+
+def test_the_largest_bodies_are_taken() -> None:
+    whole = f"<Delete>{objects(*(f'team/a/{n}' for n in range(1000)))}<Quiet>true</Quiet></Delete>"
+    assert documents.deletion(whole.encode(), SCOPE).count(b"<Key>") == 1000
+    part = "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC32>x</ChecksumCRC32></Part>" * 10_000
+    whole = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
+    assert documents.completion(whole.encode()).count(b"<Part>") == 10_000
+
+
+def test_no_encoding_hides_how_many_tags_there_are() -> None:
+    body = f"<?xml version='1.0' encoding='cp037'?><Delete>{objects('team/a/x')}</Delete>".encode("cp037")
+    assert b"<" not in body
+    with pytest.raises(Refused, match="not XML"):
+        documents.deletion(body, SCOPE)
