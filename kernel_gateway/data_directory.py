@@ -30,6 +30,7 @@ def only_one(data_dir: Path) -> IO[str]:
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
         lock = (data_dir / "lock").open("a")
+        os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock, and keep the service from starting
     except OSError as error:
         raise SettingInvalid(f"the data directory {data_dir} cannot be used: {error.strerror}") from None
     try:

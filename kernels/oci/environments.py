@@ -197,5 +197,6 @@ def _building(directory: Path) -> Iterator[None]:
     """One build of an environment at a time on this host."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / ".lock").open("a") as lock:
+        os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
