@@ -32,7 +32,8 @@ def enter(plan: Confinement) -> None:
     if _libc.unshare(_NEW_MOUNTS) != 0:
         raise _error("unshare")
     _mount(None, "/", None, _RECURSIVELY | _SLAVE, None)
-    _take_out_sandboxes(Path(plan.views))
+    for place in sandboxes(Path("/proc/self/mountinfo").read_text(), plan):
+        mounts.detach(place)
     for directory, needed in closed(plan.reach, plan.uid).items():
         _cover(directory, needed)
 
@@ -66,12 +67,15 @@ def _passable(status: os.stat_result, uid: int) -> bool:
     return bool(status.st_mode >> shift & 0o1)
 
 
-def _take_out_sandboxes(views: Path) -> None:
-    """Detach every sandbox's mount, of this and of other services, deepest first."""
-    for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+def sandboxes(mountinfo: str, plan: Confinement) -> list[Path]:
+    """Every sandbox's mount, of this and of other services, deepest first; not a disk that the service needs."""
+    found = []
+    for line in reversed(mountinfo.splitlines()):
         place = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4]))
-        if _SANDBOX.search(str(place)) and not place.is_relative_to(views):
-            mounts.detach(place)
+        needed = place.is_relative_to(plan.views) or any(Path(each).is_relative_to(place) for each in plan.reach)
+        if _SANDBOX.search(str(place)) and not needed:
+            found.append(place)
+    return found
 
 
 def _cover(directory: Path, needed: list[Path]) -> None:

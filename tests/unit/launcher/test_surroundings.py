@@ -12,7 +12,8 @@ import pytest
 from kernel_gateway import data_directory
 from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.settings import Settings
-from kernels.launcher.surroundings import closed, require_reach
+from kernels.launcher.plan import Confinement
+from kernels.launcher.surroundings import closed, require_reach, sandboxes
 
 UID = 61_234
 
@@ -112,3 +113,28 @@ def test_one_service_at_a_time_has_the_data_directory(tmp_path: Path) -> None:
     with data_directory.only_one(tmp_path / "data"), pytest.raises(SettingInvalid, match="another service runs"):
         data_directory.only_one(tmp_path / "data")
     data_directory.only_one(tmp_path / "data").close()
+
+
+def test_nobody_but_root_can_hold_the_lock_of_the_data_directory(tmp_path: Path) -> None:
+    data_directory.only_one(tmp_path / "data").close()
+    lock = tmp_path / "data/lock"
+    lock.chmod(0o644)  # as it was made once
+    data_directory.only_one(tmp_path / "data").close()
+    assert (lock.stat().st_uid, lock.stat().st_mode & 0o777) == (0, 0o600)
+
+
+def test_sandboxes_mounts_are_told_from_a_disk_that_is_named_as_they_are() -> None:
+    one, disk = "0a1b2c3d-0000-4000-8000-00000000000a", "/media/0a1b2c3d-0000-4000-8000-00000000000b"
+    views, store = "/run/sandcell/t/views", f"{disk}/with space/store"
+    places = (
+        "/",
+        disk,
+        f"{disk}/sandboxes/{one}/storage",
+        f"{disk}/with\\040space",
+        views,
+        f"{views}/{one}",
+        f"/x/{one}",
+    )
+    mountinfo = "".join(f"9 1 0:1 / {place} rw - ext4 none rw\n" for place in places)
+    plan = Confinement(UID, [], "/", [views, store], views, 1, 2)
+    assert sandboxes(mountinfo, plan) == [Path(f"/x/{one}"), Path(f"{disk}/sandboxes/{one}/storage")]
