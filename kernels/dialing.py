@@ -7,6 +7,7 @@ what is connected to is a socket in that directory or nothing. `Dial` is what th
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import socket
@@ -22,6 +23,8 @@ PATIENCE_SECONDS: Final = 1.0
 
 GUEST: Final = "guest"
 _KERNEL: Final = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+"""Says nothing of the sandbox: it is this process or its host that can open no more."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -64,12 +67,16 @@ def connect(directory: str, name: str) -> socket.socket:
     try:
         top = os.open(directory, _DIRECTORY)
     except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise SandboxFailed(f"the sandbox's sockets cannot be looked at: {error.strerror}") from None
         raise SandboxGone(f"the sandbox's sockets are gone: {error.strerror}") from None
     try:
         return _connect(top, part, file)
     except BlockingIOError:
         raise SandboxFailed(f"{name} has more connections waiting than it takes") from None
     except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise SandboxFailed(f"{name} cannot be connected to: {error.strerror}") from None
         raise NotListening(f"nobody listens at {name}: {error.strerror or error}") from None
     finally:
         os.close(top)

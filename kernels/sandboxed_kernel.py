@@ -254,12 +254,19 @@ class SandboxedKernel:
         while silences < _SILENCES:
             followed_since = asyncio.get_running_loop().time()
             await self.guest.watch(lambda _started: None, self._kernel_exited, lambda: None)
-            if not await self._runtime.running(self.info.sandbox_id):
+            if not await self._runs():
                 break
             steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
             silences = 0 if steady else silences + 1
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
         self._sandbox_gone(await self._last_cause())
+
+    async def _runs(self) -> bool:
+        """Whether the sandbox's first process is there; it is taken for there while nobody can say."""
+        try:
+            return await self._runtime.running(self.info.sandbox_id)
+        except (KernelsError, OSError):
+            return True
 
     async def _last_cause(self) -> Death:
         """Why the sandbox ended; its control group outlives it. A gVisor sandbox runs out of memory as a whole."""

@@ -111,6 +111,8 @@ class OciCommand:
                 f" {', '.join(self._flags.platforms)}"
             )
         known = self._ask("flags").split()
+        if not known:  # without them a flag that closes something would be left out unsaid
+            raise RuntimeUnusable(f"{self.program} does not say which flags it has; see whether `runsc flags` answers")
         new = (flag for flag in self._flags.if_known if flag.partition("=")[0].removeprefix("-") in known)
         return (f"--platform={platform}", *self._flags.always, *new)
 
@@ -159,7 +161,7 @@ class OciCommand:
             done = subprocess.run(
                 [path, *question], capture_output=True, text=True, timeout=_QUESTION_SECONDS, check=False
             )
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, OSError):
             return ""
         return done.stdout + done.stderr if done.returncode == 0 else ""
 
@@ -186,6 +188,8 @@ class OciCommand:
             )
         except FileNotFoundError:
             raise RuntimeUnusable(f"{self.program} cannot be started: unshare (util-linux) is missing") from None
+        except OSError as error:  # no process or descriptor is left on the host
+            raise SandboxFailed(f"{self.program} cannot be started: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {self._deadline_seconds:g} s") from None
         if done.returncode != 0:

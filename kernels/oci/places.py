@@ -102,7 +102,7 @@ class SandboxPlaces:
         """Host id of PID 1, as the runtime wrote it."""
         try:
             return int((self.bundle / "pid").read_text())
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             return None
 
 

@@ -263,7 +263,7 @@ class OciRuntime:
             # The pid may be another program's by now; the group it is in says whose it is.
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
             return places.sandbox_id in Path(f"/proc/{process}/cgroup").read_text() and state not in "ZX"
-        except OSError:
+        except (FileNotFoundError, ProcessLookupError):
             return False
 
     def _usage(self, places: SandboxPlaces) -> SandboxUsage:
@@ -286,7 +286,10 @@ class OciRuntime:
 
     def _destroy(self, places: SandboxPlaces) -> None:
         with self._alone(places.sandbox_id):
-            self._remove(places)
+            try:
+                self._remove(places)
+            except OSError as error:
+                raise SandboxFailed(f"not all of the sandbox could be removed: {error}") from error
 
     def _remove(self, places: SandboxPlaces) -> None:
         """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""

@@ -90,5 +90,7 @@ def _call(*command: str) -> None:
         raise SandboxFailed(f"{command[0]} did not end in {_COMMAND_SECONDS} s") from None
     except FileNotFoundError:
         raise SandboxFailed(f"{command[0]} is not installed; `sandcell doctor` names its package") from None
+    except OSError as error:  # no process or descriptor is left on the host
+        raise SandboxFailed(f"{command[0]} cannot be started: {error.strerror}") from None
     if done.returncode != 0:
         raise SandboxFailed(f"{command[0]} failed: {done.stderr.strip()[-500:]}")
