@@ -204,9 +204,11 @@ class Audit:
 
 
 def bounded(text: str) -> str:
-    """Text of any origin as the log keeps it: short, and such as every database takes."""
+    """Text of any origin as the log keeps it: short, on one line, and such as every database and terminal takes."""
     kept = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
-    return kept.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode()
+    if kept.isprintable():
+        return kept
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
 
 
 def bounded_json(detail: dict[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 import botocore.session
+import structlog
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
@@ -26,6 +27,7 @@ THREADS: Final = 2
 _CREDENTIALS_SECONDS: Final = 20
 _AWS_ALONE: Final = Config(ignore_configured_endpoint_urls=True)  # type: ignore[call-arg]  # the stubs are older
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
 
 
 class _Threads:
@@ -98,7 +100,11 @@ class Credentialed:
             origin, tls, credentials = await self._threads.run(self._find, role)
         except TimeoutError:
             raise RoleUnusable(f"no credentials {_named(role)} within {_CREDENTIALS_SECONDS} s") from None
-        except (BotoCoreError, OSError, ValueError) as error:
+        except (BotoCoreError, OSError) as error:  # its text may quote files of the host, or what a program of its said
+            log.error("role_unusable", profile=role.profile, error=str(error))
+            why = f"{type(error).__name__}; the service's log has the particulars"
+            raise RoleUnusable(f"the execution role's credentials {_named(role)} cannot be used: {why}") from None
+        except ValueError as error:
             raise RoleUnusable(f"the execution role's credentials {_named(role)} cannot be used: {error}") from None
         return Backend(origin, role.region, tls, credentials, self._threads)
 

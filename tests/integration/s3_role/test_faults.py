@@ -188,6 +188,18 @@ def test_a_role_without_credentials_or_a_prefix_is_refused_at_the_start(
         pass
 
 
+def test_what_the_host_says_of_its_credentials_stays_there(
+    credentials: None, short_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = short_directory / "config"
+    config.write_text("[profile asked]\ncredential_process = sh -c 'echo hidden-in-the-host >&2; exit 1'\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    role = ExecutionRole(BUCKET, "team/a", profile="asked")
+    with pytest.raises(RoleUnusable, match="'asked' cannot be used") as caught, RoleSide(role, short_directory):
+        pass
+    assert "hidden" not in str(caught.value)
+
+
 def test_a_service_without_any_credentials_says_so(
     short_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

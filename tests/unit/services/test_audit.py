@@ -241,7 +241,9 @@ def test_text_of_any_kind_is_stored(tmp_path: Path) -> None:
     async def check(opened: Opened) -> None:
         opened.say("a\0b\udcffc")
         opened.say("x" * 100_000)
-        long, odd = await opened.targets()
+        opened.say("\r\n2026-01-01 allowed\x1b[2J\u202e\x9b é")
+        forged, long, odd = await opened.targets()
+        assert forged == "\\r\\n2026-01-01 allowed\\x1b[2J\\u202e\\x9b é"
         assert odd == "a\\x00b\\udcffc"
         assert len(long) < log.LONGEST_TEXT + 40
         assert long.endswith("(100,000 characters)")
