@@ -99,7 +99,7 @@ class Upkeep:
                 elif info is not None and await self._parts.launcher.running(live.id):
                     await live.sandbox.adopt(info)
                     adopted = True
-        except (KernelsError, TimeoutError) as error:
+        except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))
             death = Death("sandbox", f"the service started again and could not take up the sandbox: {error}")
         if not adopted:
@@ -138,8 +138,12 @@ class Upkeep:
         """Sandboxes whose session is none of ours: a session is registered before its sandbox is made."""
         for info in infos:
             if info.sandbox_id not in self._registry:
-                log.warning("orphan_removed", sandbox=info.sandbox_id)
-                await self._parts.launcher.destroy(info.sandbox_id)
+                try:
+                    await self._parts.launcher.destroy(info.sandbox_id)
+                except (KernelsError, OSError) as error:  # the next sweep tries again
+                    log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
+                else:
+                    log.warning("orphan_removed", sandbox=info.sandbox_id)
 
     async def _store_network(self) -> None:
         """Write down what sessions have used of their ways out, so that a restart gives them nothing back."""

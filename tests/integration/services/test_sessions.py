@@ -264,6 +264,24 @@ def test_the_sweep_removes_what_belongs_to_nobody(on_gateway: OnGateway) -> None
     on_gateway(orphans)
 
 
+async def stuck_orphan(house: House) -> None:
+    journal = Path(house.settings.data_dir) / "sandboxes/11111111-2222-3333-4444-555555555555/sandbox.json"
+    journal.parent.mkdir(parents=True)
+    journal.write_text('{"uid_base": 1200000000, "runtime": "a runtime of old"}')
+    async with house.gateway() as gateway:
+        session = await gateway.start()
+        assert await gateway.text(session, "1 + 1") == "2"
+        journal.write_text('{"uid_base": 1200000000, "runtime": "runc"}')
+        await gateway.services.upkeep.sweep()
+        assert not journal.parent.exists()
+
+
+def test_a_sandbox_that_cannot_be_removed_keeps_the_service_neither_from_starting_nor_from_trying_again(
+    house: House,
+) -> None:
+    asyncio.run(stuck_orphan(house))
+
+
 async def stale_spool(house: House) -> None:
     """The service was killed between spooling a workspace and ending its session; the session went on."""
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
