@@ -30,7 +30,8 @@ KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "n
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+NETLOC = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 PREFIX = re.compile(r"[A-Za-z0-9!_.*'()=@+,:$&;~/-]+")
 REGION = re.compile(r"[a-z0-9-]{1,64}")
 PROFILE = re.compile(r"[A-Za-z0-9_.@:/+-]{0,100}")
@@ -215,6 +216,8 @@ def _endpoint(one: _Table, where: str, value: Any) -> Endpoint:
         return found
     each = _Table(where, value, ENDPOINT_KEYS)
     methods = each.take("methods", list, [])
+    if "methods" in each and not methods:
+        raise each.refusal("methods lists none, and nothing could be asked: leave it out to allow every method")
     whole = Endpoint(
         host=each.understood("host", each.take("host", str), str, endpoints.host),
         port=each.understood("port", each.take("port", int, endpoints.HTTPS_PORT), int, endpoints.port),
@@ -257,8 +260,7 @@ def endpoint_url(text: str) -> str:
     parts = urlsplit(text)
     if (
         parts.scheme not in {"http", "https"}
-        or not parts.hostname
-        or parts.username is not None
+        or not NETLOC.fullmatch(parts.netloc)
         or parts.path not in {"", "/"}
         or parts.query
         or parts.fragment
