@@ -293,7 +293,7 @@ class OciRuntime:
 
     def _remove(self, places: SandboxPlaces) -> None:
         """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""
-        if not places.home.exists() and not places.transport.exists():
+        if not any(place.exists() for place in (places.home, places.transport, places.view)):
             return
         self._maker(places).delete(places.sandbox_id)
         if not self.cgroups.remove(places.sandbox_id):

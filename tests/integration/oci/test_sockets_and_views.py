@@ -96,6 +96,9 @@ def test_the_view_shows_the_users_files_as_the_services(in_sandboxes: InSandboxe
             (view / "link").read_bytes()
         await sandboxes.runtime.destroy(info.sandbox_id)
         assert not view.exists()
+        view.mkdir()  # as a service leaves it that is cut off in the midst of a removal
+        await sandboxes.runtime.destroy(info.sandbox_id)
+        assert await sandboxes.runtime.list() == ()
 
     in_sandboxes(test)
 
