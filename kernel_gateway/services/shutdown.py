@@ -6,10 +6,12 @@ import asyncio
 
 import structlog
 
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
+from kernel_gateway.storage import sessions
 
 log = structlog.get_logger(__name__)
 POLL_SECONDS = 0.05
@@ -25,7 +27,7 @@ async def shut_down(parts: Parts, registry: Registry, lifecycle: Lifecycle) -> N
     async with asyncio.TaskGroup() as group:
         for live in registry:
             if parts.settings.keep_sessions_on_shutdown and live.ending is None:
-                group.create_task(_let_go(live))
+                group.create_task(_let_go(parts, live))
             else:
                 group.create_task(_ended(parts, lifecycle, live))
 
@@ -46,10 +48,15 @@ async def _ended(parts: Parts, lifecycle: Lifecycle, live: LiveSession) -> None:
     await asyncio.wait([ending], timeout=parts.settings.flush_deadline_seconds + END_SECONDS)
 
 
-async def _let_go(live: LiveSession) -> None:
-    """Its row stays READY, its sandbox runs on, and the next start takes both up."""
+async def _let_go(parts: Parts, live: LiveSession) -> None:
+    """Its row stays READY, its sandbox runs on, and the next start takes both up and goes on counting."""
     for task in (live.timer_task, live.worker_task):
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
     await live.sandbox.let_go()
+    record = live.record(live.sandbox.last_usage)
+    try:
+        await parts.database.run(lambda connection: sessions.set_record(connection, live.id, record))
+    except GatewayError as error:
+        log.error("usage_not_stored", session=live.id, error=str(error))

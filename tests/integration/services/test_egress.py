@@ -218,7 +218,6 @@ def test_a_restart_of_the_service_opens_the_way_again_and_goes_on_counting(
             session = await gateway.start(environment="web")
             await gateway.run(session, "x = 41")
             assert "you asked" in await ask(gateway, session, url)
-            await gateway.services.upkeep.sweep()
             return session
 
     async def after(session: Session) -> None:
