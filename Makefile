@@ -1,4 +1,4 @@
-# The verbs of this project. `make run` is all a new user needs; `make check test` is what CI calls.
+# The verbs of this project. `make run` is all a new user needs; `make check test escape` is what CI calls.
 
 PYTHON ?= python3
 export PYTHON
@@ -7,7 +7,7 @@ SANDCELL := .venv/bin/sandcell
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 
-.PHONY: run demo test test-long check format bench image
+.PHONY: run demo test escape test-long check format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -18,10 +18,15 @@ demo: ## run the example analysis against the running service
 	@scripts/install service
 	@.venv/bin/python examples/flights/run.py
 
-test: ## every test but the long ones
+test: ## every test but the escape corpus and the long ones
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m "not long"
+	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus"
+
+escape: ## the escape corpus: every attempt to get out of a session, under runc and under gVisor's runsc
+	@scripts/install dev
+	@$(SUDO) $(SANDCELL) environments build python
+	$(SUDO) .venv/bin/python -m pytest -m corpus
 
 test-long: ## the soaks and full-size runs
 	@scripts/install dev

@@ -9,6 +9,7 @@ from tests.escape.conftest import Place, Stand
 from tests.escape.families import NAMES, all_families
 from tests.escape.position import Scene
 
+pytestmark = pytest.mark.corpus
 FAMILIES = all_families()
 EACH = [
     pytest.param(place, attempt, id=f"{place}-{attempt.slug}")
