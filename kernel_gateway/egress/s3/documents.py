@@ -14,7 +14,7 @@ MOST_REQUEST_BYTES: Final = 2_000_000
 DECLARATION: Final = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 _MOST_DELETED: Final = 1000
 _MOST_PARTS: Final = 10_000
-_SLICE_BYTES: Final = 64 * 1024
+_SLICE: Final = 64 * 1024
 """As much as is parsed before other threads have their turn."""
 _NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 _PART: Final = frozenset(
@@ -37,8 +37,8 @@ def parse(document: bytes) -> Element:
     """The root element, its names and those below it without their namespace; raises `BadDocument`."""
     parser = XMLParser(target=_Builder(), encoding="utf-8")  # noqa: S314 - no document type, so no entities; bounded
     try:
-        for start in range(0, len(document), _SLICE_BYTES):
-            parser.feed(document[start : start + _SLICE_BYTES])
+        for start in range(0, len(document), _SLICE):
+            parser.feed(document[start : start + _SLICE])
         root = parser.close()
     except (ParseError, ValueError, LookupError) as error:
         raise BadDocument(f"not well-formed: {error}") from None
