@@ -7,7 +7,7 @@ Read inside the sandbox, in the kernel. User code has the key and the kernel's s
 FORGED = "f0rged"
 """What is forged; each attempt says it in a word of its own that begins so."""
 
-FORGERY = """
+FORGERY = '''
 import hmac, json, os, socket, stat, struct, sys, threading, time
 
 GVISOR = "4.4.0"  # which calls a connection from the host after the other end
@@ -17,27 +17,41 @@ own = dict(kernel.get_parent("shell")["header"])
 own["date"] = str(own["date"])
 earlier, last_of_all = globals().get("last_of_all", "0" * 32), own["msg_id"]
 
-def connection(channel):
+def connections(channel):
+    """That which the service reads. Under gVisor also the one that a kernel has with itself, which looks the same."""
+    gvisor, found = os.uname().release == GVISOR, []
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
         try:
             if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                 continue
             one = socket.socket(fileno=os.dup(int(name)))
-            ends, gvisor = (one.getsockname(), one.getpeername()), os.uname().release == GVISOR
+            ends = one.getsockname(), one.getpeername()
             peer = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-            if str(ends[gvisor]).endswith(f"-{NUMBERS_OF[channel]}") and (gvisor or peer != os.getpid()):
-                return one  # and not the connection that the kernel has with itself
         except OSError:
-            pass
-    raise LookupError(f"no connection to {channel}")
+            continue
+        if str(ends[gvisor]).endswith(f"-{NUMBERS_OF[channel]}") and (gvisor or peer != os.getpid()):
+            found.append(one)
+    if not found:
+        raise LookupError(f"no connection to {channel}")
+    return found
 
 def raw(channel, data, seconds=20):
-    one, view, give_up = connection(channel), memoryview(data), time.monotonic() + seconds
-    while view and time.monotonic() < give_up:
+    for one in connections(channel):
+        view, give_up = memoryview(data), time.monotonic() + seconds
+        while view and time.monotonic() < give_up:
+            try:
+                view = view[os.write(one.fileno(), view[:65536]):]
+            except BlockingIOError:
+                time.sleep(0.0002)
+            except BrokenPipeError:  # one that was given up
+                break
+
+def close(channel):
+    for one in connections(channel):
         try:
-            view = view[os.write(one.fileno(), view[:65536]):]
-        except BlockingIOError:
-            time.sleep(0.0002)
+            one.shutdown(2)
+        except OSError:
+            pass
 
 def wire(frames):
     sizes = [struct.pack("!BQ", 2 | (n < len(frames) - 1), len(frame)) for n, frame in enumerate(frames)]
@@ -62,7 +76,7 @@ def shown(text):
     return {"data": {"text/plain": text}, "metadata": {}, "transient": {}}
 
 time.sleep(0.05)
-"""
+'''
 
 IMPOSTOR = """
 import os, site

@@ -215,7 +215,9 @@ ATTEMPTS = (
     forging("leave the protocol", "raw('shell', b'GET / HTTP/1.1\\r\\n\\r\\n'); time.sleep(9)", "died: exit"),
     forging("greet again", "raw('iopub', b'\\xff' + bytes(63)); time.sleep(9)", "died: exit"),
     forging(
-        "close the connections", "for name in NUMBERS_OF: connection(name).shutdown(2)\ntime.sleep(9)", "died: exit"
+        "close the connections",
+        "for name in NUMBERS_OF: close(name)\ntime.sleep(9)",
+        "died: exit",
     ),
     impostor(
         "speak HTTP in the place of the next kernel", "connection.sendall(b'HTTP/1.1 200 OK\\\\r\\\\n\\\\r\\\\n' * 9)"
