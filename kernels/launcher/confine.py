@@ -44,6 +44,7 @@ def main(descriptor: int) -> None:
     plan = msgspec.json.decode(read_back(descriptor), type=Confinement)
     os.close(descriptor)
     try:
+        Path(plan.group).write_text("0")
         surroundings.enter(plan)
         give_up_privileges(plan.uid)
         die_with(plan.parent)

@@ -63,13 +63,17 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One start of the service, as `confine` carries it out; `views` stay mounted, every other sandbox's mount goes."""
+    """One start of the service, as `confine` carries it out.
+
+    `views` stay mounted, every other sandbox's mount goes; `group` is the file that a process joins its group by.
+    """
 
     uid: int
     command: list[str]
     directory: str
     reach: list[str]
     views: str
+    group: str
     parent: int
     refusal: int
 

@@ -17,13 +17,16 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
+from kernels.launcher.group import ServiceGroup
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
 from kernels.launcher.server import Server
 from kernels.oci.runtime import OciRuntime
@@ -58,6 +61,7 @@ class Launcher:
         self._plan = plan
         self._runtime = OciRuntime(plan.oci.settings(plan.service.uid))
         self._checks = Checks(Path(plan.environments), plan.bounds)
+        self._group = ServiceGroup(self._runtime.cgroups.of_service())
         self._stopping = asyncio.Event()
         self._child: subprocess.Popen[bytes] | None = None
         self._starts: deque[float] = deque(maxlen=MOST_RESTARTS)
@@ -69,7 +73,7 @@ class Launcher:
             loop.add_signal_handler(number, self._pass_on, number)
         try:
             while True:
-                life = await self._one_life()
+                life = await self._life()
                 if not self._another(life):
                     return life.status
                 log.warning("the service ended (%s); it is started again", _how(life.status))
@@ -94,6 +98,18 @@ class Launcher:
             self._starts.popleft()
         self._starts.append(now)
         return True
+
+    async def _life(self) -> _Life:
+        """One life, with all that it has forked; one that cannot begin counts like any other."""
+        try:
+            await asyncio.to_thread(self._group.make)
+            try:
+                return await self._one_life()
+            finally:
+                await asyncio.to_thread(self._group.end)
+        except (OSError, KernelsError) as error:
+            log.error("the service cannot be started: %s", error)
+            return _Life(1, served=True)
 
     async def _one_life(self) -> _Life:
         """Start the service, serve it, wait for its end."""
@@ -123,17 +139,22 @@ class Launcher:
             directory=service.directory,
             reach=[*service.reach, str(self._runtime.places.views)],
             views=str(self._runtime.places.views),
+            group=str(self._group.entrance),
             parent=os.getpid(),
             refusal=service.refusal,
         )
         self._runtime.places.prepare()
         said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
         try:
-            return subprocess.Popen(
-                [sys.executable, "-I", _CONFINE, str(said)],
-                pass_fds=[*service.descriptors, theirs.fileno(), said],
-                start_new_session=True,  # a terminal's Ctrl-C comes here, and is passed on once
-            )
+            with ExitStack() as opened:
+                return subprocess.Popen(
+                    [sys.executable, "-I", _CONFINE, str(said)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=_only_to_write(1, opened),
+                    stderr=_only_to_write(2, opened),
+                    pass_fds=[*service.descriptors, theirs.fileno(), said],
+                    start_new_session=True,  # a terminal's Ctrl-C comes here, and is passed on once
+                )
         finally:
             os.close(said)
 
@@ -149,6 +170,15 @@ class _Life:
 
     status: int
     served: bool
+
+
+def _only_to_write(descriptor: int, opened: ExitStack) -> int:
+    """The same output; of a terminal, one that nobody's typing can be read from."""
+    if not os.isatty(descriptor):
+        return descriptor
+    terminal = os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    opened.callback(os.close, terminal)
+    return terminal
 
 
 async def _ended(child: subprocess.Popen[bytes]) -> None:

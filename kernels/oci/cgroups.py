@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernels.errors import SandboxGone
+from kernels.errors import RuntimeUnusable, SandboxGone
 
 _REQUIRED: Final = ("memory", "cpu", "pids")
 _TOP: Final = "/"
@@ -100,6 +100,15 @@ class Cgroups:
                     return False
                 time.sleep(0.01)
         return True
+
+    def of_service(self) -> Path:
+        """Where the service's own group lies, in the hierarchy that counts processes."""
+        if self.unified:
+            return self._directories("service")[0]
+        hierarchy = self._hierarchy("pids")
+        if hierarchy is None:
+            raise RuntimeUnusable("no control group counts processes on this host; mount the controller `pids`")
+        return _within(hierarchy.mount, hierarchy.own) / self._parent / "service"
 
     def remove_parent(self) -> None:
         """Remove the parent groups when no sandbox is left in them."""

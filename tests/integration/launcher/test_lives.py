@@ -42,6 +42,32 @@ def kill_service(service: RunningService) -> None:
     assert service.service_pid != former
 
 
+def test_what_a_service_has_forked_ends_with_it(make_service: MakeService) -> None:
+    service = make_service()
+    left = subprocess.Popen(["sleep", "300"])
+    try:
+        join_group_of(service.service_pid, left.pid)
+        kill_service(service)
+        assert left.wait(20) == -signal.SIGKILL
+        left = subprocess.Popen(["sleep", "300"])
+        join_group_of(service.service_pid, left.pid)
+        assert service.stop() == 0
+        assert left.wait(20) == -signal.SIGKILL
+    finally:
+        left.kill()
+        left.wait()
+
+
+def join_group_of(process: int, joining: int) -> None:
+    """Put a process where a child of the service would be."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{process}/cgroup").read_text().splitlines()]
+    counted = next((group for _, names, group in lines if "pids" in names.split(",")), None)
+    group = counted if counted is not None else next(group for _, names, group in lines if not names)
+    assert group.endswith("/service")
+    files = [path for path in Path("/sys/fs/cgroup").rglob("cgroup.procs") if str(path.parent).endswith(group)]
+    files[0].write_text(str(joining))
+
+
 def test_a_service_that_is_killed_is_started_again_and_nothing_acknowledged_is_lost(make_service: MakeService) -> None:
     service = make_service()
     port, launcher = service.url, service.pid

@@ -136,5 +136,5 @@ def test_sandboxes_mounts_are_told_from_a_disk_that_is_named_as_they_are() -> No
         f"/x/{one}",
     )
     mountinfo = "".join(f"9 1 0:1 / {place} rw - ext4 none rw\n" for place in places)
-    plan = Confinement(UID, [], "/", [views, store], views, 1, 2)
+    plan = Confinement(UID, [], "/", [views, store], views, "/group", 1, 2)
     assert sandboxes(mountinfo, plan) == [Path(f"/x/{one}"), Path(f"{disk}/sandboxes/{one}/storage")]
