@@ -33,7 +33,7 @@ def neighbour_is_answered(scene: Scene, word: str) -> None:
     for _ in range(5):
         scene.neighbour.unharmed()
     assert time.monotonic() - began < 20
-    time.sleep(max(0.0, 2 - (time.monotonic() - began)))
+    time.sleep(max(0.0, 1.2 - (time.monotonic() - began)))
     attributed(scene, word)
 
 
