@@ -62,7 +62,7 @@ def test_most_of_the_memory_can_be_used_and_no_more_than_all(in_sandboxes: Calla
         print(f"{int(result.stdout)} MB could be used of {limit >> 20} MB; peak {usage.memory_peak_bytes / limit:.4f}")
         assert usage.oom_kills > 0
         assert 0.75 * limit < int(result.stdout) << 20 < limit  # the guest and an idle kernel have the rest
-        assert 0.98 * limit < usage.memory_peak_bytes <= limit
+        assert 0.98 * limit < usage.memory_peak_bytes <= limit + (1 << 20)  # pages charged ahead
         assert (await sandboxes.run(info, "echo alive")).stdout == "alive\n"
 
     in_sandboxes(test)
@@ -79,7 +79,7 @@ def test_processes_share_one_limit(in_sandboxes: Callable[[Test], None]) -> None
             assert "ended 137" in (await sandboxes.run(info, four)).stdout
         usage = await sandboxes.runtime.usage(info.sandbox_id)
         assert usage.oom_kills > 0
-        assert 0.98 * limit < usage.memory_peak_bytes <= limit
+        assert 0.98 * limit < usage.memory_peak_bytes <= limit + (1 << 20)  # pages charged ahead
 
     in_sandboxes(test)
 
