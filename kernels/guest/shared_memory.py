@@ -30,8 +30,8 @@ def release(user: int) -> None:
 def _left() -> list[int]:
     """The segments' numbers."""
     try:
-        with open(TABLE, encoding="ascii") as table:
+        with open(TABLE, "rb") as table:  # as text it would import a codec, which the user may not be able to read
             rows = [line.split() for line in table][1:]
     except OSError:
         return []
-    return [int(row[1]) for row in rows if row[6] == "0"]
+    return [int(row[1]) for row in rows if row[6] == b"0"]
