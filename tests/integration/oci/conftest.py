@@ -32,10 +32,12 @@ class Sandboxes:
     async def create(self, environment: Environment | None = None) -> SandboxInfo:
         return await self.runtime.create(SandboxSpec(str(uuid.uuid4()), environment or self.environment))
 
-    async def run(self, info: SandboxInfo, command: str, timeout_seconds: float = 30) -> CommandResult:
+    async def run(
+        self, info: SandboxInfo, command: str, timeout_seconds: float = 30, ready_seconds: float = 30
+    ) -> CommandResult:
         guest = GuestClient(partial(self.runtime.dial, info.sandbox_id))
         try:
-            await guest.wait_ready(30)
+            await guest.wait_ready(ready_seconds)
             return await guest.run_command(command, timeout_seconds=timeout_seconds, output_bytes=100_000)
         finally:
             await guest.aclose()

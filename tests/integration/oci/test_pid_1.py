@@ -82,7 +82,7 @@ def test_a_guest_that_is_told_to_end_takes_the_sandbox_with_it(in_sandboxes: InS
             await asyncio.sleep(0.05)
         assert not await sandboxes.runtime.running(info.sandbox_id)
         with pytest.raises(KernelsError):
-            await sandboxes.run(info, "true")
+            await sandboxes.run(info, "true", ready_seconds=2)
 
     in_sandboxes(test)
 
