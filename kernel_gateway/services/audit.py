@@ -45,7 +45,7 @@ RETRY_SECONDS = 1.0
 FLUSH_SECONDS = 10.0
 REMOVALS_IN_SWEEP = 20
 DAY = 86_400
-REFUSALS_A_SECOND = 20.0
+REFUSALS_A_SECOND = 1.0
 MOST_REFUSALS_AT_ONCE = 1_000
 Owner = tuple[str | None, str | None, bool]
 """Whose records: principal and session; and whether they were allowed."""

@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import platform
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -46,6 +47,7 @@ def main(descriptor: int) -> None:
     try:
         Path(plan.group).write_text("0")
         surroundings.enter(plan)
+        open_as_many_files_as_allowed()
         give_up_privileges(plan.uid)
         die_with(plan.parent)
         surroundings.require_reach(plan.reach)
@@ -54,6 +56,12 @@ def main(descriptor: int) -> None:
     except OSError as error:
         sys.stderr.write(f"sandcell: the service cannot be started as the user {plan.uid}: {error}\n")
         sys.exit(plan.refusal)
+
+
+def open_as_many_files_as_allowed() -> None:
+    """A hundred and more are open for a busy session; the usual limit of 1,024 would be a few sessions'."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def give_up_privileges(uid: int) -> None:

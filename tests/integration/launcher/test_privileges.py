@@ -38,6 +38,8 @@ def test_the_service_has_a_user_of_its_own_and_no_privileges(service: RunningSer
     assert {serving[kind][0] for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {NONE}
     assert serving["NoNewPrivs"] == ["1"]
     assert status(service.pid)["Uid"] == ["0"] * 4
+    files = Path(f"/proc/{service.service_pid}/limits").read_text().partition("Max open files")[2].split()
+    assert files[0] == files[1]
     assert serving["PPid"] == [str(service.pid)]
 
 

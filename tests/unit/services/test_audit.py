@@ -162,7 +162,7 @@ def test_refusals_are_kept_up_to_a_rate_and_hide_nothing_that_was_allowed(tmp_pa
         kept = [opened.say("no", allowed=False) for _ in range(30)]
         assert kept.count(True) == log.REFUSALS_A_SECOND
         [dropped] = await opened.all(wanted=AuditFilter(kind="audit"))
-        assert dropped.detail == {"records": 60, "allowed": False}
+        assert dropped.detail == {"records": 50 + 30 - log.REFUSALS_A_SECOND, "allowed": False}
         assert await opened.targets(allowed=True) == ["yes"]
         assert await opened.targets(session_id="t") == ["another's"]
 
@@ -228,7 +228,7 @@ def test_the_writer_counts_what_was_dropped_once_in_a_while(tmp_path: Path, monk
         writer.cancel()
         await asyncio.wait([writer])
         counts = await opened.database.run(how_many) - log.MOST_REFUSALS_AT_ONCE
-        assert counts <= (time.monotonic() - began) / log.COUNT_SECONDS + 1
+        assert counts <= (time.monotonic() - began) / log.COUNT_SECONDS + 2  # the first, and the one at the end
 
     def dropped(connection: Connection) -> int:
         rows = stored.list_of(connection, AuditFilter(kind="audit"), 100, None)[0]
