@@ -26,7 +26,8 @@ test: ## every test but the escape corpus and the long ones
 escape: ## the escape corpus: every attempt to get out of a session, under runc and under gVisor's runsc
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m corpus
+	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "not runsc-" --durations=5
+	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "runsc-" --durations=5
 
 test-long: ## the soaks and full-size runs
 	@scripts/install dev

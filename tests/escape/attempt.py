@@ -54,6 +54,7 @@ class Attempt:
             raise ValueError(f"{self.name}: say what is expected under each of {RUNTIMES}")
 
     def expected(self, runtime: str) -> str:
+        """The outcome under this runtime."""
         return self.expect if isinstance(self.expect, str) else self.expect[runtime]
 
     @property

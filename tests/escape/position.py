@@ -85,6 +85,7 @@ class Position:
         self.predecessor = predecessor
         self.known: dict[str, Any] = {}
         self._client = service.client()
+        self.family = family.name
         self.session = LiveSession(self._client, self._client.start_session(**family.session))
         self._ready = False
 
