@@ -29,6 +29,7 @@ REPLY_SECONDS: Final = 1.0
 """How long idle waits for the reply, which was sent before it on another connection."""
 
 _INTERRUPTS: Final = 2
+_BEGUN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -223,8 +224,13 @@ class _Run:
     def _interrupt_again(self) -> None:
         """The code begins now: an interrupt from before found a kernel that ran nothing, and was lost."""
         if self._hub.interrupts > self._interrupts and self._interrupting is None:
-            self._interrupting = asyncio.ensure_future(self._interrupt())
+            self._interrupting = asyncio.ensure_future(self._send_interrupt())
             self._interrupting.add_done_callback(_forget)
+
+    async def _send_interrupt(self) -> None:
+        """Once the code surely runs: the kernel says that it begins a moment before, when it still swallows signals."""
+        if not await self.ends_within(_BEGUN_SECONDS):
+            await self._interrupt()
 
     def _tell(self, events: list[Event]) -> None:
         for event in events:

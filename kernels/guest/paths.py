@@ -40,11 +40,11 @@ def open_directory(name: str, parent: int) -> int:
     """A descriptor of the directory of this name; ENOTDIR for a link, which gVisor follows whatever the flags say."""
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, "not a directory")
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
     if not os.path.samestat(found, os.fstat(descriptor)):  # swapped in between
         os.close(descriptor)
-        raise NotADirectoryError(errno.ENOTDIR, "not a directory")
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     return descriptor
 
 
