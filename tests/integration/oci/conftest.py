@@ -42,9 +42,9 @@ class Sandboxes:
         finally:
             await guest.aclose()
 
-    async def python(self, info: SandboxInfo, code: str) -> str:
+    async def python(self, info: SandboxInfo, code: str, timeout_seconds: float = 30) -> str:
         """What a program run as the user prints, errors included."""
-        result = await self.run(info, f"python3 - <<'END' 2>&1\n{code}\nEND")
+        result = await self.run(info, f"python3 - <<'END' 2>&1\n{code}\nEND", timeout_seconds)
         return result.stdout.strip()
 
 
