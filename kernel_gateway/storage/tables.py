@@ -15,6 +15,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -53,6 +54,81 @@ tokens = Table(
     Column("created", BigInteger, nullable=False),
     Column("revoked", BigInteger),
 )
+
+access_keys = Table(
+    "access_keys",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("principal_id", ForeignKey("principals.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("secret", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("revoked", BigInteger),
+)
+"""Keys that requests are signed with. `secret` is encrypted: a signature is verified with the secret itself."""
+
+environments = Table(
+    "environments",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("principal_id", ForeignKey("principals.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("description", String, nullable=False),
+    Column("image", String, nullable=False),
+    Column("memory_mb", Integer, nullable=False),
+    Column("storage_mb", Integer, nullable=False),
+    Column("network", String, nullable=False),
+    Column("role_arn", String, nullable=False),
+    Column("tags", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("updated", BigInteger, nullable=False),
+    Column("deleted", BigInteger),
+    Index("ix_environments_principal_id_number", "principal_id", "number"),
+    Index(
+        "uq_environments_name",
+        "principal_id",
+        "name",
+        unique=True,
+        sqlite_where=text("deleted IS NULL"),
+        postgresql_where=text("deleted IS NULL"),
+    ),
+)
+"""Environments that principals have made; those of the host and of the environments file are in no table. `tags` is a
+JSON object. A deleted one stays: sessions that ended long ago name it."""
+
+agents = Table(
+    "agents",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("principal_id", ForeignKey("principals.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("description", String, nullable=False),
+    Column("environment", String),
+    Column("detached_from", String),
+    Column("created", BigInteger, nullable=False),
+    Column("updated", BigInteger, nullable=False),
+    UniqueConstraint("principal_id", "name"),
+    Index("ix_agents_environment", "environment"),
+    Index("ix_agents_detached_from", "detached_from"),
+)
+"""Named users of an environment. `environment` is the id of a made environment or the name of another; null when the
+agent has none, and `detached_from` then says which one it had."""
+
+client_tokens = Table(
+    "client_tokens",
+    metadata,
+    Column("principal_id", ForeignKey("principals.id"), primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("token", String, primary_key=True),
+    Column("digest", String, nullable=False),
+    Column("answer", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Index("ix_client_tokens_created", "created"),
+)
+"""Answers given before, so that a retry gets the same: `digest` is of the request, `answer` is JSON."""
 
 workspaces = Table(
     "workspaces",
@@ -115,6 +191,7 @@ executions = Table(
     Column("request_digest", String),
     Column("last_sequence", Integer),
     Column("outcome", LargeBinary),
+    Column("clear_context", Boolean, nullable=False, server_default=false()),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -127,7 +204,8 @@ executions = Table(
         postgresql_where=text("ended IS NULL"),
     ),
 )
-"""`outcome` is JSON: stdout, stderr, outputs, error, death, truncated. It is null until the execution has ended."""
+"""`outcome` is JSON: stdout, stderr, outputs, error, death, truncated. It is null until the execution has ended.
+`clear_context`: a blank kernel runs it."""
 
 notes = Table(
     "notes",
