@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kernel_gateway import environments_file
@@ -17,12 +17,20 @@ from kernels.oci.runtime import OciRuntime
 
 
 def runtime(settings: Settings) -> OciRuntime:
-    """The runtime that the settings name, in this process, which is root."""
-    return OciRuntime(oci_settings(settings))
+    """The runtime that the settings name, in this process, which is root.
+
+    While the environments file cannot be read it knows no other: of that the start and the doctor speak themselves.
+    """
+    try:
+        environments = installed(settings)
+    except SettingInvalid:
+        environments = {}
+    return OciRuntime(oci_settings(settings, environments.values()))
 
 
-def oci_settings(settings: Settings) -> OciSettings:
-    """The runtime's part of the settings."""
+def oci_settings(settings: Settings, environments: Iterable[Environment], *, service_uid: int = 0) -> OciSettings:
+    """The runtime's part of the settings, with the runtimes that these environments name."""
+    named = {one.runtime for one in environments if one.runtime}
     return OciSettings(
         runtime=settings.runtime,
         data_directory=Path(settings.data_dir),
@@ -31,16 +39,9 @@ def oci_settings(settings: Settings) -> OciSettings:
         uid_base=settings.uid_base,
         uid_ranges=settings.uid_ranges,
         disk_reserve_bytes=settings.disk_reserve_bytes,
-        more_runtimes=_more_runtimes(settings),
+        service_uid=service_uid,
+        more_runtimes=tuple(sorted(named - {settings.runtime})),
     )
-
-
-def _more_runtimes(settings: Settings) -> tuple[str, ...]:
-    """Those that only environments name; none while their file cannot be read, of which the start speaks itself."""
-    try:
-        return runtimes(settings)[1:]
-    except SettingInvalid:
-        return ()
 
 
 def catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environment]]:
@@ -52,13 +53,13 @@ def catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environme
     return lambda: environments_file.applied(declared, environments.installed(settings.environments_path), defaults)
 
 
-def installed(settings: Settings) -> dict[str, Environment]:
-    """Every environment, by name, as the environments file and the settings have it now.
+def installed(settings: Settings, text: str | None = None) -> dict[str, Environment]:
+    """Every environment, by name, as the environments file (or its text, already read) and the settings have it now.
 
     Raises SettingInvalid, also for an image that is not built.
     """
-    text, built = environments_text(settings), environments.installed(settings.environments_path)
-    declared = _declared(settings, text)
+    declared = _declared(settings, environments_text(settings) if text is None else text)
+    built = environments.installed(settings.environments_path)
     environments_file.require_images(declared, built, str(_file(settings)))
     return environments_file.applied(declared, built, _resources(settings))
 
@@ -71,12 +72,6 @@ def environments_text(settings: Settings) -> str:
 
 def _declared(settings: Settings, text: str) -> dict[str, Declared]:
     return environments_file.parse(text, settings, str(_file(settings)))
-
-
-def runtimes(settings: Settings) -> tuple[str, ...]:
-    """Every runtime that an environment may be started with, the service's own first."""
-    named = {one.runtime for one in installed(settings).values() if one.runtime}
-    return (settings.runtime, *sorted(named - {settings.runtime}))
 
 
 def _file(settings: Settings) -> Path | None:

@@ -13,7 +13,7 @@ import dataclasses
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,8 +30,10 @@ from kernel_gateway.token_file import TokenFile, open_token_file
 from kernels import launcher
 from kernels.environment import Environment
 from kernels.launcher.checks import Bounds
-from kernels.launcher.plan import OciPlan, Plan, ServicePlan, in_memory
+from kernels.launcher.plan import Plan, ServicePlan, in_memory
 from kernels.oci import host
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
 
 _LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
 _CODE = Path(kernel_gateway.__file__).resolve().parent.parent
@@ -42,35 +44,36 @@ def serve(settings: Settings) -> None:
     configure_logs(settings)
     with data_directory.only_one(Path(settings.data_dir)) as lock:
         sockets = _bound(settings)
-        asyncio.run(_require_host(settings))
-        environments = _require_environments(settings)
+        text = sandboxes.environments_text(settings)
+        environments = sandboxes.installed(settings, text)
+        oci = sandboxes.oci_settings(settings, environments.values(), service_uid=settings.service_uid)
+        asyncio.run(_require_host(oci))
+        _require_any(environments, settings)
         data_directory.prepare(settings)
         tokens = open_token_file()
-        inherited = in_memory("sandcell-settings", _handed_over(settings, sockets, tokens))
+        inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
         handed += [tokens.descriptor] if tokens.descriptor >= 0 else []
-        plan = in_memory("sandcell-plan", msgspec.json.encode(_plan(settings, environments, inherited, handed)))
+        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, inherited, handed).encoded())
         for descriptor in (lock.fileno(), plan, *handed):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
 
 
-async def _require_host(settings: Settings) -> None:
-    runtime = sandboxes.runtime(settings)
+async def _require_host(oci: OciSettings) -> None:
+    runtime = OciRuntime(oci)
     try:
         host.require(await runtime.check())
     finally:
         await runtime.aclose()
 
 
-def _require_environments(settings: Settings) -> Sequence[Environment]:
-    environments = list(sandboxes.installed(settings).values())
+def _require_any(environments: Mapping[str, Environment], settings: Settings) -> None:
     if not environments:
         raise SettingInvalid(
             f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
         )
-    return environments
 
 
 def _bound(settings: Settings) -> list[socket.socket]:
@@ -83,28 +86,19 @@ def _bound(settings: Settings) -> list[socket.socket]:
         ) from None
 
 
-def _handed_over(settings: Settings, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
+def _handed_over(settings: Settings, environments: str, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
     numbers = [each.fileno() for each in sockets]
     values = dataclasses.asdict(settings)
-    environments = sandboxes.environments_text(settings)
     return msgspec.json.encode(Inherited(values, environments, numbers, tokens.path, tokens.descriptor, tokens.error))
 
 
-def _plan(settings: Settings, environments: Sequence[Environment], inherited: int, handed: list[int]) -> Plan:
-    oci = sandboxes.oci_settings(settings)
+def _plan(
+    settings: Settings, oci: OciSettings, environments: Mapping[str, Environment], inherited: int, handed: list[int]
+) -> Plan:
     return Plan(
-        oci=OciPlan(
-            runtime=oci.runtime,
-            more_runtimes=list(oci.more_runtimes),
-            data_directory=str(oci.data_directory),
-            run_directory=str(oci.run_directory),
-            cgroup_parent=oci.cgroup_parent,
-            uid_base=oci.uid_base,
-            uid_ranges=oci.uid_ranges,
-            disk_reserve_bytes=oci.disk_reserve_bytes,
-        ),
+        oci=oci,
         environments=str(settings.environments_path.absolute()),
-        bounds=_bounds(settings, environments),
+        bounds=_bounds(settings, oci, environments),
         service=ServicePlan(
             uid=settings.service_uid,
             command=[sys.executable, "-m", "kernel_gateway.serving", str(inherited)],
@@ -116,15 +110,15 @@ def _plan(settings: Settings, environments: Sequence[Environment], inherited: in
     )
 
 
-def _bounds(settings: Settings, environments: Sequence[Environment]) -> Bounds:
+def _bounds(settings: Settings, oci: OciSettings, environments: Mapping[str, Environment]) -> Bounds:
     """What the environments ask for is the most that any sandbox gets."""
-    resources = [each.resources for each in environments]
+    resources = [each.resources for each in environments.values()]
     return Bounds(
         memory_mb=max(settings.memory_mb, *(each.memory_mb for each in resources)),
         storage_mb=max(settings.storage_mb, *(each.storage_mb for each in resources)),
         pids=max(settings.pids, *(each.pids for each in resources)),
         sandboxes=2 * settings.live_sessions + 2 * settings.starts_at_once,
-        runtimes=sandboxes.runtimes(settings),
+        runtimes=(oci.runtime, *oci.more_runtimes),
     )
 
 

@@ -11,33 +11,6 @@ from kernels.launcher.checks import Bounds
 from kernels.oci.places import OciSettings
 
 
-class OciPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`OciSettings`, as text."""
-
-    runtime: str
-    more_runtimes: list[str]
-    data_directory: str
-    run_directory: str
-    cgroup_parent: str
-    uid_base: int
-    uid_ranges: int
-    disk_reserve_bytes: int
-
-    def settings(self, service_uid: int) -> OciSettings:
-        """The settings of a runtime that shows workspaces to this user."""
-        return OciSettings(
-            runtime=self.runtime,
-            data_directory=Path(self.data_directory),
-            run_directory=Path(self.run_directory),
-            cgroup_parent=self.cgroup_parent,
-            uid_base=self.uid_base,
-            uid_ranges=self.uid_ranges,
-            disk_reserve_bytes=self.disk_reserve_bytes,
-            service_uid=service_uid,
-            more_runtimes=tuple(self.more_runtimes),
-        )
-
-
 class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the service is started: its user, its command, the descriptors it inherits, what it must be able to reach.
 
@@ -56,10 +29,19 @@ class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of it."""
 
-    oci: OciPlan
+    oci: OciSettings
     environments: str
     bounds: Bounds
     service: ServicePlan
+
+    def encoded(self) -> bytes:
+        """As it travels; `decoded` reads it."""
+        return msgspec.json.encode(self, enc_hook=os.fspath)
+
+    @classmethod
+    def decoded(cls, content: bytes) -> Plan:
+        """The plan again; raises msgspec.ValidationError."""
+        return msgspec.json.decode(content, type=cls, dec_hook=_path)
 
 
 class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,6 +58,13 @@ class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group: str
     parent: int
     refusal: int
+
+
+def _path(kind: type, value: str) -> Path:
+    """A path from its text, for the decoder, which does not know this one type of a plan."""
+    if kind is not Path:
+        raise NotImplementedError(f"a plan holds no {kind}")
+    return Path(value)
 
 
 def in_memory(name: str, content: bytes) -> int:

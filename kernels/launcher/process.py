@@ -44,7 +44,7 @@ _CONFINE: Final = str(Path(__file__).with_name("confine.py"))
 def main(descriptor: int) -> None:
     """Run until the service has ended for good; this process ends as the service did."""
     logging.basicConfig(level=logging.INFO, format="sandcell launcher: %(message)s", stream=sys.stderr)
-    plan = msgspec.json.decode(read_back(descriptor), type=Plan)
+    plan = Plan.decoded(read_back(descriptor))
     os.close(descriptor)
     status = asyncio.run(Launcher(plan).run())
     if status < 0:  # by a signal: so do we
@@ -59,7 +59,7 @@ class Launcher:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._runtime = OciRuntime(plan.oci.settings(plan.service.uid))
+        self._runtime = OciRuntime(plan.oci)
         self._checks = Checks(Path(plan.environments), plan.bounds)
         self._group = ServiceGroup(self._runtime.cgroups.of_service())
         self._stopping = asyncio.Event()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from kernels.errors import RuntimeUnusable
 from kernels.oci import mounts
 from kernels.sandbox import SandboxInfo
@@ -24,8 +26,7 @@ _SUN_PATH_BYTES: Final = 107
 _ID_LENGTH: Final = 36
 
 
-@dataclass(frozen=True)
-class OciSettings:
+class OciSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an operator decides: the runtime, directories, the uid ranges and the free disk space a start must leave.
 
     `service_uid` is the user (and group) that workspaces are shown to: 0 when the runtime is part of a root process.

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kernels.environment import Environment
 from kernels.errors import SandboxFailed, SandboxGone
@@ -177,7 +178,7 @@ def test_an_id_that_is_no_uuid_is_refused(in_sandboxes: Callable[[Test], None], 
 
 @WHATEVER_RUNTIME
 def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: Environment) -> None:
-    greedy = dataclasses.replace(settings, disk_reserve_bytes=1 << 60)
+    greedy = structs.replace(settings, disk_reserve_bytes=1 << 60)
 
     async def test() -> None:
         runtime = OciRuntime(greedy)
@@ -199,7 +200,7 @@ def test_a_run_directory_that_cannot_be_one_fails_the_start(
     (short_directory / "file").touch()
 
     async def test() -> None:
-        runtime = OciRuntime(dataclasses.replace(settings, run_directory=short_directory / "file"))
+        runtime = OciRuntime(structs.replace(settings, run_directory=short_directory / "file"))
         try:
             with pytest.raises(SandboxFailed, match="cannot be made"):
                 await runtime.create(SandboxSpec(str(uuid.uuid4()), environment))

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kernels.environment import Environment
 from kernels.errors import RuntimeUnusable, SandboxFailed
@@ -65,7 +66,7 @@ def test_environments_choose_and_a_later_service_removes_with_what_made(
     """The later one has only the service's own runtime left in its settings."""
 
     async def test() -> None:
-        async with opened(dataclasses.replace(settings, more_runtimes=NAMES[1:])) as runtime:
+        async with opened(structs.replace(settings, more_runtimes=NAMES[1:])) as runtime:
             specs = [spec(environment, name) for name in ("", "crun", "runsc")]
             await asyncio.gather(*(runtime.create(one) for one in specs))
             kernels = [await kernel_version(runtime, one.sandbox_id) for one in specs]
@@ -106,7 +107,7 @@ def test_a_missing_program_is_refused_with_its_package(
     )
 
     async def test() -> None:
-        async with opened(dataclasses.replace(settings, runtime=name)) as runtime:
+        async with opened(structs.replace(settings, runtime=name)) as runtime:
             findings = {one.name: one for one in await runtime.check()}
             assert not findings[f"runtime {name}"].ok
             assert f"install the package {name}-that-is-not-there" in findings[f"runtime {name}"].remedy

@@ -1,0 +1,30 @@
+"""A launcher's plan travels as text and is the same plan afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernels.launcher.checks import Bounds
+from kernels.launcher.plan import Plan, ServicePlan
+from kernels.oci.places import OciSettings
+
+PLAN = Plan(
+    oci=OciSettings("runc", Path("/var/lib/x"), Path("/run/x"), uid_ranges=7, service_uid=9, more_runtimes=("runsc",)),
+    environments="/var/lib/x/environments",
+    bounds=Bounds(memory_mb=2048, storage_mb=512, pids=64, sandboxes=3, runtimes=("runc", "runsc")),
+    service=ServicePlan(uid=9, command=["true"], directory="/", descriptors=[4, 5], reach=["/usr"], refusal=2),
+)
+
+
+def test_a_plan_is_the_same_after_its_way() -> None:
+    assert Plan.decoded(PLAN.encoded()) == PLAN
+
+
+@pytest.mark.parametrize(("written", "read"), [(b'"uid_ranges":7', b'"uid_range":7'), (b'"/run/x"', b"null")])
+def test_a_plan_that_says_something_else_is_none(written: bytes, read: bytes) -> None:
+    assert PLAN.encoded().count(written) == 1
+    with pytest.raises(msgspec.ValidationError):
+        Plan.decoded(PLAN.encoded().replace(written, read))
