@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.api_call import API, ApiCall
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.limits import Buckets
 from kernel_gateway.settings import Settings
@@ -65,6 +66,18 @@ class Audit:
         self._refusals = Buckets(REFUSALS_A_SECOND, MOST_REFUSALS_AT_ONCE, clock.now)
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
+
+    def call(self, call: ApiCall) -> bool:
+        """Take the record of one call of an interface, once it is over; says whether there was room."""
+        return self.record(
+            API,
+            call.event_name,
+            allowed=not call.error_code,
+            reason=f"{call.error_code}: {call.error_message}" if call.error_code else "",
+            target=call.target,
+            principal_id=call.principal.id if call.principal else None,
+            session_id=call.session_id,
+        )
 
     def record(
         self,
