@@ -30,6 +30,7 @@ REPLY_SECONDS: Final = 1.0
 
 _INTERRUPTS: Final = 2
 _BEGUN_SECONDS: Final = 0.1
+"""How long after it said that it begins the kernel surely runs the code, and heeds an interrupt."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import h11
 
 from kernel_gateway.egress import linear
 from kernel_gateway.egress.budget import Meter
+from kernel_gateway.egress.stream import PIECE_BYTES
 
-PIECE_BYTES: Final = 64 * 1024
 _LINGER_BYTES: Final = 1_000_000
 _LINGER_SECONDS: Final = 1.0
 
