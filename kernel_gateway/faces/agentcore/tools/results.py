@@ -1,0 +1,78 @@
+"""What a tool answers with: one result in the shape of the service's model, and how an error becomes one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kernel_gateway.errors import GatewayError
+
+MOST_PAYLOAD_BYTES = 24 * 1024 * 1024
+"""Of one message of the event stream: boto3 refuses a larger one, unread."""
+
+
+class ResourceContent(msgspec.Struct, rename="camel", omit_defaults=True):
+    """A file's content: `text`, or `blob` (base64 on the wire)."""
+
+    type: Literal["text", "blob"]
+    uri: str
+    mime_type: str
+    text: str | UnsetType = UNSET
+    blob: bytes | UnsetType = UNSET
+
+
+class ContentBlock(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One piece of a result: text, an image (`data`, `mime_type`), a file's content, or a link to a file."""
+
+    type: Literal["text", "image", "resource", "resource_link"]
+    text: str | UnsetType = UNSET
+    data: bytes | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    uri: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    size: int | UnsetType = UNSET
+    resource: ResourceContent | UnsetType = UNSET
+
+
+class StructuredContent(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What code, a command or a task printed and how it ended; `execution_time` is seconds."""
+
+    task_id: str | UnsetType = UNSET
+    task_status: Literal["submitted", "working", "completed", "canceled", "failed"] | UnsetType = UNSET
+    stdout: str | UnsetType = UNSET
+    stderr: str | UnsetType = UNSET
+    exit_code: int | UnsetType = UNSET
+    execution_time: float | UnsetType = UNSET
+
+
+class Result(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The one result of an invocation; `msgspec.json.encode(result)` is the event's payload."""
+
+    content: list[ContentBlock]
+    is_error: bool
+    structured_content: StructuredContent | UnsetType = UNSET
+
+
+def said(text: str, *, is_error: bool = False) -> Result:
+    """A result of one sentence."""
+    return Result([text_block(text)], is_error)
+
+
+def text_block(text: str) -> ContentBlock:
+    """A block of text."""
+    return ContentBlock("text", text=text)
+
+
+def failure(error: GatewayError) -> Result:
+    """What went wrong in the service, as a result: the answer's status is out by then."""
+    return said(error.message, is_error=True)
+
+
+def named(names: Sequence[str], most: int = 20) -> str:
+    """The first few of many names, and how many there are besides."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
