@@ -27,6 +27,7 @@ from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, Sandbox
 from kernels.oci import bundle, confined, egress_sockets, host, idmap, processors, storage, user_namespace
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
+from kernels.oci.made_once import made_once
 from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces
 from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import Finding, SandboxInfo, SandboxSpec, SandboxUsage
@@ -240,16 +241,12 @@ class OciRuntime:
         """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""
         sources = {path.name: path.read_bytes() for path in sorted(_GUEST_SOURCE.glob("*.py"))}
         digest = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
-        target = self.places.guests / digest
-        if not target.exists():
-            building = self.places.guests / f".{digest}.{os.getpid()}.{threading.get_ident()}"
-            building.mkdir(exist_ok=True)
+
+        def fill(building: Path) -> None:
             for name, content in sources.items():
                 (building / name).write_bytes(content)
-            with contextlib.suppress(OSError):
-                building.rename(target)
-            shutil.rmtree(building, ignore_errors=True)
-        return target
+
+        return made_once(self.places.guests / digest, fill)
 
     def _list(self) -> tuple[SandboxInfo, ...]:
         found = (self.places.of(sandbox_id) for sandbox_id in self.places.known())
