@@ -1,12 +1,13 @@
-"""The user namespace of a sandbox, made before its container so that it belongs to the sandbox's own uid.
+"""User namespaces that are made before what is to be in them: of a sandbox, and of the view of a workspace.
 
 The kernel charges what a namespace's users hold (inotify instances and watches, pending signals and timers, POSIX
-queues, locked memory) also to the namespace's owner on the host. A runtime would make the namespace as root: then one
-sandbox could use up what root and every other sandbox have.
+queues, locked memory) also to the namespace's owner on the host. A runtime would make a sandbox's namespace as root:
+then one sandbox could use up what root and every other sandbox have. So it belongs to the sandbox's own uid.
 """
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 from collections.abc import Iterator
@@ -25,27 +26,46 @@ def owned_by(uid: int, ids: int) -> Iterator[str]:
 
     It lasts as long as something is in it, or as this context.
     """
-    holder = _start(uid)
+    become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
+    # The one capability that hosts may ask of whoever makes a namespace.
+    keep = ["--inh-caps=+sys_admin", "--ambient-caps=+sys_admin"]
+    with _made([*become, *keep], f"0 {uid} {ids}") as place:
+        yield place
+
+
+@contextmanager
+def of_one(inside: int, outside: int) -> Iterator[int]:
+    """A descriptor of a new namespace, root's, in which `inside` is the host's `outside` and there is no other id."""
+    with _made([], f"{inside} {outside} 1") as place:
+        namespace = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if not _has_become(holder):
-            raise SandboxFailed(f"no user namespace could be made: {_last_words(holder)}")
-        for kind in ("uid_map", "gid_map"):
-            Path(f"/proc/{holder.pid}/{kind}").write_text(f"0 {uid} {ids}\n")
+        yield namespace
+    finally:
+        os.close(namespace)
+
+
+@contextmanager
+def _made(by: list[str], ids: str) -> Iterator[str]:
+    """The path of a namespace with this map of uids and gids, while the process that made it is there."""
+    holder = _start(by)
+    try:
+        try:
+            if not _has_become(holder):
+                raise SandboxFailed(f"no user namespace could be made: {_last_words(holder)}")
+            for kind in ("uid_map", "gid_map"):
+                Path(f"/proc/{holder.pid}/{kind}").write_text(f"{ids}\n")
+        except OSError as error:
+            raise SandboxFailed(f"no user namespace could be made: {error}") from error
         yield f"/proc/{holder.pid}/ns/user"
-    except OSError as error:
-        raise SandboxFailed(f"no user namespace could be made: {error}") from error
     finally:
         holder.kill()
         holder.communicate()
 
 
-def _start(uid: int) -> subprocess.Popen[bytes]:
-    """Become the uid, keeping the one capability that hosts may ask of whoever makes a namespace; then make it."""
-    become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-    keep = ["--inh-caps=+sys_admin", "--ambient-caps=+sys_admin"]
+def _start(by: list[str]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            [*become, *keep, "unshare", "--user", "cat"],
+            [*by, "unshare", "--user", "cat"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -54,8 +74,8 @@ def _start(uid: int) -> subprocess.Popen[bytes]:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
             start_new_session=True,
         )
-    except FileNotFoundError:
-        raise SandboxFailed("setpriv is not installed; install the package util-linux") from None
+    except FileNotFoundError as error:
+        raise SandboxFailed(f"{error.filename} is not installed; install the package util-linux") from None
 
 
 def _has_become(holder: subprocess.Popen[bytes]) -> bool:
@@ -68,4 +88,5 @@ def _has_become(holder: subprocess.Popen[bytes]) -> bool:
 
 def _last_words(holder: subprocess.Popen[bytes]) -> str:
     holder.kill()
-    return holder.communicate()[1].decode(errors="replace").strip()[-500:] or "no answer in time"
+    said = holder.communicate()[1].decode(errors="replace").strip()[-500:] or "no answer in time"
+    return f"{said}; `sandcell doctor` says whether they are allowed"
