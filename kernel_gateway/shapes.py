@@ -314,3 +314,14 @@ class TokenInfo(Shape):
     created_at: str
     revoked_at: str | None = None
     token: str | None = None
+
+
+class AccessKeyInfo(Shape):
+    """An access key, which requests are signed with; `secret_access_key` is only in the answer that created it."""
+
+    id: str
+    principal: str
+    name: str
+    created_at: str
+    revoked_at: str | None = None
+    secret_access_key: str | None = None

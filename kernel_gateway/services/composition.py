@@ -11,6 +11,7 @@ import structlog
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.services.access_keys import AccessKeys
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, SystemClock
@@ -53,6 +54,7 @@ class Services:
     identity: Identity
     limits: Limits
     tokens: Tokens
+    access_keys: AccessKeys
     environments: Environments
     audit: Audit
     sessions: Sessions
@@ -111,6 +113,7 @@ class Services:
         parts = self.parts
         await parts.database.open()
         self.first_token = await self.identity.open(parts.settings.token, parts.clock.now())
+        await self.access_keys.open()
         parts.background.spawn(parts.audit.run(), "audit")
         await self.upkeep.adopt()
         parts.background.spawn(self.upkeep.run(), "upkeep")
@@ -126,6 +129,7 @@ class Services:
             identity=identity,
             limits=Limits(settings.invocations_per_second),
             tokens=Tokens(database, identity, parts.clock),
+            access_keys=AccessKeys(database, settings, parts.clock),
             environments=environments,
             audit=parts.audit,
             sessions=Sessions(parts, registry, lifecycle),
