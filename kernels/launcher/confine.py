@@ -8,7 +8,6 @@ enter are replaced by ones that hold nothing but what the service needs of them.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import platform
@@ -24,6 +23,7 @@ if __name__ == "__main__":
 
 import msgspec
 
+from kernels import system_calls
 from kernels.launcher import surroundings
 from kernels.launcher.plan import Confinement, read_back
 
@@ -32,12 +32,10 @@ _PR_CAPBSET_DROP: Final = 24
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _MOST_CAPABILITIES: Final = 64
-_EINVAL: Final = 22
 _KEYCTL: Final = {"x86_64": 250, "aarch64": 219}
 _JOIN_SESSION_KEYRING: Final = 1
 _NO_KEYS: Final = (errno.ENOSYS, errno.EPERM)
 """A kernel without keys, and a filter around all of us that gives nobody any."""
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(descriptor: int) -> None:
@@ -66,41 +64,35 @@ def open_as_many_files_as_allowed() -> None:
 
 def give_up_privileges(uid: int) -> None:
     """User, groups, capabilities, and every way back."""
-    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    system_calls.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     for number in range(_MOST_CAPABILITIES):
-        if _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0:
-            if ctypes.get_errno() == _EINVAL:  # the kernel knows no more of them
+        try:
+            system_calls.prctl(_PR_CAPBSET_DROP, number)
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # the kernel knows no more of them
                 break
-            raise _error("a capability cannot be dropped")
+            raise OSError(error.errno, f"a capability cannot be dropped: {error.strerror}") from None
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     _leave_keyring()
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    system_calls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def die_with(parent: int) -> None:
     """Have the kernel end this process when the launcher ends, however it does."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    system_calls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def _leave_keyring() -> None:
     """Have a session keyring of our own: whoever holds root's may read the keys in it, whatever his user."""
-    number = ctypes.c_long(_KEYCTL[platform.machine()])
-    if _libc.syscall(number, ctypes.c_long(_JOIN_SESSION_KEYRING), None) < 0 and ctypes.get_errno() not in _NO_KEYS:
-        raise _error("root's session keyring cannot be left")
-
-
-def _prctl(option: int, value: int) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        raise _error(f"prctl {option}")
-
-
-def _error(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")
+    try:
+        system_calls.call(_KEYCTL[platform.machine()], _JOIN_SESSION_KEYRING, None)
+    except OSError as error:
+        if error.errno not in _NO_KEYS:
+            raise OSError(error.errno, f"root's session keyring cannot be left: {error.strerror}") from None
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ runs on), a small file system takes that directory's place and holds that one th
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from kernels import system_calls
 from kernels.launcher.plan import Confinement
 from kernels.oci import mounts
 
@@ -24,14 +24,13 @@ _RECURSIVELY, _SLAVE = 0x4000, 0x80000  # MS_REC, MS_SLAVE
 _NOSUID, _NODEV = 0x2, 0x4  # MS_NOSUID, MS_NODEV
 _SANDBOX: Final = re.compile(r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(/|$)")
 _COVER: Final = b"size=256k,mode=0755,uid=0,gid=0"
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(plan: Confinement) -> None:
     """Make the namespace and arrange it. What the launcher mounts later below `views` appears in it too."""
-    if _libc.unshare(_NEW_MOUNTS) != 0:
-        raise _error("unshare")
-    _mount(None, "/", None, _RECURSIVELY | _SLAVE, None)
+    if system_calls.libc.unshare(_NEW_MOUNTS) != 0:
+        raise system_calls.failure("unshare")
+    system_calls.mount(None, "/", None, _RECURSIVELY | _SLAVE)
     for place in sandboxes(Path("/proc/self/mountinfo").read_text(), plan):
         mounts.detach(place)
     for directory, needed in closed(plan.reach, plan.uid).items():
@@ -87,7 +86,7 @@ def _cover(directory: Path, needed: list[Path]) -> None:
             and not path.is_symlink()
             and not any(path.is_relative_to(other) for other in needed if other != path)
         ]
-        _mount("sandcell", str(directory), "tmpfs", _NOSUID | _NODEV, _COVER)
+        system_calls.mount("sandcell", str(directory), "tmpfs", _NOSUID | _NODEV, _COVER)
         for path, is_directory, tree in kept:
             if is_directory:
                 path.mkdir(parents=True)
@@ -95,14 +94,3 @@ def _cover(directory: Path, needed: list[Path]) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
             mounts.place(tree, path)
-
-
-def _mount(source: str | None, target: str, kind: str | None, flags: int, options: bytes | None) -> None:
-    encoded = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
-    if _libc.mount(*encoded, ctypes.c_ulong(flags), options) != 0:
-        raise _error(f"mount {target}")
-
-
-def _error(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"{what}: {os.strerror(number)}")

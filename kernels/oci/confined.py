@@ -14,12 +14,13 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from kernels import system_calls
+
 LONGEST_PATH_BYTES: Final = 4096
 _OPENAT2: Final = 437
 _RESOLVE: Final = 0x01 | 0x02 | 0x04 | 0x08  # NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH
 _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _How(ctypes.Structure):
@@ -53,9 +54,4 @@ def open_beneath(top: Path, path: bytes) -> int:
 
 def _open_at(directory: int, path: bytes) -> int:
     how = _How(_LOOK, 0, _RESOLVE)
-    size = ctypes.c_size_t(ctypes.sizeof(how))
-    opened = int(_libc.syscall(ctypes.c_long(_OPENAT2), ctypes.c_int(directory), path, ctypes.byref(how), size))
-    if opened < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return opened
+    return system_calls.call(_OPENAT2, directory, path, ctypes.byref(how), ctypes.sizeof(how))

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from kernels import system_calls
+
 NOSUID: Final = 0x2
 NODEV: Final = 0x4
 NOEXEC: Final = 0x8
@@ -31,8 +33,6 @@ _DETACH: Final = 0x2 | 0x8  # MNT_DETACH | UMOUNT_NOFOLLOW
 _NOT_MOUNTED: Final = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)
 _BIND, _SHARED = 0x1000, 0x100000  # MS_BIND, MS_SHARED
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class _Attributes(ctypes.Structure):
     """`struct mount_attr` of mount_setattr(2)."""
@@ -49,7 +49,7 @@ class _Attributes(ctypes.Structure):
 def copied(directory: Path, *, recursive: bool = False) -> Iterator[int]:
     """A descriptor of a copy of the mount at `directory`, which is not a link; gone at the end unless it was placed."""
     flags = _CLONE | _NO_FOLLOW | (_RECURSIVE if recursive else 0)
-    tree = _call(_OPEN_TREE, _HERE, os.fsencode(directory), flags)
+    tree = system_calls.call(_OPEN_TREE, _HERE, os.fsencode(directory), flags)
     try:
         yield tree
     finally:
@@ -59,12 +59,12 @@ def copied(directory: Path, *, recursive: bool = False) -> Iterator[int]:
 def set_attributes(tree: int, attributes: int, user_namespace: int = 0) -> None:
     """Give a copy these attributes; with `IDMAP`, its files the owners that the user namespace maps them to."""
     wanted = _Attributes(attributes, 0, 0, user_namespace)
-    _call(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), ctypes.sizeof(wanted))
+    system_calls.call(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH, ctypes.byref(wanted), ctypes.sizeof(wanted))
 
 
 def place(tree: int, directory: Path) -> None:
     """Put a copy over `directory`."""
-    _call(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(directory), _FROM_DESCRIPTOR)
+    system_calls.call(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(directory), _FROM_DESCRIPTOR)
 
 
 def is_mounted(directory: Path) -> bool:
@@ -86,27 +86,12 @@ def _mount_of(directory: Path) -> str:
 
 def detach(directory: Path) -> None:
     """Unmount now; what still has it open keeps it until it closes it. Not mounted is fine."""
-    if _libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in _NOT_MOUNTED:
-        raise _error()
+    if system_calls.libc.umount2(os.fsencode(directory), _DETACH) != 0 and ctypes.get_errno() not in _NOT_MOUNTED:
+        raise system_calls.failure()
 
 
 def share(directory: Path) -> None:
     """Make a directory a mount whose later mounts appear also in the namespaces that follow this one."""
-    place = os.fsencode(directory)
-    if _libc.mount(place, place, None, ctypes.c_ulong(_BIND), None) != 0:
-        raise _error()
-    if _libc.mount(None, place, None, ctypes.c_ulong(_SHARED), None) != 0:
-        raise _error()
-
-
-def _call(number: int, *arguments: object) -> int:
-    converted = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
-    result = int(_libc.syscall(ctypes.c_long(number), *converted))
-    if result < 0:
-        raise _error()
-    return result
-
-
-def _error() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))
+    place = str(directory)
+    system_calls.mount(place, place, None, _BIND)
+    system_calls.mount(None, place, None, _SHARED)
