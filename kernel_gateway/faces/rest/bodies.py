@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest.errors import MalformedJson, UnsupportedMediaType
+from kernel_gateway.faces.errors import MalformedJson, UnsupportedMediaType
 
 MOST_PARAMETERS = 32
 AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<at>[^`]*)`)?$", re.DOTALL)

@@ -5,7 +5,7 @@ A path is text with undecodable bytes as surrogate escapes, so every name a file
 
 from __future__ import annotations
 
-from kernel_gateway.faces.rest.errors import InvalidPath
+from kernel_gateway.faces.errors import InvalidPath
 
 MOST_BYTES = 4096
 MOST_NAME_BYTES = 255

@@ -18,9 +18,9 @@ import structlog
 import tornado.web
 
 from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized, translate
+from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.rest import bodies, sse
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following
-from kernel_gateway.faces.rest.errors import FileChanged, MethodNotAllowed, UnknownRoute
 
 log = structlog.get_logger(__name__)
 

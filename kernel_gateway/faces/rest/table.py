@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_gateway import errors as e
+from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
 from kernel_gateway.faces.rest import administration, files, sessions
-from kernel_gateway.faces.rest import errors as r
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document, Endpoint
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,

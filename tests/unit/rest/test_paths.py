@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_gateway.faces.rest.errors import InvalidPath
+from kernel_gateway.faces.errors import InvalidPath
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 
 LONGEST = "n" * 255

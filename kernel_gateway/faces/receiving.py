@@ -1,0 +1,190 @@
+"""What every face's tornado handler has in common: it admits a request, takes its body as it comes, and refuses.
+
+A refused body is answered before it is read, and then thrown away for a while, so that a client that is still sending
+gets to see the answer. Unlike tornado's own limits, ours answer in the face's words. A face fills in `admit`, `take`,
+`abandon`, `respond` and `say`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import tornado.web
+
+from kernel_gateway.errors import PayloadTooLarge
+from kernel_gateway.faces.errors import BodyTooSlow
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
+
+SMALL_BODY = 65_536
+"""A refused body of up to this many bytes is read first, which keeps the connection; also what a route without a body
+puts up with."""
+LINGER_SECONDS = 5.0
+"""How long a larger refused body is thrown away before the connection is closed."""
+BODY_SECONDS = 300.0
+UNCOUNTED = 1 << 62
+
+
+@tornado.web.stream_request_body
+class ReceivingHandler(tornado.web.RequestHandler):
+    """One request. `most_bytes` bounds its body, `body_seconds` the time that the body has to arrive."""
+
+    def initialize(self, services: Services, **_more: Any) -> None:
+        self.services = services
+        self.refusal: Exception | None = None
+        self.answered = False
+        self.gone = False
+        self.most_bytes = SMALL_BODY
+        self.body_seconds = BODY_SECONDS
+        self._received = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.working: asyncio.Task[Any] | None = None
+
+    async def admit(self) -> None:
+        """Called before the body is read: decide whether it will be; raises what the request is refused with."""
+        raise NotImplementedError
+
+    async def take(self, chunk: bytes) -> None:
+        """Called with each piece of the body; the next one is read when this returns."""
+        raise NotImplementedError
+
+    async def abandon(self) -> None:
+        """Called when the body is refused while it arrives: let go of what is there of it."""
+
+    def give_up(self) -> None:
+        """Called when the body will not come to its end, or is not wanted: let go of it, without waiting."""
+
+    async def respond(self) -> None:
+        """Called when the body is complete: answer; what is raised goes to `fail`."""
+        raise NotImplementedError
+
+    def say(self, error: Exception) -> None:
+        """Write an error's status, headers and body, without finishing."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Finish with an error, or cut the answer off when it has begun."""
+        raise NotImplementedError
+
+    def ours(self, error: Exception) -> Exception:
+        """Any error as one that `say` knows."""
+        raise NotImplementedError
+
+    def compute_etag(self) -> None:
+        """No entity tags: nothing here is cached."""
+
+    async def prepare(self) -> None:
+        """Called by tornado when the headers are there and the body is not."""
+        connection: Any = self.request.connection
+        connection.set_max_body_size(UNCOUNTED)
+        connection.stream.set_nodelay(True)
+        try:
+            await self.admit()
+        except Exception as error:
+            self.refuse(self.ours(error))
+        if self.refusal is None and self.has_body:
+            self.arm(self.body_seconds)
+
+    @property
+    def announced(self) -> int:
+        """The body's length as announced; 0 when it is not."""
+        text = self.request.headers.get("Content-Length", "")
+        return int(text) if text.isascii() and text.isdigit() else 0
+
+    @property
+    def has_body(self) -> bool:
+        return self.announced > 0 or "Transfer-Encoding" in self.request.headers
+
+    def count(self, size: int) -> None:
+        """Raises PayloadTooLarge when a body of this size is too large."""
+        if size > self.most_bytes:
+            raise PayloadTooLarge(f"the body is larger than {self.most_bytes:,} bytes", limit_bytes=self.most_bytes)
+
+    async def data_received(self, chunk: bytes) -> None:
+        """Called by tornado with each piece of the body; the next one is read when this returns."""
+        if self.refusal is not None:
+            return
+        self._received += len(chunk)
+        try:
+            self.count(self._received)
+            await self.take(chunk)
+        except Exception as error:
+            await self.abandon()
+            self.refuse(self.ours(error))
+
+    def refuse(self, error: Exception) -> None:
+        """Settle on an error; said at once when much of the body is still to come, else in its turn."""
+        if self.refusal is not None:
+            return
+        self.refusal = error
+        self.give_up()
+        self.disarm()
+        chunked = "Transfer-Encoding" in self.request.headers
+        if chunked or self.announced - self._received > SMALL_BODY:
+            self._answer_early(error)
+
+    def _answer_early(self, error: Exception) -> None:
+        self.answered = True
+        self.set_header("Connection", "close")
+        self.say(error)
+        if self.request.headers.get("Expect", "").lower() == "100-continue":
+            self.finish()
+            return
+        self.flush()
+        self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
+
+    def arm(self, seconds: float) -> None:
+        """Refuse the request in so many seconds, unless `disarm` comes first."""
+        if self.gone:
+            return
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._too_slow)
+
+    def disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self.give_up()
+        self.refusal = BodyTooSlow("the body did not arrive in time")
+        self.answered = True
+        self.set_header("Connection", "close")
+        self.say(self.refusal)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if not self._finished:
+            self.finish()
+
+    async def answer(self, **_ids: str) -> None:
+        """Called by tornado when the body is complete."""
+        self.disarm()
+        if self.answered:
+            self._hang_up()
+            return
+        self.working = asyncio.current_task()
+        try:
+            if self.refusal is not None:
+                raise self.refusal
+            await self.respond()
+        except Exception as error:
+            self.fail(error)
+
+    get = post = put = delete = patch = head = options = answer
+
+    def on_connection_close(self) -> None:
+        """Called by tornado when the client is gone; a body that has not come whole is given up."""
+        super().on_connection_close()
+        self.gone = True
+        self.disarm()
+        if self.working is None:
+            self.give_up()
+
+    def on_finish(self) -> None:
+        """Called by tornado when the answer is on its way."""
+        self.disarm()
+
+    def log_exception(self, *_exc_info: Any) -> None:
+        """What we do not handle is logged where it becomes one of our errors, once."""
