@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest import bodies
 from kernel_gateway.faces.errors import MalformedJson, UnsupportedMediaType
+from kernel_gateway.faces.rest import bodies
 from kernel_gateway.faces.rest.parameters import Listing, Nothing, PageOf, SessionsPage
 from kernel_gateway.shapes import FileEntry, StartSession, Submission
 
