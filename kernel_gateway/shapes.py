@@ -203,13 +203,14 @@ class Execution(Shape):
     truncated: Truncated = msgspec.field(default_factory=Truncated)
     started_at: str | None = None
     ended_at: str | None = None
+    clear_context: bool = False
 
 
 class Submission(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/executions`.
 
     `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel
-    other than the caller's own.
+    other than the caller's own. `clear_context` (Python only): a blank kernel, of the next generation, runs the code.
     """
 
     code: str
@@ -218,6 +219,7 @@ class Submission(Shape, forbid_unknown_fields=True):
     wait: bool = True
     on_busy: OnBusy = "queue"
     expect_generation: int | None = None
+    clear_context: bool = False
 
 
 class Event(Shape):
@@ -232,11 +234,15 @@ class Event(Shape):
 
 
 class CommandRequest(Shape, forbid_unknown_fields=True):
-    """Body of `POST /v1/sessions/{id}/commands`; runs by `/bin/bash -c` (or `sh`) in /workspace."""
+    """Body of `POST /v1/sessions/{id}/commands`; runs by `/bin/bash -c` (or `sh`) in /workspace.
+
+    With `merge_output` what it writes to stderr is in stdout, where it was written.
+    """
 
     command: str
     timeout_seconds: float | None = None
     background: bool = False
+    merge_output: bool = False
 
 
 class Command(Shape):

@@ -117,18 +117,25 @@ class GuestClient:
         return True
 
     async def run_command(
-        self, command: str, *, timeout_seconds: float, output_bytes: int, background: bool = False
+        self,
+        command: str,
+        *,
+        timeout_seconds: float,
+        output_bytes: int,
+        background: bool = False,
+        merge_output: bool = False,
     ) -> CommandResult:
         """Run a shell command and wait for its end, or start it as a task and return at once.
 
         At the deadline all of it is ended (TERM, then KILL) and the result says `timed_out`; that is no error. Each
-        stream keeps `output_bytes`. A cancelled call stops the command.
+        stream keeps `output_bytes`; with `merge_output` there is one, stdout. A cancelled call stops the command.
         """
         body = {
             "command": command,
             "timeout_seconds": timeout_seconds,
             "output_bytes": output_bytes,
             "background": background,
+            "merge_output": merge_output,
         }
         deadline_seconds = CALL_SECONDS + (0 if background else timeout_seconds)
         return guest_answers.result(await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds))

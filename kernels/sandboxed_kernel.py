@@ -135,6 +135,11 @@ class SandboxedKernel:
         await self._replace(hub, Death("restart", "the kernel was restarted on request; its globals are gone"))
         return self._generation
 
+    async def clear(self) -> int:
+        """Replace the Python kernel alone by a blank one, for code that asks for it; returns the new generation."""
+        await self._replace(self._hub, Death("restart", "its context was cleared on request; its globals are gone"))
+        return self._generation
+
     async def usage(self) -> SandboxUsage:
         """What the sandbox has used; raises `SandboxGone`."""
         return await self._runtime.usage(self.info.sandbox_id)

@@ -51,7 +51,10 @@ _BINARY: Final = frozenset({"image/png", "image/jpeg", "image/gif", "application
 
 @dataclass(frozen=True)
 class Cell:
-    """One execution; times are RFC 3339. `outputs` are nbformat outputs; `author` is who ran it, when known."""
+    """One execution; times are RFC 3339. `outputs` are nbformat outputs; `author` is who ran it, when known.
+
+    `clear_context`: it asked for a blank kernel.
+    """
 
     execution_id: str
     code: str
@@ -64,6 +67,7 @@ class Cell:
     truncated: Truncated = field(default_factory=Truncated)
     death: Death | None = None
     author: str | None = None
+    clear_context: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,8 @@ def _code(ids: _Ids, cell: Cell) -> NotebookNode:
         about["truncated"] = asdict(cell.truncated)
     if cell.death is not None:
         about["death"] = _death(cell.death)
+    if cell.clear_context:
+        about["clear_context"] = True
     return NotebookNode(
         id=ids.take(cell.execution_id),
         cell_type="code",

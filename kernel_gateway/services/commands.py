@@ -42,6 +42,7 @@ class Commands:
                 timeout_seconds=timeout,
                 output_bytes=self._parts.settings.command_output_bytes,
                 background=request.background,
+                merge_output=request.merge_output,
             )
             if request.background:
                 live.remember_task(result.id, kernel)

@@ -140,17 +140,19 @@ class Executions:
             idempotency_key=idempotency_key,
             request_digest=_digest(submission) if idempotency_key is not None else None,
             queued=self._parts.clock.now(),
+            clear_context=submission.clear_context,
         )
 
     async def _admit(self, live: LiveSession, row: ExecutionRow, submission: Submission) -> Execution:
         """The place in the queue first, then the row: what is acknowledged is both queued and stored.
 
-        A row that an idle kernel takes at once is stored as running in the same transaction.
+        A row that an idle kernel takes at once is stored as running in the same transaction; not one for a blank
+        kernel, whose generation is not known yet.
         """
         row = replace(row, generation=live.sandbox.generation)
         job = Job(row, EventLog(self._parts.settings.event_log_bytes))
         live.admit(job, self._parts.settings.queue_length)
-        taken = live.takes_at_once(job)
+        taken = None if row.clear_context else live.takes_at_once(job)
 
         def store(connection: Connection) -> None:
             executions.add(connection, row)

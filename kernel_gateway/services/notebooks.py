@@ -142,4 +142,5 @@ def _cell(row: ExecutionRow) -> transcript.Cell:
         ended_at=rfc3339_or_none(row.ended),
         truncated=Truncated(cut.stdout, cut.stderr, cut.outputs),
         death=None if death is None else Death(**msgspec.structs.asdict(death)),
+        clear_context=row.clear_context,
     )

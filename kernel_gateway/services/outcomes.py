@@ -78,6 +78,7 @@ def execution_of(row: ExecutionRow) -> Execution:
         truncated=outcome.truncated,
         started_at=rfc3339_or_none(row.started),
         ended_at=rfc3339_or_none(row.ended),
+        clear_context=row.clear_context,
     )
 
 

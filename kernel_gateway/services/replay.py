@@ -26,6 +26,8 @@ async def replayed(row: ExecutionRow, after: int) -> AsyncIterator[Event]:
 
 def _events(row: ExecutionRow) -> Iterator[tuple[str, dict[str, Any]]]:
     if row.started is not None:
+        if row.clear_context:
+            yield "generation", {"generation": row.generation, "cause": "restart"}
         yield "started", {"execution_id": row.id, "generation": row.generation}
     for output in (row.outcome or StoredOutcome()).outputs:
         kind = output.get("output_type")

@@ -14,7 +14,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.live_session import LiveSession
@@ -89,6 +89,8 @@ class Worker:
             if kernel is None or job.asked_to_stop():
                 return await self.finish(job, "interrupted", StoredOutcome())
             _require_generation(job, kernel)
+            if job.row.clear_context:
+                await _clear(job, kernel)
             now = self._parts.clock.now()
             if job.begun != kernel.generation:
                 await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
@@ -154,6 +156,13 @@ class Worker:
                 job.trouble(error)
                 await self._parts.clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def _clear(job: Job, kernel: LiveKernel) -> None:
+    """Give the code a blank kernel. It has not begun by then: a service that starts anew does this once more."""
+    with translated():
+        generation = await kernel.clear()
+    job.log.append("generation", {"generation": generation, "cause": "restart"})
 
 
 def _require_generation(job: Job, kernel: LiveKernel) -> None:

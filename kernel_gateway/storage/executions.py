@@ -39,6 +39,7 @@ class ExecutionRow:
     idempotency_key: str | None
     request_digest: str | None
     queued: float
+    clear_context: bool = False
     execution_count: int | None = None
     last_sequence: int | None = None
     outcome: StoredOutcome | None = None
@@ -89,6 +90,7 @@ def add(connection: Connection, row: ExecutionRow) -> None:
         "expect_generation": row.expect_generation,
         "idempotency_key": row.idempotency_key,
         "request_digest": row.request_digest,
+        "clear_context": row.clear_context,
         "queued": micros(row.queued),
     }
     connection.execute(_ADD, values)
@@ -175,6 +177,7 @@ def _execution(row: Row[Any]) -> ExecutionRow:
         idempotency_key=row.idempotency_key,
         request_digest=row.request_digest,
         queued=seconds(row.queued),
+        clear_context=row.clear_context,
         execution_count=row.execution_count,
         last_sequence=row.last_sequence,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=StoredOutcome),

@@ -7,7 +7,7 @@ from .handler import Handler
 
 
 class CommandsHandler(Handler):
-    """POST /v1/commands {command, timeout_seconds, output_bytes, background}: run it, or start it as a task.
+    """POST /v1/commands {command, timeout_seconds, output_bytes, background, merge_output}: run it, or start a task.
 
     A command that is waited for is stopped when whoever waits is gone: nobody could learn how it went.
     """
@@ -21,6 +21,7 @@ class CommandsHandler(Handler):
             timeout_seconds=self.field("timeout_seconds", float, int),
             output_bytes=self.field("output_bytes", int),
             background=background,
+            merge_output=self.field("merge_output", bool),
         )
         if not background:
             self.command = command

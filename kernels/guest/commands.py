@@ -33,10 +33,14 @@ READ_BYTES = 64 * 1024
 
 
 class Command:
-    """One shell and its output. `status` is running, done, timeout or stopped."""
+    """One shell and its output. `status` is running, done, timeout or stopped.
 
-    def __init__(self, output_bytes: int) -> None:
-        self.id = os.urandom(16).hex()
+    With `merge_output` one pipe takes both streams, so that what is in it is in the order it was written.
+    """
+
+    def __init__(self, output_bytes: int, *, merge_output: bool = False) -> None:
+        self.id = new_id()
+        self._merge_output = merge_output
         self.status = "running"
         self.finished = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -56,11 +60,11 @@ class Command:
         program.environment["MPLBACKEND"] = "Agg"
         pipes: list[int] = []
         try:
-            for name in ("stdout", "stderr"):
+            for name in ("stdout",) if self._merge_output else ("stdout", "stderr"):
                 mine, theirs = os.pipe()
                 self._open[mine] = self._streams[name]
                 pipes.append(theirs)
-            program.stdout, program.stderr = pipes
+            program.stdout, program.stderr = pipes[0], pipes[-1]
             self.pid = spawn(program)
         except OSError:
             self._close_pipes()
@@ -171,13 +175,15 @@ class Commands:
         self._running: dict[str, Command] = {}
         self._tasks: dict[str, Command] = {}
 
-    def start(self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool) -> Command:
+    def start(
+        self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool = False
+    ) -> Command:
         """Start a command; a background one can be looked up by its id from now on."""
         _check(line, timeout_seconds, output_bytes)
         self._forget()
         if len(self._running) >= MAX_RUNNING:
             raise Refusal(429, "too_many_commands", f"{MAX_RUNNING} commands are running already")
-        command = Command(output_bytes)
+        command = Command(output_bytes, merge_output=merge_output)
         try:
             command.start(line, self._options, self._reaper, timeout_seconds)
         except OSError as error:
@@ -209,6 +215,14 @@ class Commands:
             if count <= KEPT_TASKS and kept <= KEPT_BYTES:
                 break
             kept -= self._tasks.pop(key).kept_bytes
+
+
+def new_id() -> str:
+    """A random UUID; the module of that name takes longer to import than it is worth."""
+    made = bytearray(os.urandom(16))
+    made[6], made[8] = made[6] & 0x0F | 0x40, made[8] & 0x3F | 0x80
+    text = made.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def _check(line: str, timeout_seconds: float, output_bytes: int) -> None:

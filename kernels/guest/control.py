@@ -81,14 +81,20 @@ class Control:
                 raise refusal_of(error) from error
             await asyncio.sleep(0.02)
 
-    async def start_command(self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool) -> Command:
+    async def start_command(
+        self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool
+    ) -> Command:
         """Start a command. When no process fits, those go first that ended commands and cells have left behind."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ROOM_DEADLINE_SECONDS
         while True:
             try:
                 return self.commands.start(
-                    line, timeout_seconds=timeout_seconds, output_bytes=output_bytes, background=background
+                    line,
+                    timeout_seconds=timeout_seconds,
+                    output_bytes=output_bytes,
+                    background=background,
+                    merge_output=merge_output,
                 )
             except Refusal as refusal:
                 if refusal.code != "no_processes":

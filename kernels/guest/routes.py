@@ -21,7 +21,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/kernel/start", StartHandler, shared),
             (r"/v1/kernel/(interrupt|kill)", SignalHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),
-            (r"/v1/tasks/([0-9a-f]{32})", TaskHandler, shared),
+            (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),
             (r"/v1/files", FilesHandler, shared),
             (r"/v1/files/stat", StatHandler, shared),
             (r"/v1/files/content", ContentHandler, shared),
