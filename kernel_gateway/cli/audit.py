@@ -6,8 +6,10 @@ import click
 
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import show_json, show_table
-from kernel_gateway.client import Client
-from kernel_gateway.shapes import AuditRecord
+from kernel_gateway.client import Client, operations
+from kernel_gateway.client.paging import every
+from kernel_gateway.client.steps import Operation
+from kernel_gateway.shapes import AuditRecord, Page
 
 COLUMNS = ("AT", "PRINCIPAL", "SESSION", "KIND", "EVENT", "ANSWER", "TARGET", "REASON")
 MOST_ON_PAGE = 1_000
@@ -34,22 +36,19 @@ def audit(
     as_json: bool,
 ) -> None:
     """Show the audit log, newest first: your own records; an administrator sees everybody's."""
-    records: list[AuditRecord] = []
-    cursor: str | None = None
-    while len(records) < limit:
-        page = client.list_audit(
+
+    def page(cursor: str | None) -> Operation[Page[AuditRecord]]:
+        return operations.list_audit(
             session_id=session_id,
             kind=kind,
             allowed=False if denied else None,
             since=since,
             until=until,
-            limit=min(limit - len(records), MOST_ON_PAGE),
+            limit=min(limit, MOST_ON_PAGE),
             cursor=cursor,
         )
-        records += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            break
+
+    records = client.carry_out(every(page, most=limit))
     if as_json:
         show_json(records)
         return

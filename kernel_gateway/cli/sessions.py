@@ -11,9 +11,10 @@ from kernel_gateway.cli import choosing, current_session
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
 from kernel_gateway.cli.wording import megabytes, network
-from kernel_gateway.client import Client
+from kernel_gateway.client import Client, operations
 from kernel_gateway.client.files import replacing
-from kernel_gateway.shapes import Session, SessionNetwork
+from kernel_gateway.client.paging import every
+from kernel_gateway.shapes import Session, SessionNetwork, SessionStatus
 
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
@@ -29,22 +30,12 @@ def session() -> None:
 @connected
 def list_(client: Client, *, everything: bool, as_json: bool) -> None:
     """List your sessions, newest first."""
-    sessions = _every(client, everything=everything)
+    status: SessionStatus | None = None if everything else "READY"
+    sessions = client.carry_out(every(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
     if as_json:
         show_json(sessions)
         return
     show_table(COLUMNS, [_row(each) for each in sessions])
-
-
-def _every(client: Client, *, everything: bool) -> list[Session]:
-    found: list[Session] = []
-    cursor: str | None = None
-    while True:
-        page = client.list_sessions(status=None if everything else "READY", cursor=cursor)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
 
 
 def _row(each: Session) -> tuple[object, ...]:

@@ -9,8 +9,8 @@ import click
 
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
-from kernel_gateway.client import Client
-from kernel_gateway.shapes import Workspace
+from kernel_gateway.client import Client, operations
+from kernel_gateway.client.paging import every
 
 
 @click.group(short_help="List, fetch and store files that outlive sessions.")
@@ -32,22 +32,11 @@ def list_(client: Client, *, workspace_id: str | None, path: str, as_json: bool)
         else:
             show_table(("PATH", "SIZE", "MODIFIED"), [(each.path, each.size, each.modified_at) for each in files])
         return
-    workspaces = _every(client)
+    workspaces = client.carry_out(every(lambda cursor: operations.list_workspaces(cursor=cursor)))
     if as_json:
         show_json(workspaces)
         return
     show_table(("WORKSPACE", "CREATED"), [(each.id, each.created_at) for each in workspaces])
-
-
-def _every(client: Client) -> list[Workspace]:
-    found: list[Workspace] = []
-    cursor: str | None = None
-    while True:
-        page = client.list_workspaces(cursor=cursor)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
 
 
 @workspace.command("get")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_gateway.client.errors import StillRunning
+from kernel_gateway.client.paging import every
 from kernel_gateway.client.result import Result
 from kernel_gateway.client.steps import (
     START_SECONDS,
@@ -317,17 +318,14 @@ def revoke_token(token_id: str) -> Operation[TokenInfo]:
 
 
 def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntry]]:
-    entries: list[FileEntry] = []
-    cursor: str | None = None
-    while True:
-        # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
+    # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
+    address = f"{owner}/files" + (f"?path={quoted(path)}" if path else "")
+
+    def page(cursor: str | None) -> Operation[Page[FileEntry]]:
         query = _given(recursive="true" if recursive else None, cursor=cursor)
-        address = f"{owner}/files" + (f"?path={quoted(path)}" if path else "")
-        page = decoded((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
-        entries += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            return entries
+        return decoded((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
+
+    return every(page)
 
 
 def _upload(owner: str, path: str, content: bytes | Path) -> Operation[FileEntry]:

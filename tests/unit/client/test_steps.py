@@ -11,6 +11,7 @@ import pytest
 from kernel_gateway.client import ConnectionFailed, LimitReached, NotFound, Result, StillRunning, Unauthorized
 from kernel_gateway.client import operations as o
 from kernel_gateway.client.errors import error_of
+from kernel_gateway.client.paging import every
 from kernel_gateway.client.steps import Answer, Ask, Operation, Pause, decoded, quoted
 from kernel_gateway.shapes import Execution, FileEntry, Page
 
@@ -129,3 +130,16 @@ def test_the_text_of_a_result_is_what_a_person_reads() -> None:
     result = Result(row)
     assert result.text == "a\nb\n42\n<Figure>"
     assert [display.extension for display in result.displays] == ["png"]
+
+
+@pytest.mark.parametrize(
+    ("most", "found", "asked"),
+    [(None, "abcde", [None, "2", "4"]), (9, "abcde", [None, "2", "4"]), (3, "abc", [None, "2"]), (2, "ab", [None])],
+)
+def test_a_list_is_asked_for_until_it_ends_or_is_enough(most: int | None, found: str, asked: list[str | None]) -> None:
+    pages = [
+        Answer(200, msgspec.json.encode({"items": [{"id": each, "created_at": ""} for each in ids], "next_cursor": at}))
+        for ids, at in [("ab", "2"), ("cd", "4"), ("e", None)]
+    ]
+    items, asks = drive(every(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
+    assert ("".join(each.id for each in items), [each.query.get("cursor") for each in asks]) == (found, asked)
