@@ -6,11 +6,11 @@ Only its owner may remove it, so the calling thread is the user for that moment;
 from __future__ import annotations
 
 import ctypes
-import os
+
+from .identity import act_as
 
 TABLE = "/proc/sysvipc/shm"
 IPC_RMID = 0
-_SETRESUID = {"x86_64": 117, "aarch64": 147}
 
 
 def release(user: int) -> None:
@@ -19,12 +19,10 @@ def release(user: int) -> None:
     if not left:
         return
     libc = ctypes.CDLL(None)
-    setresuid = _SETRESUID[os.uname().machine]
-    # The plain system call: libc's would change every thread of this process.
-    libc.syscall(setresuid, -1, user, -1)
+    act_as(user)
     for segment in left:
         libc.shmctl(segment, IPC_RMID, None)
-    libc.syscall(setresuid, -1, 0, -1)
+    act_as(0)
 
 
 def _left() -> list[int]:
