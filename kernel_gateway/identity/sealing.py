@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from kernel_gateway.errors import SettingInvalid
 
 KEY_LENGTH: Final = 32
 _NONCE_LENGTH: Final = 12

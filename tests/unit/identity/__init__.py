@@ -1,0 +1,1 @@
+"""Who is calling: signatures, and secrets at rest."""
