@@ -72,6 +72,8 @@ def _chosen(settings: Settings) -> list[tuple[Path, str]]:
         path = make_url(settings.database).database
         if path and path != ":memory:":
             found.append((Path(path).absolute().parent, "database's directory"))
+    if settings.audit_file and settings.audit_files:
+        found.append((Path(settings.audit_file).parent, "audit file's directory"))
     return found
 
 

@@ -156,6 +156,9 @@ class Settings:
     disk_reserve_bytes: int = _(
         512 * MEGABYTE, "free disk below which no session or execution starts", low=0, high=10**13
     )
+    audit_file: str = _("", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir")
+    audit_file_bytes: int = _(20 * MEGABYTE, "size at which a new audit file is begun", low=100_000, high=10**12)
+    audit_files: int = _(5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000)
     transfer_threads: int = _(8, "threads that move workspace files", low=1, high=256)
     keep_sessions_on_shutdown: bool = _(
         default=False, help="let sandboxes run on at shutdown; the next start takes them up"
@@ -186,6 +189,11 @@ class Settings:
 
 TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 
+
+    @property
+    def audit_path(self) -> str:
+        """The audit file, with the default filled in."""
+        return self.audit_file or str(self.state_path / "audit.jsonl")
 
 def table() -> tuple[Setting, ...]:
     """Every setting, in the order of the docs."""
@@ -272,9 +280,10 @@ def _converted(row: Setting, value: Any, source: str) -> Any:
 
 def _consistent(settings: Settings) -> Settings:
     """Rules between settings."""
-    for name in ("data_dir", "run_dir", "environments_file"):
+    optional = ("environments_file", "audit_file")
+    for name in ("data_dir", "run_dir", *optional):
         value = getattr(settings, name)
-        if not value.startswith("/") and (value or name != "environments_file"):
+        if not value.startswith("/") and (value or name not in optional):
             raise SettingInvalid(f"{name} must be an absolute path")
     try:
         endpoints(settings.egress_private)

@@ -42,3 +42,36 @@ class ApiCall(msgspec.Struct, kw_only=True):
     error_code: str = ""
     error_message: str = ""
     seconds: float = 0.0
+
+
+def detail(call: ApiCall, event_time: str) -> dict[str, Any]:
+    """The call as CloudTrail would tell it; texts of the caller's are still unbounded."""
+    return {
+        "eventTime": event_time,
+        "eventSource": call.event_source,
+        "eventName": call.event_name,
+        "userIdentity": _identity(call),
+        "sourceIPAddress": call.source_ip,
+        "userAgent": call.user_agent,
+        "requestParameters": call.request_parameters,
+        "responseElements": call.response_elements,
+        **({"errorCode": call.error_code, "errorMessage": call.error_message} if call.error_code else {}),
+        "requestID": call.request_id,
+        "readOnly": call.read_only,
+        "additionalEventData": {
+            "address": call.target,
+            "sessionId": call.session_id,
+            "httpStatus": call.status,
+            "milliseconds": round(call.seconds * 1000, 2),
+        },
+    }
+
+
+def _identity(call: ApiCall) -> dict[str, Any]:
+    """Who called: `Administrator`, `Principal`, or `Unknown` for a caller who is nobody."""
+    key = {"accessKeyId": call.access_key_id} if call.access_key_id else {}
+    who = call.principal
+    if who is None:
+        return {"type": "Unknown", **key}
+    kind = "Administrator" if who.admin else "Principal"
+    return {"type": kind, "principalId": who.id, "userName": who.name, **key}

@@ -1,27 +1,32 @@
 """The audit log: who asked for what, and what the answer was. Written in batches beside the work, read page by page.
 
-`record` returns at once. What does not fit is dropped and counted, and the count becomes a record of its own. Refusals
-cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor what it
-was allowed. A `kill -9` loses what waits, a fraction of a second.
+`record` and `call` return at once. What does not fit is dropped and counted, and the count becomes a record of its own.
+Refusals cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor
+what it was allowed. A `kill -9` loses what waits, a fraction of a second. What is in the database is appended to the
+audit file too, when there is one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
+from kernel_gateway.errors import DatabaseUnavailable, Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.api_call import API, ApiCall
+from kernel_gateway.services.api_call import API, ApiCall, detail
+from kernel_gateway.services.audit_file import AuditFile, line
+from kernel_gateway.services.audit_text import bounded, bounded_json
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.limits import Buckets
 from kernel_gateway.settings import Settings
@@ -36,8 +41,6 @@ MOST_WAITING = 10_000
 MOST_WAITING_OF_SESSION = 2_000
 MOST_IN_BATCH = 1_000
 MOST_REMOVED_AT_ONCE = 5_000
-LONGEST_TEXT = 2_000
-MOST_DETAIL_BYTES = 16_384
 LINGER_SECONDS = 0.05
 """How long a record waits for company."""
 COUNT_SECONDS = 10.0
@@ -50,6 +53,7 @@ REFUSALS_A_SECOND = 1.0
 MOST_REFUSALS_AT_ONCE = 1_000
 Owner = tuple[str | None, str | None, bool]
 """Whose records: principal and session; and whether they were allowed."""
+NOBODYS: Owner = (None, None, False)
 
 
 class Audit:
@@ -66,9 +70,14 @@ class Audit:
         self._refusals = Buckets(REFUSALS_A_SECOND, MOST_REFUSALS_AT_ONCE, clock.now)
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._file = _audit_file(settings)
+        self._file_thread = ThreadPoolExecutor(1, "audit-file")
+        self._unfiled = 0
 
     def call(self, call: ApiCall) -> bool:
         """Take the record of one call of an interface, once it is over; says whether there was room."""
+        call.user_agent, call.error_message = bounded(call.user_agent), bounded(call.error_message)
+        call.target, call.access_key_id = bounded(call.target), bounded(call.access_key_id)
         return self.record(
             API,
             call.event_name,
@@ -77,6 +86,7 @@ class Audit:
             target=call.target,
             principal_id=call.principal.id if call.principal else None,
             session_id=call.session_id,
+            detail=detail(call, rfc3339(self._clock.now())),
         )
 
     def record(
@@ -92,7 +102,7 @@ class Audit:
         detail: dict[str, Any] | None = None,
     ) -> bool:
         """Take a record, to be written soon; says whether there was room. `detail` is JSON: plain values."""
-        owner = principal_id, session_id, allowed
+        owner = _owner(kind, principal_id, session_id, allowed=allowed)
         self._wake.set()
         if not self._has_room(owner):
             known = owner in self._dropped or len(self._dropped) < MOST_WAITING
@@ -145,12 +155,20 @@ class Audit:
                 self._wake.set()
                 raise
 
+    async def open(self) -> None:
+        """Take up the audit file; raises StartRefused when it cannot be written."""
+        if self._file is not None:
+            await asyncio.get_running_loop().run_in_executor(self._file_thread, self._file.open)
+
     async def close(self) -> None:
         """The service ends: write what can be written."""
         try:
             await self.flush()
         except (GatewayError, TimeoutError) as error:
             log.error("audit_lost", records=len(self._waiting), error=str(error) or "the database did not answer")
+        if self._file is not None:
+            self._file_thread.submit(self._file.close)
+        self._file_thread.shutdown(wait=False)
 
     async def _write_batch(self, *, count_dropped: bool) -> None:
         """Under the lock. A row leaves the queue when it is in the database."""
@@ -165,13 +183,26 @@ class Audit:
             raise
         except Exception as error:  # a row that no database takes must not keep all others from being written
             log.error("audit_batch_lost", records=len(rows), exc_info=error)
+        await self._to_file(rows)
         for row in rows[: len(rows) - len(dropped)]:
             self._waiting.popleft()
             self._forget_one(row)
         self._dropped -= Counter(dropped)
 
+    async def _to_file(self, rows: Sequence[AuditRow]) -> None:
+        """A file that takes nothing stops nothing; how many lines it lacks is said in it when it takes lines again."""
+        if self._file is None:
+            return
+        missing, self._unfiled = self._unfiled, self._unfiled + len(rows)
+        lines = b"".join(map(line, [*rows, self._count_row(NOBODYS, missing)] if missing else rows))
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._file_thread, self._file.append, lines)
+            self._unfiled = 0
+        except OSError as error:
+            log.error("audit_file_not_written", error=str(error), records=self._unfiled)
+
     def _forget_one(self, row: AuditRow) -> None:
-        owner = row.principal_id, row.session_id, row.allowed
+        owner = _owner(row.kind, row.principal_id, row.session_id, allowed=row.allowed)
         self._waiting_of[owner] -= 1
         if not self._waiting_of[owner]:
             del self._waiting_of[owner]
@@ -194,12 +225,15 @@ class Audit:
     ) -> Page[AuditRecord]:
         """Records newest first, all that were made before the call: an administrator's all, anybody else's their own.
 
-        Raises DatabaseUnavailable.
+        A page may hold fewer than it could and still name the next: so many records are looked through at once.
+        Raises DatabaseUnavailable, Forbidden.
         """
         with contextlib.suppress(NoSpace, TimeoutError):  # what is stored can still be read
             await self.flush()
         if not principal.admin:
-            wanted = replace(wanted, principal_id=principal.id)
+            if wanted.principal not in (None, principal.id, principal.name):
+                raise Forbidden("only an administrator looks into the records of others")
+            wanted = replace(wanted, principal_id=principal.id, principal=None)
         rows, following = await self._database.run(lambda c: audit.list_of(c, wanted, limit, cursor))
         return Page([_record(row) for row in rows], following)
 
@@ -216,23 +250,6 @@ class Audit:
                 return
 
 
-def bounded(text: str) -> str:
-    """Text of any origin as the log keeps it: short, on one line, and such as every database and terminal takes."""
-    kept = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
-    if kept.isprintable():
-        return kept
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
-
-
-def bounded_json(detail: dict[str, Any]) -> bytes:
-    """A record's detail as JSON; too much of it is left out, and counted."""
-    try:
-        encoded = to_json(detail)
-    except UnicodeEncodeError:  # lone surrogates, which JSON has no form for
-        encoded = json.dumps(msgspec.to_builtins(detail), ensure_ascii=False).encode("utf-8", "replace")
-    return encoded if len(encoded) <= MOST_DETAIL_BYTES else to_json({"omitted_bytes": len(encoded)})
-
-
 def _record(row: AuditRow) -> AuditRecord:
     return AuditRecord(
         number=row.number,
@@ -246,3 +263,14 @@ def _record(row: AuditRow) -> AuditRecord:
         session_id=row.session_id,
         detail=msgspec.json.decode(row.detail, type=dict[str, Any]),
     )
+
+
+def _owner(kind: str, principal_id: str | None, session_id: str | None, *, allowed: bool) -> Owner:
+    """Refused calls count by principal alone: which session they name is the caller's to choose."""
+    return principal_id, None if kind == API and not allowed else session_id, allowed
+
+
+def _audit_file(settings: Settings) -> AuditFile | None:
+    if not settings.audit_files:
+        return None
+    return AuditFile(Path(settings.audit_path), settings.audit_file_bytes, settings.audit_files)

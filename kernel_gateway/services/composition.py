@@ -112,6 +112,7 @@ class Services:
         """Open the database, take up what runs, start what goes on beside the calls."""
         parts = self.parts
         await parts.database.open()
+        await parts.audit.open()
         self.first_token = await self.identity.open(parts.settings.token, parts.clock.now())
         await self.access_keys.open()
         parts.background.spawn(parts.audit.run(), "audit")

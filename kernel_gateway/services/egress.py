@@ -23,7 +23,8 @@ from kernel_gateway.egress.s3.proxy import SigningBackends
 from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import UnknownEnvironment
-from kernel_gateway.services.audit import Audit, bounded
+from kernel_gateway.services.audit import Audit
+from kernel_gateway.services.audit_text import bounded
 from kernel_gateway.services.environments import network_info
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import Network, NetworkUse, SessionNetwork

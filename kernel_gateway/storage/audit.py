@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, literal, select
 
-from kernel_gateway.storage.columns import micros, page, seconds
+from kernel_gateway.storage.columns import cursor_of, micros, page, place_of, seconds
 from kernel_gateway.storage.tables import audit, principals
+
+MOST_LOOKED_THROUGH = 100_000
+"""Records that one page is taken from: a filter that fits few reads no more than that at once."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,17 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which records; None means any. Times are seconds since the epoch, `until` itself is left out."""
+    """Which records; None means any. Times are seconds since the epoch, `until` itself is left out.
+
+    `principal` is a principal's name or id, `error_code` the word that a reason begins with.
+    """
 
     principal_id: str | None = None
+    principal: str | None = None
     session_id: str | None = None
     kind: str | None = None
+    event: str | None = None
+    error_code: str | None = None
     allowed: bool | None = None
     since: float | None = None
     until: float | None = None
@@ -48,13 +57,16 @@ def add_all(connection: Connection, rows: Sequence[AuditRow]) -> None:
 def list_of(
     connection: Connection, wanted: AuditFilter, limit: int, cursor: str | None
 ) -> tuple[list[AuditRow], str | None]:
-    """Newest first."""
+    """Newest first, of `MOST_LOOKED_THROUGH` records: a page of fewer than `limit` has a cursor when there are more."""
+    newest, oldest = _window(connection, cursor)
     query = (
         select(audit, principals.c.name.label("principal"))
         .outerjoin(principals, principals.c.id == audit.c.principal_id)
-        .where(*_conditions(wanted))
+        .where(*_conditions(wanted), audit.c.number > newest - MOST_LOOKED_THROUGH)
     )
     rows, following = page(connection, query, audit, limit, cursor, newest_first=True)
+    if following is None and newest - MOST_LOOKED_THROUGH >= oldest:
+        following = cursor_of(newest - MOST_LOOKED_THROUGH + 1)
     return [_row(row) for row in rows], following
 
 
@@ -70,12 +82,26 @@ def remove_old(connection: Connection, *, before: float, keep: int, at_once: int
     return removed
 
 
+def _window(connection: Connection, cursor: str | None) -> tuple[int, int]:
+    """The numbers of the newest record that a page may have, and of the oldest that there is."""
+    oldest = connection.execute(select(func.min(audit.c.number))).scalar()
+    newest = connection.execute(select(func.max(audit.c.number))).scalar()
+    if cursor is not None:
+        newest = min(newest or 0, place_of(cursor) - 1)
+    return newest or 0, oldest or 1
+
+
 def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
     conditions = [
         audit.c[name] == getattr(wanted, name)
-        for name in ("principal_id", "session_id", "kind", "allowed")
+        for name in ("principal_id", "session_id", "kind", "event", "allowed")
         if getattr(wanted, name) is not None
     ]
+    if wanted.principal is not None:
+        named = select(principals.c.id).where(principals.c.name == wanted.principal)
+        conditions.append(audit.c.principal_id.in_(named.union_all(select(literal(wanted.principal)))))
+    if wanted.error_code is not None:
+        conditions.append(audit.c.reason.startswith(f"{wanted.error_code}:", autoescape=True))
     if wanted.since is not None:
         conditions.append(audit.c.at >= micros(wanted.since))
     if wanted.until is not None:

@@ -45,19 +45,21 @@ def page(
         raise InvalidRequest(f"limit must be between 1 and {MOST_ROWS:,}")
     number = table.c.number
     if cursor is not None:
-        place = _place(cursor)
+        place = place_of(cursor)
         select = select.where(number < place if newest_first else number > place)
     select = select.order_by(number.desc() if newest_first else number).limit(limit + 1)
     rows = list(connection.execute(select))
     more = len(rows) > limit
-    return rows[:limit], _cursor(rows[limit - 1].number) if more else None
+    return rows[:limit], cursor_of(rows[limit - 1].number) if more else None
 
 
-def _cursor(number: int) -> str:
+def cursor_of(number: int) -> str:
+    """A cursor for what comes after the row of this number."""
     return base64.urlsafe_b64encode(str(number).encode()).decode().rstrip("=")
 
 
-def _place(cursor: str) -> int:
+def place_of(cursor: str) -> int:
+    """The number that a cursor stands for; raises InvalidRequest."""
     try:
         return int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error):

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select
 from kernel_gateway.errors import DatabaseUnavailable, InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services import audit as log
+from kernel_gateway.services import audit_text
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import AuditRecord
@@ -245,7 +246,7 @@ def test_text_of_any_kind_is_stored(tmp_path: Path) -> None:
         forged, long, odd = await opened.targets()
         assert forged == "\\r\\n2026-01-01 allowed\\x1b[2J\\u202e\\x9b é"
         assert odd == "a\\x00b\\udcffc"
-        assert len(long) < log.LONGEST_TEXT + 40
+        assert len(long) < audit_text.LONGEST_TEXT + 40
         assert long.endswith("(100,000 characters)")
         opened.audit.record("egress", "http", allowed=True, detail={"header": "y" * 100_000})
         assert (await opened.all())[0].detail == {"omitted_bytes": 100_013}
