@@ -81,7 +81,8 @@ async def _services(settings: Settings, environments: str, runtime: SandboxRunti
     """Everything behind the faces, open; closed whatever happens."""
     store = open_store(settings.store_url)
     installed = sandboxes.catalogue(settings, environments)
-    services = await Services.open(settings, runtime=runtime, store=store, installed=installed)
+    roles = sandboxes.roles(settings, environments)
+    services = await Services.open(settings, runtime=runtime, store=store, installed=installed, roles=roles)
     try:
         yield services
     finally:

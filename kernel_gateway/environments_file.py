@@ -1,8 +1,9 @@
 """The environments file: TOML, a table for each environment, made into `Environment` values. Pure, but for `read`.
 
 A table names an image that is built (its own name, when it says none) and what differs from the settings: resources,
-runtime, network, execution role. Built images without a table are environments with the defaults. An unknown table
-key, or a value that makes no sense, raises `SettingInvalid` naming file, table and key.
+runtime, network, execution role. Built images without a table are environments with the defaults. `[[roles]]` are no
+environment: they say what the roles mean that principals name by an ARN. An unknown table key, or a value that makes no
+sense, raises `SettingInvalid` naming file, table and key.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ LONGEST_PREFIX_BYTES = 512
 KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "network", "allow", "role")
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
+ROLES = "roles"
+EVERYBODY = "*"
+ROLE_ARN = re.compile(r"arn:aws(-[^:]+)?:iam::([0-9]{12})?:role/[\x21-\x7e]{1,2000}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 NETLOC = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
@@ -51,6 +55,19 @@ class Declared:
     role: ExecutionRole | None
 
 
+@dataclass(frozen=True)
+class DeclaredRole:
+    """What a role means that environments made by principals name, and which principals it is for."""
+
+    arn: str
+    principals: frozenset[str]
+    role: ExecutionRole
+
+    def is_for(self, principal: str) -> bool:
+        """Whether a principal of this name may use it."""
+        return not self.principals.isdisjoint((principal, EVERYBODY))
+
+
 def read(path: Path) -> str:
     """The file's text; raises SettingInvalid."""
     try:
@@ -65,11 +82,43 @@ def read(path: Path) -> str:
 
 def parse(text: str, settings: Settings, source: str = "the environments file") -> dict[str, Declared]:
     """Every table, by name; `settings` give what a table leaves out and the ranges. Raises SettingInvalid."""
+    tables = _tables(text, source)
+    roles(text, source)
+    return {
+        name: _declared(name, values, settings, source) for name, values in tables.items() if not _roles(name, values)
+    }
+
+
+def roles(text: str, source: str = "the environments file") -> tuple[DeclaredRole, ...]:
+    """What `[[roles]]` declare; raises SettingInvalid."""
+    listed = [each for name, values in _tables(text, source).items() if _roles(name, values) for each in values]
+    found = tuple(_declared_role(each, f"{source}: [[{ROLES}]] {number}") for number, each in enumerate(listed, 1))
+    for one in found:
+        if [each.arn for each in found].count(one.arn) > 1:
+            raise SettingInvalid(f"{source}: [[{ROLES}]] declare {one.arn} more than once")
+    return found
+
+
+def _tables(text: str, source: str) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingInvalid(f"{source} is not TOML: {error}") from None
-    return {name: _declared(name, values, settings, source) for name, values in tables.items()}
+
+
+def _roles(name: str, values: Any) -> bool:
+    """A list of roles; a table of that name is an environment like any other."""
+    return name == ROLES and isinstance(values, list)
+
+
+def _declared_role(values: Any, where: str) -> DeclaredRole:
+    one = _Table(where, values, ("arn", "principals", *ROLE_KEYS))
+    who = one.take("principals", list)
+    if not who or not all(isinstance(each, str) and each for each in who):
+        raise one.refusal(f'principals must be a list of the names of those it is for, or ["{EVERYBODY}"]')
+    role = {key: value for key, value in values.items() if key in ROLE_KEYS}
+    arn = one.matching("arn", ROLE_ARN, "written as arn:aws:iam::123456789012:role/NAME")
+    return DeclaredRole(arn, frozenset(who), _role(where, role))
 
 
 def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environment], source: str) -> None:

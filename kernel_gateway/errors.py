@@ -13,6 +13,10 @@ Tree (code, status):
     │   ├── SessionBusy         session_busy           409   on_busy=reject and something runs
     │   ├── GenerationMismatch  generation_mismatch    409   the kernel is not the one the caller expects
     │   ├── IdempotencyConflict idempotency_conflict   409   the key was used with another request
+    │   ├── EnvironmentUnavailable environment_unavailable 409 the host or its settings have it no more as it was made
+    │   ├── HasDependents       has_dependents         409   agents or live sessions need it; `dependents` names them
+    │   ├── AgentDetached       agent_detached         409   the agent has no environment: attach it to one
+    │   ├── QuotaReached        quota_reached          409   as many as one principal may have: delete one
     │   └── WorkspaceInUse      workspace_in_use       409   a live session holds the workspace
     ├── PayloadTooLarge         payload_too_large      413   more bytes than the service takes
     ├── LimitReached            limit_reached          429   later; `retry_after_seconds` says when
@@ -122,6 +126,30 @@ class IdempotencyConflict(Conflict):
     """The idempotency key was used with another request in this session."""
 
     code = "idempotency_conflict"
+
+
+class EnvironmentUnavailable(Conflict):
+    """What the environment was made from, or what it was made with, is not to be had on this host any more."""
+
+    code = "environment_unavailable"
+
+
+class HasDependents(Conflict):
+    """Agents are attached to the environment, or sessions of it live; `dependents` names them."""
+
+    code = "has_dependents"
+
+
+class AgentDetached(Conflict):
+    """The agent is registered and has no environment, so it starts no session; `detached_from` says which it had."""
+
+    code = "agent_detached"
+
+
+class QuotaReached(Conflict):
+    """As many as one principal may have; `quota` is the number."""
+
+    code = "quota_reached"
 
 
 class WorkspaceInUse(Conflict):

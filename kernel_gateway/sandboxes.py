@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kernel_gateway import environments_file
-from kernel_gateway.environments_file import Declared
+from kernel_gateway.environments_file import Declared, DeclaredRole
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, Resources
@@ -51,6 +51,11 @@ def catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environme
     """
     declared, defaults = _declared(settings, text), _resources(settings)
     return lambda: environments_file.applied(declared, environments.installed(settings.environments_path), defaults)
+
+
+def roles(settings: Settings, text: str) -> tuple[DeclaredRole, ...]:
+    """The roles that the environments file's text declares for environments that principals make."""
+    return environments_file.roles(text, str(_file(settings)))
 
 
 def installed(settings: Settings, text: str | None = None) -> dict[str, Environment]:

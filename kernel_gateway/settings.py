@@ -109,6 +109,13 @@ class Settings:
 
     memory_mb: int = _(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
     storage_mb: int = _(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
+    memory_mb_max: int = _(
+        10_240, "most memory that an environment made by a principal may have", low=1_769, high=10_240
+    )
+    storage_mb_max: int = _(10_240, "most disk that an environment made by a principal may have", low=512, high=10_240)
+    made_network_modes: str = _("SANDBOX,PUBLIC", "networks that environments made by principals may have")
+    environments_per_principal: int = _(100, "environments that one principal may have made", low=0, high=100_000)
+    agents_per_principal: int = _(1_000, "agents that one principal may have", low=0, high=100_000)
     pids: int = _(512, "processes and threads of a sandbox", low=64, high=32_768)
     service_uid: int = _(
         1_199_999_999, "host uid that the service runs as; the launcher alone is root", low=1, high=4_200_000_000
@@ -147,6 +154,9 @@ class Settings:
 
     audit_retention_days: int = _(90, "days that audit records are kept", low=1, high=3_650)
     audit_records: int = _(1_000_000, "audit records kept at most; the oldest go", low=1_000, high=10**9)
+    audit_file: str = _("", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir")
+    audit_file_bytes: int = _(20 * MEGABYTE, "size at which a new audit file is begun", low=100_000, high=10**12)
+    audit_files: int = _(5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)
@@ -156,9 +166,6 @@ class Settings:
     disk_reserve_bytes: int = _(
         512 * MEGABYTE, "free disk below which no session or execution starts", low=0, high=10**13
     )
-    audit_file: str = _("", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir")
-    audit_file_bytes: int = _(20 * MEGABYTE, "size at which a new audit file is begun", low=100_000, high=10**12)
-    audit_files: int = _(5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000)
     transfer_threads: int = _(8, "threads that move workspace files", low=1, high=256)
     keep_sessions_on_shutdown: bool = _(
         default=False, help="let sandboxes run on at shutdown; the next start takes them up"
@@ -182,6 +189,11 @@ class Settings:
         return self.database or f"sqlite:///{self.state_path / 'sandcell.db'}"
 
     @property
+    def audit_path(self) -> str:
+        """The audit file, with the default filled in."""
+        return self.audit_file or str(self.state_path / "audit.jsonl")
+
+    @property
     def state_path(self) -> Path:
         """The directory that is the service's own: database, what waits for the store, uploads under way."""
         return Path(self.data_dir) / "state"
@@ -189,11 +201,6 @@ class Settings:
 
 TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 
-
-    @property
-    def audit_path(self) -> str:
-        """The audit file, with the default filled in."""
-        return self.audit_file or str(self.state_path / "audit.jsonl")
 
 def table() -> tuple[Setting, ...]:
     """Every setting, in the order of the docs."""
@@ -289,11 +296,14 @@ def _consistent(settings: Settings) -> Settings:
         endpoints(settings.egress_private)
     except ValueError as error:
         raise SettingInvalid(f"egress_private: {error}") from None
+    _require_modes(settings.made_network_modes)
     if 0 <= settings.service_uid - settings.uid_base < settings.uid_ranges * 65_536:
         raise SettingInvalid("service_uid must not be one of the uids that sandboxes get: see uid_base and uid_ranges")
     for default, most in (
         ("execution_timeout_seconds", "execution_timeout_max_seconds"),
         ("session_timeout_seconds", "session_timeout_max_seconds"),
+        ("memory_mb", "memory_mb_max"),
+        ("storage_mb", "storage_mb_max"),
     ):
         if getattr(settings, default) > getattr(settings, most):
             raise SettingInvalid(f"{default} must not be larger than {most}")
@@ -302,6 +312,12 @@ def _consistent(settings: Settings) -> Settings:
     if settings.token and len(settings.token) < 8:
         raise SettingInvalid("token must have at least 8 characters")
     return settings
+
+
+def _require_modes(text: str) -> None:
+    modes = text.split(",")
+    if not set(modes) <= {"SANDBOX", "PUBLIC"} or len(set(modes)) != len(modes):
+        raise SettingInvalid(f"made_network_modes must be SANDBOX, PUBLIC or SANDBOX,PUBLIC, not {text!r}")
 
 
 @dataclass(frozen=True)

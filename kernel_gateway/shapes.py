@@ -14,6 +14,8 @@ import msgspec
 SessionStatus = Literal["READY", "TERMINATED"]
 ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"]
 OnBusy = Literal["queue", "reject", "interrupt"]
+Language = Literal["python", "javascript", "typescript"]
+LanguageRuntime = Literal["python", "deno", "nodejs"]
 T = TypeVar("T")
 
 
@@ -143,9 +145,12 @@ class Session(Shape):
 
 
 class StartSession(Shape, forbid_unknown_fields=True):
-    """Body of `POST /v1/sessions`; what is left out takes the environment's or the service's default."""
+    """Body of `POST /v1/sessions`; what is left out takes the environment's or the service's default.
 
-    environment: str = "python"
+    `environment` is an id or a name; left out it is that of the `agent`, if it is registered, else `python`.
+    """
+
+    environment: str | None = None
     name: str = ""
     workspace_id: str | None = None
     timeout_seconds: int | None = None
@@ -214,7 +219,8 @@ class Submission(Shape, forbid_unknown_fields=True):
     """
 
     code: str
-    language: Literal["python"] = "python"
+    language: Language = "python"
+    runtime: LanguageRuntime | None = None
     timeout_seconds: float | None = None
     wait: bool = True
     on_busy: OnBusy = "queue"
@@ -278,7 +284,11 @@ class Workspace(Shape):
 
 
 class EnvironmentInfo(Shape):
-    """An environment as callers see it; `image` is the built image that it is made from."""
+    """An environment as callers see it: the host's, which are everybody's, or one that you made.
+
+    Sessions and agents name it by `id`; a host's is its name. `image` is what it is made from. `status` UNAVAILABLE:
+    no session can start from it now, and `failure` says why. The host's have no times and no tags.
+    """
 
     name: str
     description: str
@@ -290,6 +300,14 @@ class EnvironmentInfo(Shape):
     image: str = ""
     runtime: str = ""
     pids: int = 0
+    id: str = ""
+    kind: Literal["host", "made"] = "host"
+    status: Literal["READY", "UNAVAILABLE", "DELETED"] = "READY"
+    failure: str = ""
+    role_arn: str = ""
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+    created_at: str | None = None
+    updated_at: str | None = None
 
 
 class AuditRecord(Shape):

@@ -111,11 +111,11 @@ def _plan(
 
 
 def _bounds(settings: Settings, oci: OciSettings, environments: Mapping[str, Environment]) -> Bounds:
-    """What the environments ask for is the most that any sandbox gets."""
+    """What the environments ask for, or those may that principals make, is the most that any sandbox gets."""
     resources = [each.resources for each in environments.values()]
     return Bounds(
-        memory_mb=max(settings.memory_mb, *(each.memory_mb for each in resources)),
-        storage_mb=max(settings.storage_mb, *(each.storage_mb for each in resources)),
+        memory_mb=max(settings.memory_mb_max, *(each.memory_mb for each in resources)),
+        storage_mb=max(settings.storage_mb_max, *(each.storage_mb for each in resources)),
         pids=max(settings.pids, *(each.pids for each in resources)),
         sandboxes=2 * settings.live_sessions + 2 * settings.starts_at_once,
         runtimes=(oci.runtime, *oci.more_runtimes),

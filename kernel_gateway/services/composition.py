@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
+from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.identity.authentication import Identity
 from kernel_gateway.services.access_keys import AccessKeys
+from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, SystemClock
@@ -56,6 +58,7 @@ class Services:
     tokens: Tokens
     access_keys: AccessKeys
     environments: Environments
+    agents: Agents
     audit: Audit
     sessions: Sessions
     executions: Executions
@@ -77,6 +80,7 @@ class Services:
         *,
         store: ObjectStore,
         installed: Callable[[], dict[str, Environment]],
+        roles: Sequence[DeclaredRole] = (),
         runtime: SandboxRuntime | None = None,
         launcher: Launcher | None = None,
         clock: Clock | None = None,
@@ -85,8 +89,8 @@ class Services:
     ) -> Services:
         """Open the database, take up the sandboxes that still run, start the timers.
 
-        Sandboxes come from `runtime`, or from a `launcher` of the caller's. Ways out ask `resolve` for addresses and
-        `signer` for the credentials of execution roles.
+        Sandboxes come from `runtime`, or from a `launcher` of the caller's. `roles` are those that made environments
+        may name. Ways out ask `resolve` for addresses and `signer` for the credentials of execution roles.
         """
         if launcher is None:
             if runtime is None:
@@ -94,13 +98,13 @@ class Services:
             launcher = KernelLauncher(runtime, kernel_limits(settings))
         clock = clock or SystemClock()
         database = Database(settings.database_url)
-        environments = Environments(installed, settings)
+        environments = Environments(installed, settings, database, clock, roles)
         audit = Audit(database, clock, settings)
         egress = Egress(settings, launcher.listen, audit, resolve=resolve, signer=signer)
         parts = make_parts(
             settings, database, store=store, environments=environments, launcher=launcher, clock=clock, egress=egress
         )
-        services = cls._made(parts, environments)
+        services = cls._made(parts)
         try:
             await services._begin()
         except BaseException:
@@ -120,7 +124,7 @@ class Services:
         parts.background.spawn(self.upkeep.run(), "upkeep")
 
     @classmethod
-    def _made(cls, parts: Parts, environments: Environments) -> Services:
+    def _made(cls, parts: Parts) -> Services:
         settings, database = parts.settings, parts.database
         registry, identity = Registry(database), Identity(database)
         notebooks = Notebooks(parts, registry)
@@ -131,7 +135,8 @@ class Services:
             limits=Limits(settings.invocations_per_second),
             tokens=Tokens(database, identity, parts.clock),
             access_keys=AccessKeys(database, settings, parts.clock),
-            environments=environments,
+            environments=parts.environments,
+            agents=parts.agents,
             audit=parts.audit,
             sessions=Sessions(parts, registry, lifecycle),
             executions=Executions(parts, registry),
@@ -199,6 +204,7 @@ def make_parts(
         spool=Spool(settings.state_path / "spool", mirrors),
         background=Background(),
         finished=FinishedJobs(settings.finished_jobs_bytes),
-        find_environment=environments.find,
+        environments=environments,
+        agents=Agents(environments, database, clock, settings),
         starting=asyncio.Semaphore(settings.starts_at_once),
     )

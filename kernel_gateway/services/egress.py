@@ -22,10 +22,10 @@ from kernel_gateway.egress.resolver import Resolve
 from kernel_gateway.egress.s3.proxy import SigningBackends
 from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
 from kernel_gateway.endpoints import endpoints
-from kernel_gateway.errors import UnknownEnvironment
+from kernel_gateway.errors import EnvironmentUnavailable, GatewayError, UnknownEnvironment
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.audit_text import bounded
-from kernel_gateway.services.environments import network_info
+from kernel_gateway.services.environment_info import network_info
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import Network, NetworkUse, SessionNetwork
 from kernel_gateway.storage.sessions import SessionRow
@@ -37,8 +37,8 @@ OPEN_SECONDS = 30.0
 HTTP, S3 = "http", "s3"
 Listen = Callable[[str, str], Awaitable[socket.socket]]
 """From a sandbox's id and a name to a socket on which its guest, and nobody else, calls."""
-Find = Callable[[str], Environment]
-"""From its name to an environment; raises UnknownEnvironment."""
+Find = Callable[[], Awaitable[Environment]]
+"""A session's environment as it is now; raises UnknownEnvironment, EnvironmentUnavailable, DatabaseUnavailable."""
 
 
 class Egress:
@@ -144,7 +144,6 @@ class WayOut:
         self.missing = False
         self._egress = egress
         self._party = Party(row.id, row.principal_id)
-        self._environment = row.environment
         self._find = find
         self._policy: Network = row.record.network
         self._open: SessionEgress | None = None
@@ -170,10 +169,14 @@ class WayOut:
         """
         before, self.missing = self._policy, False
         try:
-            environment = self._find(self._environment)
-        except UnknownEnvironment:
-            log.warning("environment_gone", session=self._party.session_id, environment=self._environment)
+            environment = await self._find()
+        except (UnknownEnvironment, EnvironmentUnavailable) as error:
+            log.warning("environment_gone", session=self._party.session_id, error=error.message)
             self._policy = Network(limits=before.limits)
+            return
+        except GatewayError as error:
+            log.error("egress_missing", session=self._party.session_id, error=error.message)
+            self.missing = True
             return
         if before.mode == NetworkMode.SANDBOX:
             environment = dataclasses.replace(environment, network=NetworkPolicy())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -42,13 +43,14 @@ class Lifecycle:
     def make(self, row: SessionRow) -> LiveSession:
         """A live session for a row, registered, its sandbox not started."""
         live = LiveSession(row, self._parts.clock)
+        find = partial(self._parts.environments.exactly, row.principal_id, row.environment)
         live.sandbox = SessionSandbox(
             self._parts,
             row.id,
             row.workspace_id,
-            row.environment,
+            find_environment=find,
             generation=row.generation,
-            way_out=self._parts.egress.way_out(row, self._parts.find_environment),
+            way_out=self._parts.egress.way_out(row, find),
             on_replaced=lambda generation, death: self._replaced(live, generation, death),
         )
         live.worker = Worker(self._parts, live)

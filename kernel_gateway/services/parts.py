@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernel_gateway.errors import NoSpace, ShuttingDown
+from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.egress import Egress
+from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
-from kernels.environment import Environment
 
 
 @dataclass
 class Parts:
-    """Made once by `Services.open`; `find_environment` raises UnknownEnvironment."""
+    """Made once by `Services.open`."""
 
     settings: Settings
     clock: Clock
@@ -35,7 +35,8 @@ class Parts:
     spool: Spool
     background: Background
     finished: FinishedJobs
-    find_environment: Callable[[str], Environment]
+    environments: Environments
+    agents: Agents
     starting: asyncio.Semaphore
     accepting: bool = field(default=True)
 

@@ -14,7 +14,7 @@ import structlog
 
 from kernel_gateway.errors import SessionTerminated, translate
 from kernel_gateway.services.clock import rfc3339_or_none
-from kernel_gateway.services.egress import WayOut
+from kernel_gateway.services.egress import Find, WayOut
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.shapes import Sync, Usage
@@ -40,8 +40,8 @@ class SessionSandbox:
         parts: Parts,
         session_id: str,
         workspace_id: str,
-        environment: str,
         *,
+        find_environment: Find,
         generation: int,
         way_out: WayOut,
         on_replaced: Callable[[int, Death | None], None],
@@ -54,7 +54,7 @@ class SessionSandbox:
         self._parts = parts
         self._session_id = session_id
         self._workspace_id = workspace_id
-        self._environment = environment
+        self._find_environment = find_environment
         self._on_replaced = on_replaced
         self._death: Death | None = None
         self._lock = asyncio.Lock()
@@ -197,7 +197,7 @@ class SessionSandbox:
 
     async def _launch(self, generation: int) -> LiveKernel:
         parts, settings = self._parts, self._parts.settings
-        spec = SandboxSpec(self._session_id, parts.find_environment(self._environment), generation)
+        spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
         mirrors: list[Mirror] = []
 
         async def furnish(info: SandboxInfo) -> None:

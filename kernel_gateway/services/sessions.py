@@ -21,6 +21,7 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.agents import Chosen
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.live_session import LiveSession
@@ -49,17 +50,18 @@ class Sessions:
     async def start(self, principal: Principal, body: StartSession) -> Session:
         """Start a session and return when its kernel takes code.
 
-        Raises UnknownEnvironment, InvalidRequest, SessionLimit, NotFound (workspace), WorkspaceInUse, NoSpace,
-        SandboxUnavailable, StoreUnavailable, ShuttingDown, DeadlinePassed. A start that fails leaves nothing but its
-        row, which says why.
+        Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
+        (workspace), WorkspaceInUse, NoSpace, SandboxUnavailable, StoreUnavailable, ShuttingDown, DeadlinePassed. A
+        start that fails leaves nothing but its row, which says why.
         """
         self._parts.require_accepting()
-        row = self._row(principal, body)
-        environment = self._parts.find_environment(row.environment)
+        chosen = await self._parts.agents.choose(principal, body.environment, body.agent)
+        row = self._row(principal, body, chosen.environment.name)
         self._parts.require_disk()
+        self._parts.require_accepting()
         live = self._lifecycle.make(row)
-        live.sandbox.way_out.expect(environment)
-        live.start_task = self._parts.background.spawn(self._start(live, body.workspace_id), f"start {row.id}")
+        live.sandbox.way_out.expect(chosen.environment)
+        live.start_task = self._parts.background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
         try:
             await asyncio.shield(live.start_task)
         except asyncio.CancelledError:
@@ -115,7 +117,7 @@ class Sessions:
                 await kernel.restart()
         return live.shape(await live.sandbox.usage(), live.sandbox.sync())
 
-    def _row(self, principal: Principal, body: StartSession) -> SessionRow:
+    def _row(self, principal: Principal, body: StartSession, environment: str) -> SessionRow:
         settings, now, session_id = self._parts.settings, self._parts.clock.now(), str(uuid.uuid4())
         if len(body.name) > LONGEST_NAME or len(body.labels) > MOST_LABELS:
             raise InvalidRequest(f"a name has at most {LONGEST_NAME} characters, a session {MOST_LABELS} labels")
@@ -131,7 +133,7 @@ class Sessions:
             principal_id=principal.id,
             workspace_id=body.workspace_id or session_id,
             name=body.name or f"session-{session_id[:8]}",
-            environment=body.environment,
+            environment=environment,
             generation=1,
             created=now,
             last_activity=now,
@@ -142,10 +144,10 @@ class Sessions:
             labels=body.labels,
         )
 
-    async def _start(self, live: LiveSession, workspace_id: str | None) -> None:
+    async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """The row first, then the sandbox; what cannot be started is ended before the error goes out."""
         try:
-            await self._parts.database.run(lambda connection: self._reserve(connection, live, workspace_id))
+            await self._parts.database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
         except BaseException as error:
             self._registry.remove(live)
             if isinstance(error, IntegrityError):
@@ -161,9 +163,10 @@ class Sessions:
         self._lifecycle.open(live)
         log.info("session_started", session=live.id, principal=live.row.principal_id, environment=live.row.environment)
 
-    def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None) -> None:
-        """Take one of the live sessions and the workspace, in one transaction."""
+    def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
+        """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""
         row, most = live.row, self._parts.settings.live_sessions
+        chosen.require(connection)
         if sessions.count_live(connection) >= most:
             raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
         if workspace_id is None:

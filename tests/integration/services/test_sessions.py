@@ -246,7 +246,7 @@ def test_sessions_that_are_kept_go_on_in_the_next_life(house: House) -> None:
 
 async def orphans(gateway: Gateway) -> None:
     parts = gateway.services.parts
-    environment = parts.find_environment("python")
+    environment = await parts.environments.find(gateway.me.id, "python")
     spec = SandboxSpec("11111111-2222-3333-4444-555555555555", environment)
     kernel = await parts.launcher.launch(spec, before_first_code=nothing_to_restore)
     await kernel.aclose()

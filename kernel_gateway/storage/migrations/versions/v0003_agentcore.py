@@ -14,6 +14,7 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("executions") as executions:
         executions.add_column(sa.Column("clear_context", sa.Boolean(), nullable=False, server_default=sa.false()))
+    op.create_index("ix_sessions_environment_status", "sessions", ["environment", "status"])
     _access_keys()
     _environments()
     _agents()
@@ -23,6 +24,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("client_tokens", "agents", "environments", "access_keys"):
         op.drop_table(table)
+    op.drop_index("ix_sessions_environment_status", "sessions")
     with op.batch_alter_table("executions") as executions:
         executions.drop_column("clear_context")
 
