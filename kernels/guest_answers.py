@@ -87,6 +87,21 @@ def refused(status: int, body: bytes) -> GuestRefused:
     return GuestRefused(status, str(value.get("code", "failed"))[:100], str(value.get("message", ""))[:1000])
 
 
+def refusals(value: dict[str, Any], count: int) -> list[tuple[int, GuestRefused]]:
+    """Which of `count` files a guest did not write, by their numbers."""
+    found = [_refusal(each, count) for each in of_type(value, "refused", list)]
+    if of_type(value, "written", int) + len(found) != count or len({number for number, _ in found}) != len(found):
+        raise SandboxFailed("the guest has lost count of the files")
+    return found
+
+
+def _refusal(value: object, count: int) -> tuple[int, GuestRefused]:
+    if not isinstance(value, dict) or (number := of_type(value, "index", int)) >= count:
+        raise SandboxFailed("the guest refused a file that there is not")
+    status = min(max(of_type(value, "status", int), 400), 599)
+    return number, GuestRefused(status, of_type(value, "code", str)[:100], of_type(value, "message", str)[:1000])
+
+
 def started(value: dict[str, Any]) -> KernelStarted:
     """What `kernel_started` and the answer to a start say."""
     return KernelStarted(of_type(value, "generation", int), of_type(value, "key", str))

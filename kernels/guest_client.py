@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from kernels import guest_answers
+from kernels import file_stream, guest_answers
 from kernels.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, SandboxFailed, SandboxGone
 from kernels.guest_answers import CommandResult, FileStat, KernelExit, KernelStarted
@@ -177,6 +177,14 @@ class GuestClient:
         """Write a file, parents included; only when complete does it take the place of what was there."""
         address = f"/v1/files/content?path={_quoted(path)}"
         return guest_answers.file(await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds))
+
+    async def write_files(
+        self, files: Sequence[tuple[str, file_stream.Content]], *, deadline_seconds: float = TRANSFER_SECONDS
+    ) -> list[tuple[int, GuestRefused]]:
+        """Write many files with one call, each as `write_file` does; those refused, by their place in `files`."""
+        content = file_stream.stream(files)
+        answer = await self._json("PUT", "/v1/files/batch", content=content, deadline_seconds=deadline_seconds)
+        return guest_answers.refusals(answer, len(files))
 
     async def remove_file(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""

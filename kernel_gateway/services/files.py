@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
-from kernel_gateway.errors import InvalidRequest, PayloadTooLarge, translated
+from kernel_gateway.errors import GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.live_session import LiveSession
@@ -12,7 +12,11 @@ from kernel_gateway.services.paging import page_of_files
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import FileEntry, Page
+from kernels.file_stream import Content, size_of
 from kernels.guest_client import FileStat
+
+Refused = tuple[int, GatewayError]
+"""The place of a file among those to be written, and why it was not."""
 
 
 class Files:
@@ -60,6 +64,38 @@ class Files:
             written = await kernel.guest.write_file(path, bounded(chunks, self._parts.settings.payload_bytes))
             _flush(live)
         return file_entry(written)
+
+    async def read_whole(self, principal: Principal, session_id: str, path: str, most_bytes: int) -> bytes:
+        """A file's bytes; raises PayloadTooLarge, before anything is read, when there are more than `most_bytes`."""
+        live = await self._registry.require(principal, session_id)
+        with translated():
+            kernel = await live.sandbox.ready()
+            return b"".join([chunk async for chunk in kernel.guest.read_file(path, max_bytes=most_bytes)])
+
+    async def write_all(
+        self, principal: Principal, session_id: str, files: Sequence[tuple[str, Content]]
+    ) -> tuple[Refused, ...]:
+        """Write many files as `write` does each; those that were not written, by their place in `files`, and why.
+
+        Raises PayloadTooLarge before anything is written. Files that the sandbox does not take keep no other out. A
+        caller who goes away stops nothing.
+        """
+        self._parts.require_accepting()
+        most = self._parts.settings.payload_bytes
+        for path, content in files:
+            if size_of(content) > most:
+                raise PayloadTooLarge(f"{path} has more than {most:,} bytes", path=path)
+        live = await self._registry.require(principal, session_id)
+        self._parts.require_disk()
+        work = self._write_all(live, files)
+        return await self._parts.background.carry_out(work, f"files of {live.id}")
+
+    async def _write_all(self, live: LiveSession, files: Sequence[tuple[str, Content]]) -> tuple[Refused, ...]:
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            refused = await kernel.guest.write_files(files)
+            _flush(live)
+        return tuple((number, translate(error)) for number, error in refused)
 
     async def remove(self, principal: Principal, session_id: str, path: str, *, recursive: bool = False) -> None:
         """Remove a file, or a directory with all that is in it when `recursive`."""

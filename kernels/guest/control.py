@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 
 from . import shared_memory
+from .batch import Batch
 from .commands import Command, Commands
 from .files import Upload, Workspace
 from .identity import UserThreads, assume
@@ -109,7 +110,7 @@ class Control:
         kernel = [] if self.kernel.pid is None else [self.kernel.pid]
         return [*kernel, *self.commands.running()]
 
-    def discard(self, upload: Upload) -> None:
+    def discard(self, upload: Upload | Batch) -> None:
         """Forget an upload whose sender is gone."""
         self._threads.submit(upload.abort)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tornado.iostream import StreamClosedError
 from tornado.web import stream_request_body
 
+from .batch import Batch
 from .files import Upload
 from .handler import Handler
 from .refusal import Refusal
@@ -45,15 +46,19 @@ class StatHandler(Handler):
 
 
 @stream_request_body
-class ContentHandler(Handler):
-    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all.
+class ReceivingHandler(Handler):
+    """PUT with a body of any size, written in threads as it comes: what `begin` returns takes it.
 
     A refused upload is read to its end before it is answered, so that the other side hears the answer.
     """
 
-    under_way: ClassVar[set[ContentHandler]] = set()
-    upload: Upload | None = None
+    under_way: ClassVar[set[ReceivingHandler]] = set()
+    upload: Upload | Batch | None = None
     failure: Exception | None = None
+
+    def begin(self) -> Upload | Batch:
+        """Called in a thread, as the user."""
+        raise NotImplementedError
 
     async def prepare(self) -> None:
         if self.request.method != "PUT":
@@ -65,7 +70,7 @@ class ContentHandler(Handler):
             return
         self.under_way.add(self)
         try:
-            self.upload = await self.control.as_user(self.control.files.upload, self.path_argument())
+            self.upload = await self.control.as_user(self.begin)
         except (OSError, Refusal) as failure:
             self.failure = failure
 
@@ -74,7 +79,7 @@ class ContentHandler(Handler):
             return
         try:
             await self.control.as_user(self.upload.write, chunk)
-        except OSError as failure:
+        except (OSError, Refusal) as failure:
             self.failure = failure
 
     async def put(self) -> None:
@@ -96,6 +101,20 @@ class ContentHandler(Handler):
 
     def on_finish(self) -> None:
         self.under_way.discard(self)
+
+
+class BatchHandler(ReceivingHandler):
+    """PUT /v1/files/batch: write many files; each in one piece or not at all."""
+
+    def begin(self) -> Batch:
+        return Batch(self.control.files.upload)
+
+
+class ContentHandler(ReceivingHandler):
+    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all."""
+
+    def begin(self) -> Upload:
+        return self.control.files.upload(self.path_argument())
 
     async def get(self) -> None:
         descriptor, size = await self.control.as_user(self.control.files.open, self.path_argument())
