@@ -199,6 +199,7 @@ class Execution(Shape):
     code: str
     generation: int
     queued_at: str
+    runtime: str = "python"
     execution_count: int | None = None
     stdout: str = ""
     stderr: str = ""
@@ -216,6 +217,7 @@ class Submission(Shape, forbid_unknown_fields=True):
 
     `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel
     other than the caller's own. `clear_context` (Python only): a blank kernel, of the next generation, runs the code.
+    `runtime` of JavaScript and TypeScript is `deno` (the default, which keeps state) or `nodejs` (a process each).
     """
 
     code: str

@@ -101,7 +101,10 @@ class SandboxedKernel:
         await self._ready()
         return self._generation
 
-    async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
+    async def execute(
+        self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None], language: str = "python",
+        runtime: str = "python"
+    ) -> Outcome:
         """Run code; one at a time, the caller queues.
 
         A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises

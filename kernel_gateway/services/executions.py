@@ -33,6 +33,7 @@ from kernel_gateway.shapes import Event, Execution, Page, Submission
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
+from kernels.languages import runtime_of
 
 LONGEST_KEY = 255
 
@@ -133,6 +134,7 @@ class Executions:
             session_id=session_id,
             status="queued",
             language=submission.language,
+            runtime=_runtime(submission),
             code=submission.code,
             generation=0,
             timeout_seconds=timeout,
@@ -210,6 +212,17 @@ class Executions:
 async def _interrupt(live: LiveSession) -> None:
     if live.sandbox.kernel is not None:
         await live.sandbox.kernel.interrupt()
+
+
+def _runtime(submission: Submission) -> str:
+    """What runs this code; raises InvalidRequest when that is no runtime of its language, or keeps no context."""
+    try:
+        runtime = runtime_of(submission.language, submission.runtime)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    if submission.clear_context and runtime != "python":
+        raise InvalidRequest("clear_context is for Python code: restart the session's kernel to clear other languages")
+    return runtime
 
 
 def _require_generation(live: LiveSession, expected: int | None) -> None:

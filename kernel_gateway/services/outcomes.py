@@ -66,6 +66,7 @@ def execution_of(row: ExecutionRow) -> Execution:
         session_id=row.session_id,
         status=row.status,  # type: ignore[arg-type]
         language=row.language,
+        runtime=row.runtime,
         code=row.code,
         generation=row.generation,
         queued_at=rfc3339(row.queued),

@@ -118,7 +118,13 @@ class Worker:
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
         try:
             async with asyncio.timeout(longest):
-                outcome = await kernel.execute(job.row.code, timeout_seconds=timeout, emit=emit)
+                outcome = await kernel.execute(
+                    job.row.code,
+                    timeout_seconds=timeout,
+                    emit=emit,
+                    language=job.row.language,
+                    runtime=job.row.runtime,
+                )
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})

@@ -40,6 +40,7 @@ class ExecutionRow:
     request_digest: str | None
     queued: float
     clear_context: bool = False
+    runtime: str = "python"
     execution_count: int | None = None
     last_sequence: int | None = None
     outcome: StoredOutcome | None = None
@@ -91,6 +92,7 @@ def add(connection: Connection, row: ExecutionRow) -> None:
         "idempotency_key": row.idempotency_key,
         "request_digest": row.request_digest,
         "clear_context": row.clear_context,
+        "runtime": row.runtime,
         "queued": micros(row.queued),
     }
     connection.execute(_ADD, values)
@@ -178,6 +180,7 @@ def _execution(row: Row[Any]) -> ExecutionRow:
         request_digest=row.request_digest,
         queued=seconds(row.queued),
         clear_context=row.clear_context,
+        runtime=row.runtime,
         execution_count=row.execution_count,
         last_sequence=row.last_sequence,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=StoredOutcome),

@@ -193,6 +193,7 @@ executions = Table(
     Column("last_sequence", Integer),
     Column("outcome", LargeBinary),
     Column("clear_context", Boolean, nullable=False, server_default=false()),
+    Column("runtime", String, nullable=False, server_default="python"),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -206,7 +207,7 @@ executions = Table(
     ),
 )
 """`outcome` is JSON: stdout, stderr, outputs, error, death, truncated. It is null until the execution has ended.
-`clear_context`: a blank kernel runs it."""
+`clear_context`: a blank kernel runs it. `runtime` is what runs its language: python, deno or nodejs."""
 
 notes = Table(
     "notes",

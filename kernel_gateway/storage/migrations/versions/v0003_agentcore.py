@@ -14,6 +14,7 @@ depends_on = None
 def upgrade() -> None:
     with op.batch_alter_table("executions") as executions:
         executions.add_column(sa.Column("clear_context", sa.Boolean(), nullable=False, server_default=sa.false()))
+        executions.add_column(sa.Column("runtime", sa.String(), nullable=False, server_default="python"))
     op.create_index("ix_sessions_environment_status", "sessions", ["environment", "status"])
     _access_keys()
     _environments()
@@ -26,6 +27,7 @@ def downgrade() -> None:
         op.drop_table(table)
     op.drop_index("ix_sessions_environment_status", "sessions")
     with op.batch_alter_table("executions") as executions:
+        executions.drop_column("runtime")
         executions.drop_column("clear_context")
 
 
