@@ -102,8 +102,13 @@ class SandboxedKernel:
         return self._generation
 
     async def execute(
-        self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None], language: str = "python",
-        runtime: str = "python"
+        self,
+        code: str,
+        *,
+        timeout_seconds: float,
+        emit: Callable[[Event], None],
+        language: str = "python",
+        runtime: str = "python",
     ) -> Outcome:
         """Run code; one at a time, the caller queues.
 
