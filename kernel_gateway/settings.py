@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from urllib.parse import quote
 
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.identity.access_key import KEY_ID, SECRET
 
 PREFIX = "SANDCELL_"
 CONFIG_VARIABLE = "SANDCELL_CONFIG"
@@ -97,6 +99,9 @@ class Settings:
     token: str = _("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
     access_key_id: str = _("", "the first administrator's access key id, for faces that sign requests")
     secret_access_key: str = _("", "the secret of access_key_id", secret=True)
+    secrets_key: str = _(
+        "", "key that stored secrets are sealed with, 64 hexadecimal digits; empty: a file under data_dir", secret=True
+    )
 
     execution_timeout_seconds: float = _(900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY)
     execution_timeout_max_seconds: float = _(900.0, "longest execution timeout one may ask for", low=0.1, high=DAY)
@@ -309,6 +314,7 @@ def _consistent(settings: Settings) -> Settings:
             raise SettingInvalid(f"{default} must not be larger than {most}")
     if bool(settings.access_key_id) != bool(settings.secret_access_key):
         raise SettingInvalid("access_key_id and secret_access_key are given together or not at all")
+    _require_key(settings)
     if settings.token and len(settings.token) < 8:
         raise SettingInvalid("token must have at least 8 characters")
     return settings
@@ -318,6 +324,16 @@ def _require_modes(text: str) -> None:
     modes = text.split(",")
     if not set(modes) <= {"SANDBOX", "PUBLIC"} or len(set(modes)) != len(modes):
         raise SettingInvalid(f"made_network_modes must be SANDBOX, PUBLIC or SANDBOX,PUBLIC, not {text!r}")
+
+
+def _require_key(settings: Settings) -> None:
+    """What clients and signatures can carry; a secret is in no message."""
+    if settings.access_key_id and not KEY_ID.fullmatch(settings.access_key_id):
+        raise SettingInvalid("access_key_id must be 3 to 128 letters, digits, - and _")
+    if settings.secret_access_key and not SECRET.fullmatch(settings.secret_access_key):
+        raise SettingInvalid("secret_access_key must be 8 to 256 printable ASCII characters without blanks")
+    if settings.secrets_key and not re.fullmatch(r"[0-9A-Fa-f]{64}", settings.secrets_key):
+        raise SettingInvalid("secrets_key must be 64 hexadecimal digits, as `openssl rand -hex 32` makes them")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import SettingInvalid, Unauthorized
 from kernel_gateway.identity.principal import Principal, new_token, token_digest
+from kernel_gateway.identity.remembered import Remembered
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.database import Database
 
 ADMIN = "admin"
-MOST_REMEMBERED = 10_000
 LONGEST_TOKEN = 1_000
 
 
@@ -26,8 +26,7 @@ class Identity:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._remembered: dict[str, Principal] = {}
-        self._revocations = 0
+        self._remembered = Remembered[Principal](trusted=database.sole_user)
 
     async def open(self, given_token: str, now: float) -> str | None:
         """Make sure there is an administrator; returns the token when one was made."""
@@ -38,23 +37,17 @@ class Identity:
         if not bearer_token or len(bearer_token) > LONGEST_TOKEN:
             raise Unauthorized
         digest = token_digest(bearer_token)
-        known = self._remembered.get(digest)
-        if known is not None:
-            return known
-        revocations = self._revocations
-        principal = await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
+        principal = await self._remembered.ask(digest, lambda: self._look_up(digest))
         if principal is None:
             raise Unauthorized
-        if self._database.sole_user and revocations == self._revocations:
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[digest] = principal
         return principal
+
+    async def _look_up(self, digest: str) -> Principal | None:
+        return await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
 
     def forget(self) -> None:
         """Ask the database again for every token: one was revoked."""
-        self._revocations += 1
-        self._remembered.clear()
+        self._remembered.forget()
 
 
 def _ensure_admin(connection: Connection, given_token: str, now: float) -> str | None:

@@ -30,18 +30,12 @@ class Tokens:
 
     async def create(self, principal: Principal, principal_name: str, token_name: str = "") -> TokenInfo:
         """A new token of that principal, who is created when new; the answer alone carries the secret."""
-        _require_admin(principal)
-        if not PRINCIPAL_NAME.fullmatch(principal_name):
-            raise InvalidRequest("a principal's name is 1 to 100 letters, digits and . _ @ -, a letter or digit first")
-        if len(token_name) > LONGEST_NAME or not token_name.isprintable():
-            raise InvalidRequest(f"a token's name is at most {LONGEST_NAME} printable characters")
+        require_administrator(principal, "tokens")
+        require_names(principal_name, "a token", token_name)
         now, token_id, token = self._clock.now(), str(uuid.uuid4()), new_token()
 
         def add(connection: Connection) -> None:
-            owner = principals.find_by_name(connection, principal_name)
-            if owner is None:
-                owner = Principal(str(uuid.uuid4()), principal_name, admin=False)
-                principals.add(connection, owner, now)
+            owner = principals.find_or_add(connection, principal_name, now)
             digest = token_digest(token)
             principals.add_token(connection, owner, token_id=token_id, name=token_name, digest=digest, now=now)
 
@@ -50,13 +44,13 @@ class Tokens:
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[TokenInfo]:
         """Every principal's tokens, oldest first, revoked ones too."""
-        _require_admin(principal)
+        require_administrator(principal, "tokens")
         rows, following = await self._database.run(lambda c: principals.list_tokens(c, limit, cursor))
         return Page([_info(row) for row in rows], following)
 
     async def revoke(self, principal: Principal, token_id: str) -> TokenInfo:
         """The token counts no longer, from now on."""
-        _require_admin(principal)
+        require_administrator(principal, "tokens")
         now = self._clock.now()
         row = await self._database.run(lambda c: principals.revoke_token(c, token_id, now))
         self._identity.forget()
@@ -65,9 +59,18 @@ class Tokens:
         return _info(row)
 
 
-def _require_admin(principal: Principal) -> None:
+def require_administrator(principal: Principal, what: str) -> None:
+    """Raises Forbidden for everybody else."""
     if not principal.admin:
-        raise Forbidden("only an administrator manages tokens")
+        raise Forbidden(f"only an administrator manages {what}")
+
+
+def require_names(principal_name: str, what: str, name: str) -> None:
+    """Raises InvalidRequest for names that a principal, or what it gets, cannot have."""
+    if not PRINCIPAL_NAME.fullmatch(principal_name):
+        raise InvalidRequest("a principal's name is 1 to 100 letters, digits and . _ @ -, a letter or digit first")
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise InvalidRequest(f"the name of {what} is at most {LONGEST_NAME} printable characters")
 
 
 def _info(row: TokenRow) -> TokenInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,15 @@ def add(connection: Connection, principal: Principal, now: float) -> None:
     connection.execute(
         insert(principals).values(id=principal.id, name=principal.name, admin=principal.admin, created=micros(now))
     )
+
+
+def find_or_add(connection: Connection, name: str, now: float) -> Principal:
+    """The principal of this name, made when new, and then no administrator."""
+    found = find_by_name(connection, name)
+    if found is None:
+        found = Principal(str(uuid.uuid4()), name, admin=False)
+        add(connection, found, now)
+    return found
 
 
 def find_by_digest(connection: Connection, digest: str) -> Principal | None:

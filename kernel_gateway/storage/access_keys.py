@@ -1,0 +1,88 @@
+"""Queries on access keys. Secrets come here sealed, and leave as they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none
+from kernel_gateway.storage.tables import access_keys, principals
+
+
+@dataclass(frozen=True)
+class AccessKeyRow:
+    """An access key as it is listed: everything but the secret."""
+
+    id: str
+    principal: str
+    name: str
+    created: float
+    revoked: float | None
+
+
+@dataclass(frozen=True)
+class SealedKey:
+    """A key as it is verified with."""
+
+    owner: Principal
+    sealed: bytes = field(repr=False)
+    revoked: bool
+
+
+def find(connection: Connection, key_id: str) -> SealedKey | None:
+    """A key, revoked or not."""
+    row = connection.execute(
+        select(principals, access_keys.c.secret, access_keys.c.revoked)
+        .join(access_keys, access_keys.c.principal_id == principals.c.id)
+        .where(access_keys.c.id == key_id)
+    ).first()
+    if row is None:
+        return None
+    return SealedKey(Principal(row.id, row.name, row.admin), row.secret, row.revoked is not None)
+
+
+def add(connection: Connection, owner: Principal, *, key_id: str, name: str, sealed: bytes, now: float) -> None:
+    connection.execute(
+        insert(access_keys).values(id=key_id, principal_id=owner.id, name=name, secret=sealed, created=micros(now))
+    )
+
+
+def replace_secret(connection: Connection, key_id: str, sealed: bytes) -> None:
+    connection.execute(update(access_keys).where(access_keys.c.id == key_id).values(secret=sealed))
+
+
+def all_live(connection: Connection) -> Iterable[tuple[str, bytes]]:
+    """Id and sealed secret of every key that counts."""
+    found = select(access_keys.c.id, access_keys.c.secret).where(access_keys.c.revoked.is_(None))
+    return ((row.id, row.secret) for row in connection.execute(found))
+
+
+def list_keys(connection: Connection, limit: int, cursor: str | None) -> tuple[list[AccessKeyRow], str | None]:
+    rows, following = page(connection, _keys(), access_keys, limit, cursor, newest_first=False)
+    return [_key(row) for row in rows], following
+
+
+def revoke(connection: Connection, key_id: str, now: float) -> AccessKeyRow | None:
+    """Revoke a key, once, and forget its secret; None when there is no such key."""
+    connection.execute(
+        update(access_keys)
+        .where(access_keys.c.id == key_id, access_keys.c.revoked.is_(None))
+        .values(revoked=micros(now), secret=b"")
+    )
+    row = connection.execute(_keys().where(access_keys.c.id == key_id)).first()
+    return _key(row) if row else None
+
+
+def _keys() -> Any:
+    columns = [column for column in access_keys.c if column.name != "secret"]
+    return select(*columns, principals.c.name.label("principal")).join(
+        principals, access_keys.c.principal_id == principals.c.id
+    )
+
+
+def _key(row: Row[Any]) -> AccessKeyRow:
+    return AccessKeyRow(row.id, row.principal, row.name, seconds(row.created), seconds_or_none(row.revoked))
