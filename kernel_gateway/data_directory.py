@@ -87,7 +87,8 @@ def _require(place: Path, what: str, uid: int) -> None:
         raise StartRefused(f"the {what} {place} cannot be used: {error}") from error
     if status.st_uid != uid and not status.st_mode & stat.S_IWOTH:
         raise StartRefused(
-            f"the {what} {place} must be writable for the service's user (service_uid, {uid}): chown -R {uid} {place}"
+            f"the {what} {place} must be writable for the service's user (service_uid, {uid}): choose a directory of"
+            f" its own, or chown -R {uid} {place}"
         )
 
 

@@ -2,14 +2,17 @@
 
 A refused body is answered before it is read, and then thrown away for a while, so that a client that is still sending
 gets to see the answer. Unlike tornado's own limits, ours answer in the face's words. A face fills in `admit`, `take`,
-`abandon`, `respond` and `say`.
+`abandon`, `respond`, `say` and `audit`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import structlog
 import tornado.web
 
 from kernel_gateway.errors import PayloadTooLarge
@@ -18,6 +21,7 @@ from kernel_gateway.faces.errors import BodyTooSlow
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
+log = structlog.get_logger(__name__)
 SMALL_BODY = 65_536
 """A refused body of up to this many bytes is read first, which keeps the connection; also what a route without a body
 puts up with."""
@@ -38,9 +42,15 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.gone = False
         self.most_bytes = SMALL_BODY
         self.body_seconds = BODY_SECONDS
-        self._received = 0
+        self.received = 0
         self._timer: asyncio.TimerHandle | None = None
         self.working: asyncio.Task[Any] | None = None
+        self._over = False
+
+    @cached_property
+    def request_id(self) -> str:
+        """The request's name in answers, logs and the audit log."""
+        return str(uuid.uuid4())
 
     async def admit(self) -> None:
         """Called before the body is read: decide whether it will be; raises what the request is refused with."""
@@ -70,6 +80,10 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def ours(self, error: Exception) -> Exception:
         """Any error as one that `say` knows."""
+        raise NotImplementedError
+
+    def audit(self) -> None:
+        """Called once, when the request is over, whatever came of it: take its record. Nobody is answered any more."""
         raise NotImplementedError
 
     def compute_etag(self) -> None:
@@ -106,9 +120,9 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Called by tornado with each piece of the body; the next one is read when this returns."""
         if self.refusal is not None:
             return
-        self._received += len(chunk)
+        self.received += len(chunk)
         try:
-            self.count(self._received)
+            self.count(self.received)
             await self.take(chunk)
         except Exception as error:
             await self.abandon()
@@ -122,7 +136,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.give_up()
         self.disarm()
         chunked = "Transfer-Encoding" in self.request.headers
-        if chunked or self.announced - self._received > SMALL_BODY:
+        if chunked or self.announced - self.received > SMALL_BODY:
             self._answer_early(error)
 
     def _answer_early(self, error: Exception) -> None:
@@ -171,20 +185,36 @@ class ReceivingHandler(tornado.web.RequestHandler):
             await self.respond()
         except Exception as error:
             self.fail(error)
+        finally:
+            self._end()
 
     get = post = put = delete = patch = head = options = answer
 
     def on_connection_close(self) -> None:
         """Called by tornado when the client is gone; a body that has not come whole is given up."""
+        request: Any = self.request
+        whole = request._body_future.done()
         super().on_connection_close()
         self.gone = True
         self.disarm()
         if self.working is None:
             self.give_up()
+        if not whole:  # tornado does nothing more with this request
+            self._end()
 
     def on_finish(self) -> None:
         """Called by tornado when the answer is on its way."""
         self.disarm()
+        self._end()
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        try:
+            self.audit()
+        except Exception as error:
+            log.error("audit_call_lost", request_id=self.request_id, exc_info=error)
 
     def log_exception(self, *_exc_info: Any) -> None:
         """What we do not handle is logged where it becomes one of our errors, once."""

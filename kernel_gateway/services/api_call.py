@@ -17,6 +17,8 @@ API = "api"
 REST = "rest.sandcell"
 AGENTCORE = "bedrock-agentcore.amazonaws.com"
 """Where a call came in, as `event_source`; the second is what CloudTrail says, and what tools look for."""
+CLIENT_GONE = "client_gone"
+"""The error code of a call whose client left before it was answered: nobody refused it."""
 
 
 class ApiCall(msgspec.Struct, kw_only=True):

@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.api_call import API, ApiCall, detail
+from kernel_gateway.services.api_call import API, CLIENT_GONE, ApiCall, detail
 from kernel_gateway.services.audit_file import AuditFile, line
 from kernel_gateway.services.audit_text import bounded, bounded_json
 from kernel_gateway.services.clock import Clock, rfc3339
@@ -81,7 +81,7 @@ class Audit:
         return self.record(
             API,
             call.event_name,
-            allowed=not call.error_code,
+            allowed=call.error_code in ("", CLIENT_GONE),
             reason=f"{call.error_code}: {call.error_message}" if call.error_code else "",
             target=call.target,
             principal_id=call.principal.id if call.principal else None,

@@ -7,12 +7,14 @@ Nothing is read or looked up for a caller who is not authenticated. How a body i
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler
-from kernel_gateway.faces.rest import bodies, paths, replies
+from kernel_gateway.faces.rest import audited, bodies, paths, replies
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.table import Route
 from kernel_gateway.faces.rest.upload import Upload
@@ -39,6 +41,10 @@ class RestHandler(ReceivingHandler):
         self._upload: Upload | None = None
 
     def set_default_headers(self) -> None:
+        self.content: Any = None
+        self.result: Any = None
+        self.error: GatewayError | None = None
+        self.cut_off = ""
         """No word about the server; nothing is cached or guessed at."""
         replies.default_headers(self)
 
@@ -103,12 +109,14 @@ class RestHandler(ReceivingHandler):
             self.call.chunks = chunks
             return await route.endpoint(self.call)
 
+        self.content = hashlib.sha256()
         self._upload = Upload(work)
 
     async def take(self, chunk: bytes) -> None:
         if self._upload is None:
             self._body.append(chunk)
         else:
+            self.content.update(chunk)
             await self._hand_on(self._upload, chunk)
 
     async def _hand_on(self, upload: Upload, chunk: bytes) -> None:
@@ -117,7 +125,7 @@ class RestHandler(ReceivingHandler):
         if not upload.task.done():
             self.arm(UPLOAD_STALL_SECONDS)
         elif not upload.task.cancelled() and (error := upload.task.exception()):
-            raise replies.ours(error)
+            raise self.ours(error)
 
     async def abandon(self) -> None:
         if self._upload is not None:
@@ -131,7 +139,8 @@ class RestHandler(ReceivingHandler):
 
     async def respond(self) -> None:
         try:
-            await replies.send(self, await self._result())
+            self.result = await self._result()
+            await replies.send(self, self.result)
         except asyncio.CancelledError:
             if not self.gone or self.working is None:
                 raise
@@ -158,13 +167,16 @@ class RestHandler(ReceivingHandler):
             self.working.cancel()
 
     def say(self, error: Exception) -> None:
-        replies.write_error(self, replies.ours(error))
+        replies.write_error(self, self.ours(error))
 
     def fail(self, error: Exception) -> None:
         replies.fail(self, error)
 
-    def ours(self, error: Exception) -> GatewayError:
-        return replies.ours(error)
+    def ours(self, error: BaseException) -> GatewayError:
+        return replies.ours(error, self.request_id)
+
+    def audit(self) -> None:
+        audited.record(self)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Called by tornado for errors of its own: a method that HTTP does not know.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import uuid
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
@@ -33,8 +32,9 @@ class ClientStalled(Exception):
     """The client does not read what it asked for."""
 
 
-def default_headers(handler: tornado.web.RequestHandler) -> None:
+def default_headers(handler: Any) -> None:
     """The headers of every answer."""
+    handler.set_header("X-Request-Id", handler.request_id)
     handler.clear_header("Server")
     handler.set_header("Content-Type", JSON)
     handler.set_header("Cache-Control", "no-store")
@@ -125,14 +125,13 @@ def disposition(path: str) -> str:
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def ours(error: BaseException) -> GatewayError:
-    """Any error as one of ours; a defect is logged under an id that the answer names."""
+def ours(error: BaseException, request_id: str) -> GatewayError:
+    """Any error as one of ours; a defect is logged under the request's id, which the answer names."""
     if isinstance(error, GatewayError):
         return error
     found = translate(error) if isinstance(error, Exception) else InternalError("interrupted")
     if not isinstance(found, InternalError):
         return found
-    request_id = str(uuid.uuid4())
     log.error("request_failed", request_id=request_id, exc_info=error)
     return InternalError("an internal error; the service's log has the particulars", request_id=request_id)
 
@@ -141,16 +140,18 @@ def fail(handler: Any, error: Exception) -> None:
     """Answer with an error, or cut the answer off when it has begun."""
     if not handler._headers_written:
         handler.clear()
-        write_error(handler, ours(error))
+        write_error(handler, ours(error, handler.request_id))
         handler.finish()
         return
+    handler.cut_off = type(error).__name__
     if not handler.gone:
         log.warning("answer_cut_off", path=handler.request.path, error=type(error).__name__)
         handler.request.connection.stream.close()
 
 
-def write_error(handler: tornado.web.RequestHandler, error: GatewayError) -> None:
+def write_error(handler: Any, error: GatewayError) -> None:
     """Status, headers and body of an error; the caller sends them."""
+    handler.error = error
     content = bodies.encode(error.body())
     handler.set_status(error.status)
     if isinstance(error, Unauthorized):
@@ -173,7 +174,7 @@ def write_tornado_error(handler: Any, status: int, exc_info: Any, allowed: list[
     elif 400 <= status < 500:
         found = InvalidRequest(HTTPStatus(status).phrase)
     else:
-        found = ours(error) if error is not None else InternalError("an internal error")
+        found = ours(error, handler.request_id) if error is not None else InternalError("an internal error")
     write_error(handler, found)
     handler.finish()
 
