@@ -29,7 +29,7 @@ class CreateEnvironment(Shape, forbid_unknown_fields=True):
 
 
 class ChangeTags(Shape, forbid_unknown_fields=True):
-    """Body of `POST /v1/environments/{environment}/tags`: first keys are removed, then tags are set."""
+    """Body of `POST /v1/environments/{environment_id}/tags`: first keys are removed, then tags are set."""
 
     set: dict[str, str] = msgspec.field(default_factory=dict)
     remove: list[str] = msgspec.field(default_factory=list)
@@ -57,7 +57,7 @@ class Dependents(Shape):
 
 
 class AttachAgents(Shape, forbid_unknown_fields=True):
-    """Body of `POST /v1/environments/{environment}/attach`; when it is empty, those come back that were here."""
+    """Body of `POST /v1/environments/{environment_id}/attach`; when it is empty, those come back that were here."""
 
     detached_from: Annotated[str | None, msgspec.Meta(description="the environment that they were detached from")] = (
         None
@@ -73,7 +73,7 @@ class Moved(Shape):
 
 
 class PutAgent(Shape, forbid_unknown_fields=True):
-    """Body of `PUT /v1/agents/{agent}`: all of it is replaced. Without an environment the agent starts no session."""
+    """Body of `PUT /v1/agents/{agent_id}`: all is replaced. Without an environment the agent starts no session."""
 
     environment: str | None = None
     description: Annotated[str, msgspec.Meta(max_length=4096)] = ""

@@ -77,11 +77,19 @@ class Sessions:
         return ended_session(await self._registry.row(principal, session_id))
 
     async def list(
-        self, principal: Principal, limit: int = 100, cursor: str | None = None, status: SessionStatus | None = None
+        self,
+        principal: Principal,
+        limit: int = 100,
+        cursor: str | None = None,
+        status: SessionStatus | None = None,
+        *,
+        environment: str | None = None,
     ) -> Page[Session]:
-        """The principal's sessions, newest first; usage as it was when last asked for one."""
+        """The principal's sessions, of one status and environment or of any, newest first; usage as last asked for."""
         rows, following = await self._parts.database.run(
-            lambda connection: sessions.list_of(connection, principal.id, limit, cursor, status)
+            lambda connection: sessions.list_of(
+                connection, principal.id, limit, cursor, status, environment=environment
+            )
         )
         return Page([self._shape(principal, row) for row in rows], following)
 

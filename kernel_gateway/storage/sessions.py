@@ -96,9 +96,18 @@ def find(connection: Connection, session_id: str, principal_id: str | None = Non
 
 
 def list_of(
-    connection: Connection, principal_id: str, limit: int, cursor: str | None, status: str | None
+    connection: Connection,
+    principal_id: str,
+    limit: int,
+    cursor: str | None,
+    status: str | None,
+    *,
+    environment: str | None = None,
 ) -> tuple[list[SessionRow], str | None]:
+    """One page of a principal's sessions, newest first: of one status, of one environment by its id, or of any."""
     query = select(sessions).where(sessions.c.principal_id == principal_id)
+    if environment is not None:
+        query = query.where(sessions.c.environment == environment)
     if status is not None:
         query = query.where(sessions.c.status == status)
     rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)

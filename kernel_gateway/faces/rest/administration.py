@@ -1,14 +1,10 @@
-"""Endpoints of environments, of tokens and of the audit log; who may call them is the services' to say."""
+"""Endpoints of tokens and of the audit log; who may call them is the services' to say."""
 
 from __future__ import annotations
 
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.shapes import AuditRecord, EnvironmentInfo, Page, TokenInfo
+from kernel_gateway.shapes import AuditRecord, Page, TokenInfo
 from kernel_gateway.storage.audit import AuditFilter
-
-
-async def environments(call: Call) -> Page[EnvironmentInfo]:
-    return await call.services.environments.list(call.principal)
 
 
 async def create_token(call: Call) -> TokenInfo:

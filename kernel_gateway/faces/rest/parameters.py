@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from kernel_gateway.environment_shapes import EnvironmentKind
 from kernel_gateway.shapes import SessionStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
@@ -31,9 +32,16 @@ class PageOf(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SessionsPage(PageOf):
-    """Which page of the sessions, all or those of one status."""
+    """Which page of the sessions: those that fit all that is given."""
 
     status: SessionStatus | None = None
+    environment: Annotated[str | None, msgspec.Meta(description="id of a made one, or name of a host's")] = None
+
+
+class EnvironmentsPage(PageOf):
+    """Which page of the environments: the host's, then those that you made, or one kind."""
+
+    kind: EnvironmentKind | None = None
 
 
 class Listing(msgspec.Struct, forbid_unknown_fields=True):

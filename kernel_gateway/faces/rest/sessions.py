@@ -16,7 +16,8 @@ async def start(call: Call) -> Session:
 
 async def index(call: Call) -> Page[Session]:
     query = call.query
-    return await call.services.sessions.list(call.principal, query.limit, query.cursor, query.status)
+    sessions, environment = call.services.sessions, query.environment
+    return await sessions.list(call.principal, query.limit, query.cursor, query.status, environment=environment)
 
 
 async def show(call: Call) -> Session:

@@ -10,14 +10,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_gateway import errors as e
+from kernel_gateway.environment_shapes import (
+    AgentInfo,
+    AttachAgents,
+    ChangeTags,
+    CreateEnvironment,
+    Dependents,
+    Moved,
+    PutAgent,
+)
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
-from kernel_gateway.faces.rest import administration, files, sessions
+from kernel_gateway.faces.rest import administration, environments, files, sessions
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document, Endpoint
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
     AuditPage,
     CreateToken,
+    EnvironmentsPage,
     Health,
     Listing,
     Nothing,
@@ -83,10 +93,14 @@ async def openapi(call: Call) -> Document:
 
 
 ID: Errors = (e.NotFound,)
+ENVIRONMENT: Errors = (e.UnknownEnvironment,)
+OWN: Errors = (*ENVIRONMENT, e.Forbidden)
 LIVE: Errors = (e.NotFound, e.SessionTerminated, e.SandboxUnavailable)
 START: Errors = (
     e.NotFound,
     e.UnknownEnvironment,
+    e.EnvironmentUnavailable,
+    e.AgentDetached,
     e.WorkspaceInUse,
     e.SessionLimit,
     e.RateLimited,
@@ -118,6 +132,9 @@ RUN_ONE = "/v1/sessions/{session_id}/executions/{execution_id}"
 TASK = "/v1/sessions/{session_id}/tasks/{task_id}"
 LIVE_FILES = "/v1/sessions/{session_id}/files"
 W = "/v1/workspaces"
+E = "/v1/environments"
+E_ONE = "/v1/environments/{environment_id}"
+A_ONE = "/v1/agents/{agent_id}"
 W_FILES = "/v1/workspaces/{workspace_id}/files"
 KEY = {"Idempotency-Key": "the same key and body return the same execution: code never runs twice on a retry"}
 LAST = {"Last-Event-ID": "go on after this event"}
@@ -212,7 +229,79 @@ TABLE: tuple[Route, ...] = (
         query=Removal,
         errors=IN_USE,
     ),
-    Route("GET", "/v1/environments", administration.environments, "List environments", Page[EnvironmentInfo]),
+    Route(
+        "POST",
+        E,
+        environments.create,
+        "Make an environment of your own",
+        EnvironmentInfo,
+        201,
+        CreateEnvironment,
+        errors=(e.Conflict, e.QuotaReached),
+    ),
+    Route(
+        "GET",
+        E,
+        environments.index,
+        "List environments: the host's, then those that you made",
+        Page[EnvironmentInfo],
+        query=EnvironmentsPage,
+    ),
+    Route("GET", E_ONE, environments.show, "Show an environment by id or name", EnvironmentInfo, errors=ENVIRONMENT),
+    Route(
+        "DELETE",
+        E_ONE,
+        environments.delete,
+        "Delete an environment; refused while agents or live sessions need it",
+        EnvironmentInfo,
+        errors=(*OWN, e.HasDependents),
+    ),
+    Route(
+        "POST",
+        f"{E_ONE}/tags",
+        environments.change_tags,
+        "Remove and set tags of an environment",
+        EnvironmentInfo,
+        body=ChangeTags,
+        errors=OWN,
+    ),
+    Route(
+        "GET",
+        f"{E_ONE}/dependents",
+        environments.dependents,
+        "Who needs an environment: your agents and live sessions",
+        Dependents,
+        errors=ENVIRONMENT,
+    ),
+    Route(
+        "POST",
+        f"{E_ONE}/detach",
+        environments.detach,
+        "Detach all your agents from an environment",
+        Moved,
+        errors=ENVIRONMENT,
+    ),
+    Route(
+        "POST",
+        f"{E_ONE}/attach",
+        environments.attach,
+        "Attach all your agents again that were detached from this environment, or from another",
+        Moved,
+        body=AttachAgents,
+        errors=ENVIRONMENT,
+    ),
+    Route("GET", "/v1/agents", environments.agents, "List your agents", Page[AgentInfo], query=PageOf),
+    Route("GET", A_ONE, environments.show_agent, "Show an agent", AgentInfo, errors=ID),
+    Route(
+        "PUT",
+        A_ONE,
+        environments.put_agent,
+        "Register an agent with its environment, or replace what is said of it",
+        AgentInfo,
+        body=PutAgent,
+        errors=(*ENVIRONMENT, e.QuotaReached),
+    ),
+    Route("DELETE", A_ONE, environments.delete_agent, "Forget an agent; its sessions go on", status=204, errors=ID),
     Route(
         "POST",
         "/v1/tokens",
