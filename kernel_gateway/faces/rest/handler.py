@@ -39,12 +39,12 @@ class RestHandler(ReceivingHandler):
         self.call = Call(services)
         self._body: list[bytes] = []
         self._upload: Upload | None = None
-
-    def set_default_headers(self) -> None:
         self.content: Any = None
         self.result: Any = None
         self.error: GatewayError | None = None
         self.cut_off = ""
+
+    def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
         replies.default_headers(self)
 
