@@ -6,6 +6,7 @@ import click
 
 from kernel_gateway.cli import exits
 from kernel_gateway.cli.audit import audit
+from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, environments, serve
 from kernel_gateway.cli.sessions import notebook, session
@@ -32,5 +33,5 @@ def sandcell() -> None:
     """
 
 
-for command in (serve, run, session, notebook, workspace, audit, token, environments, doctor):
+for command in (serve, run, session, notebook, workspace, audit, token, keys, environments, doctor):
     sandcell.add_command(command)

@@ -204,6 +204,9 @@ class AsyncClient:
     create_token = _method(o.create_token)
     list_tokens = _method(o.list_tokens)
     revoke_token = _method(o.revoke_token)
+    create_key = _method(o.create_key)
+    list_keys = _method(o.list_keys)
+    revoke_key = _method(o.revoke_key)
 
 
 class AsyncLiveSession:

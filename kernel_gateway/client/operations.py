@@ -25,6 +25,7 @@ from kernel_gateway.client.steps import (
     quoted,
 )
 from kernel_gateway.shapes import (
+    AccessKeyInfo,
     AuditRecord,
     Command,
     EnvironmentInfo,
@@ -315,6 +316,23 @@ def list_tokens(*, limit: int = 100, cursor: str | None = None) -> Operation[Pag
 def revoke_token(token_id: str) -> Operation[TokenInfo]:
     """The token counts no longer. Administrators only."""
     return decoded((yield from exchange(Ask("DELETE", f"/v1/tokens/{quoted(token_id)}"))), TokenInfo)
+
+
+def create_key(principal: str, name: str = "") -> Operation[AccessKeyInfo]:
+    """A new access key; the answer alone carries the secret. Administrators only."""
+    ask = Ask("POST", "/v1/keys", json={"principal": principal, "name": name})
+    return decoded((yield from exchange(ask)), AccessKeyInfo)
+
+
+def list_keys(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AccessKeyInfo]]:
+    """One page of the access keys. Administrators only."""
+    ask = Ask("GET", "/v1/keys", _given(limit=limit, cursor=cursor))
+    return decoded((yield from exchange(ask)), Page[AccessKeyInfo])
+
+
+def revoke_key(key_id: str) -> Operation[AccessKeyInfo]:
+    """The access key counts no longer. Administrators only."""
+    return decoded((yield from exchange(Ask("DELETE", f"/v1/keys/{quoted(key_id)}"))), AccessKeyInfo)
 
 
 def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntry]]:

@@ -108,8 +108,8 @@ class AccessKeys:
         if found is None:
             raise SignatureProblem(
                 UNRECOGNIZED,
-                "The security token included in the request is invalid: there is no such access key, or it was revoked; "
-                "`sandcell keys create` makes one",
+                "The security token included in the request is invalid: there is no such access key, or it was "
+                "revoked; `sandcell keys create` makes one",
             )
         return found
 

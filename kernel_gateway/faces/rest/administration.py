@@ -1,9 +1,9 @@
-"""Endpoints of tokens and of the audit log; who may call them is the services' to say."""
+"""Endpoints of tokens, of access keys and of the audit log; who may call them is the services' to say."""
 
 from __future__ import annotations
 
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.shapes import AuditRecord, Page, TokenInfo
+from kernel_gateway.shapes import AccessKeyInfo, AuditRecord, Page, TokenInfo
 from kernel_gateway.storage.audit import AuditFilter
 
 
@@ -17,6 +17,18 @@ async def tokens(call: Call) -> Page[TokenInfo]:
 
 async def revoke_token(call: Call) -> TokenInfo:
     return await call.services.tokens.revoke(call.principal, call.ids["token_id"])
+
+
+async def create_key(call: Call) -> AccessKeyInfo:
+    return await call.services.access_keys.create(call.principal, call.body.principal, call.body.name)
+
+
+async def keys(call: Call) -> Page[AccessKeyInfo]:
+    return await call.services.access_keys.list(call.principal, call.query.limit, call.query.cursor)
+
+
+async def revoke_key(call: Call) -> AccessKeyInfo:
+    return await call.services.access_keys.revoke(call.principal, call.ids["key_id"])
 
 
 async def audit(call: Call) -> Page[AuditRecord]:

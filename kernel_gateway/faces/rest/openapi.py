@@ -15,7 +15,7 @@ from kernel_gateway.faces.rest.table import TABLE, Route, any_route
 
 REFERENCE = "#/components/schemas/{name}"
 BYTES = {"type": "string", "format": "binary"}
-TAGS = {name: name for name in ("sessions", "workspaces", "environments", "agents", "tokens", "audit")}
+TAGS = {name: name for name in ("sessions", "workspaces", "environments", "agents", "tokens", "keys", "audit")}
 Schemas = dict[Any, dict[str, Any]]
 
 

@@ -76,6 +76,13 @@ class CreateToken(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
+class CreateKey(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /v1/keys`; the principal is created when new."""
+
+    principal: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
 class Health(msgspec.Struct):
     """The process answers; `version` is the service's."""
 

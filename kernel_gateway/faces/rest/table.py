@@ -26,6 +26,7 @@ from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
     AuditPage,
+    CreateKey,
     CreateToken,
     EnvironmentsPage,
     Health,
@@ -36,6 +37,7 @@ from kernel_gateway.faces.rest.parameters import (
     SessionsPage,
 )
 from kernel_gateway.shapes import (
+    AccessKeyInfo,
     AuditRecord,
     Command,
     CommandRequest,
@@ -319,6 +321,25 @@ TABLE: tuple[Route, ...] = (
         administration.revoke_token,
         "Revoke a token",
         TokenInfo,
+        errors=(*ADMIN, *ID),
+    ),
+    Route(
+        "POST",
+        "/v1/keys",
+        administration.create_key,
+        "Create an access key, and its principal when new; the answer alone carries the secret",
+        AccessKeyInfo,
+        201,
+        CreateKey,
+        errors=ADMIN,
+    ),
+    Route("GET", "/v1/keys", administration.keys, "List access keys", Page[AccessKeyInfo], query=PageOf, errors=ADMIN),
+    Route(
+        "DELETE",
+        "/v1/keys/{key_id}",
+        administration.revoke_key,
+        "Revoke an access key",
+        AccessKeyInfo,
         errors=(*ADMIN, *ID),
     ),
     Route(
