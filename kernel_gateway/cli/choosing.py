@@ -36,11 +36,16 @@ def _still(client: Client, current: str, environment: str | None) -> str:
         session = client.get_session(current)
     except NotFound:
         return started(client, environment, f"the session {current} is not known to the service any more")
-    if session.status == "READY" and environment in (None, session.environment):
+    if session.status == "READY" and (environment is None or _is_of(client, session, environment)):
         return current
     if session.status == "READY":
         return started(client, environment, f"the current session has the environment {session.environment}")
     return replaced(client, session, environment)
+
+
+def _is_of(client: Client, session: Session, environment: str) -> bool:
+    """Whether a session is of this environment, which may be named as its principal calls it."""
+    return environment == session.environment or client.get_environment(environment).id == session.environment
 
 
 def replaced(client: Client, ended: Session, environment: str | None) -> str:
@@ -52,7 +57,7 @@ def replaced(client: Client, ended: Session, environment: str | None) -> str:
 
 def started(client: Client, environment: str | None, why: str, *, workspace_id: str | None = None) -> str:
     """Start a session, make it the current one, and say so."""
-    session = client.start_session(environment or "python", workspace_id=workspace_id)
+    session = client.start_session(environment, workspace_id=workspace_id)
     current_session.remember(client.url, session.id)
     if not why:
         say(f"new session {session.id}")

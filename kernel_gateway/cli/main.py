@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from kernel_gateway.cli import exits
+from kernel_gateway.cli.agents import agents
 from kernel_gateway.cli.audit import audit
+from kernel_gateway.cli.environments import environments
 from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.running import run
-from kernel_gateway.cli.service import doctor, environments, serve
+from kernel_gateway.cli.service import doctor, serve
 from kernel_gateway.cli.sessions import notebook, session
 from kernel_gateway.cli.tokens import token
 from kernel_gateway.cli.workspaces import workspace
@@ -33,5 +35,5 @@ def sandcell() -> None:
     """
 
 
-for command in (serve, run, session, notebook, workspace, audit, token, keys, environments, doctor):
+for command in (serve, run, session, notebook, workspace, audit, token, keys, environments, agents, doctor):
     sandcell.add_command(command)

@@ -46,7 +46,8 @@ def _row(each: Session) -> tuple[object, ...]:
 
 
 @session.command("new")
-@click.option("--environment", default="python", show_default=True, metavar="NAME", help="What it is made from.")
+@click.option("--environment", metavar="NAME", help="What it is made from.  [default: the agent's, or python]")
+@click.option("--agent", metavar="NAME", help="Whom it is for: its environment counts, if it is registered.")
 @click.option("--name", default="", help="A name for people.")
 @click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
 @click.option("--timeout", "timeout_seconds", type=int, metavar="SECONDS", help="Ends at the latest after this long.")
@@ -56,7 +57,8 @@ def _row(each: Session) -> tuple[object, ...]:
 def new(
     client: Client,
     *,
-    environment: str,
+    environment: str | None,
+    agent: str | None,
     name: str,
     workspace_id: str | None,
     timeout_seconds: int | None,
@@ -66,6 +68,7 @@ def new(
     """Start a session, make it the current one, and print its id."""
     started = client.start_session(
         environment,
+        agent=agent,
         name=name,
         workspace_id=workspace_id,
         timeout_seconds=timeout_seconds,
@@ -95,6 +98,7 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("name", found.name),
         ("status", found.status if found.ended is None else f"{found.status}: {found.ended.detail}"),
         ("environment", found.environment),
+        ("agent", found.agent or ""),
         ("runtime", found.runtime),
         ("network", network(found.network)),
         ("network used", _used(found.network)),

@@ -11,6 +11,7 @@ from typing import IO, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
+from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import transport as t
 from kernel_gateway.client.errors import ConnectionFailed, error_of
@@ -76,7 +77,7 @@ class AsyncClient:
         await self._http.aclose()
 
     @contextlib.asynccontextmanager
-    async def session(self, environment: str = "python", **options: Any) -> AsyncIterator[AsyncLiveSession]:
+    async def session(self, environment: str | None = None, **options: Any) -> AsyncIterator[AsyncLiveSession]:
         """A new session for the length of a block; options as for `start_session`. Stopped at the end."""
         session = AsyncLiveSession(self, await self.start_session(environment, **options))
         try:
@@ -199,7 +200,18 @@ class AsyncClient:
     workspace_upload = _method(o.workspace_upload)
     workspace_download = _method(o.workspace_download)
     workspace_remove = _method(o.workspace_remove)
-    list_environments = _method(o.list_environments)
+    list_environments = _method(e.list_environments)
+    create_environment = _method(e.create_environment)
+    get_environment = _method(e.get_environment)
+    delete_environment = _method(e.delete_environment)
+    tag_environment = _method(e.tag_environment)
+    environment_dependents = _method(e.environment_dependents)
+    detach_agents = _method(e.detach_agents)
+    attach_agents = _method(e.attach_agents)
+    put_agent = _method(e.put_agent)
+    list_agents = _method(e.list_agents)
+    get_agent = _method(e.get_agent)
+    delete_agent = _method(e.delete_agent)
     list_audit = _method(o.list_audit)
     create_token = _method(o.create_token)
     list_tokens = _method(o.list_tokens)

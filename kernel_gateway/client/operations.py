@@ -28,7 +28,6 @@ from kernel_gateway.shapes import (
     AccessKeyInfo,
     AuditRecord,
     Command,
-    EnvironmentInfo,
     Execution,
     FileEntry,
     OnBusy,
@@ -53,17 +52,19 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def start_session(
-    environment: str = "python",
+    environment: str | None = None,
     *,
+    agent: str | None = None,
     name: str = "",
     workspace_id: str | None = None,
     timeout_seconds: int | None = None,
     idle_timeout_seconds: int | None = None,
     labels: dict[str, str] | None = None,
 ) -> Operation[Session]:
-    """Start a session."""
+    """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`."""
     body = _given(
         environment=environment,
+        agent=agent,
         name=name,
         workspace_id=workspace_id,
         timeout_seconds=timeout_seconds,
@@ -279,25 +280,36 @@ def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -
     yield from _remove(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive)
 
 
-def list_environments() -> Operation[Page[EnvironmentInfo]]:
-    """The environments that sessions can be started from."""
-    return decoded((yield from exchange(Ask("GET", "/v1/environments"))), Page[EnvironmentInfo])
-
-
 def list_audit(
     *,
     session_id: str | None = None,
+    principal: str | None = None,
     kind: str | None = None,
+    event: str | None = None,
+    error_code: str | None = None,
     allowed: bool | None = None,
     since: str | None = None,
     until: str | None = None,
     limit: int = 100,
     cursor: str | None = None,
 ) -> Operation[Page[AuditRecord]]:
-    """One page of the audit log, newest first: your own records, an administrator all. Times are RFC 3339."""
+    """One page of the audit log, newest first: your own records, an administrator all. Times are RFC 3339.
+
+    A page may hold fewer than `limit` and still have a `next_cursor`. `principal` is a name or an id, of others an
+    administrator's to ask for.
+    """
     wanted = None if allowed is None else str(allowed).lower()
     query = _given(
-        session_id=session_id, kind=kind, allowed=wanted, since=since, until=until, limit=limit, cursor=cursor
+        session_id=session_id,
+        principal=principal,
+        kind=kind,
+        event=event,
+        error_code=error_code,
+        allowed=wanted,
+        since=since,
+        until=until,
+        limit=limit,
+        cursor=cursor,
     )
     return decoded((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
 

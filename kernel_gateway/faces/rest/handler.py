@@ -27,6 +27,8 @@ UPLOAD_STALL_SECONDS = 60.0
 UPLOAD_SECONDS = 3_600.0
 MOST_TOKEN_CHARACTERS = 512
 MOST_ID_CHARACTERS = 128
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+"""What ids, and names that stand for them in an address, are made of."""
 
 
 class RestHandler(ReceivingHandler):
@@ -81,9 +83,7 @@ class RestHandler(ReceivingHandler):
         if "path" in ids:
             call.path = paths.checked(ids.pop("path"))
         for name, value in ids.items():
-            if not (value.isascii() and value.replace("-", "").replace("_", "").isalnum()):
-                raise NotFound(f"there is no such {name.removesuffix('_id')}")
-            if len(value) > MOST_ID_CHARACTERS:
+            if not ID.fullmatch(value) or len(value) > MOST_ID_CHARACTERS:
                 raise NotFound(f"there is no such {name.removesuffix('_id')}")
         call.ids = ids
         call.headers = self.request.headers
