@@ -1,0 +1,1 @@
+"""Access keys on a real database and a real service."""
