@@ -72,6 +72,7 @@ class Audit:
         self._writing = asyncio.Lock()
         self._file = _audit_file(settings)
         self._file_thread = ThreadPoolExecutor(1, "audit-file")
+        self._filing: asyncio.Task[None] | None = None
         self._unfiled = 0
 
     def call(self, call: ApiCall) -> bool:
@@ -183,22 +184,29 @@ class Audit:
             raise
         except Exception as error:  # a row that no database takes must not keep all others from being written
             log.error("audit_batch_lost", records=len(rows), exc_info=error)
-        await self._to_file(rows)
         for row in rows[: len(rows) - len(dropped)]:
             self._waiting.popleft()
             self._forget_one(row)
         self._dropped -= Counter(dropped)
+        await self._to_file(rows)
 
     async def _to_file(self, rows: Sequence[AuditRow]) -> None:
         """A file that takes nothing stops nothing; how many lines it lacks is said in it when it takes lines again."""
         if self._file is None:
             return
-        missing, self._unfiled = self._unfiled, self._unfiled + len(rows)
+        if self._filing is not None and not self._filing.done():  # the disk stands still: nothing queues up behind it
+            self._unfiled += len(rows)
+            return
+        missing, self._unfiled = self._unfiled, 0
         lines = b"".join(map(line, [*rows, self._count_row(NOBODYS, missing)] if missing else rows))
+        self._filing = asyncio.ensure_future(self._append(self._file, lines, missing + len(rows)))
+        await asyncio.shield(self._filing)
+
+    async def _append(self, file: AuditFile, lines: bytes, records: int) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(self._file_thread, self._file.append, lines)
-            self._unfiled = 0
+            await asyncio.get_running_loop().run_in_executor(self._file_thread, file.append, lines)
         except OSError as error:
+            self._unfiled += records
             log.error("audit_file_not_written", error=str(error), records=self._unfiled)
 
     def _forget_one(self, row: AuditRow) -> None:

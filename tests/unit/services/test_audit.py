@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -17,6 +18,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services import audit as log
 from kernel_gateway.services import audit_text
 from kernel_gateway.services.audit import Audit
+from kernel_gateway.services.audit_file import AuditFile
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import AuditRecord
 from kernel_gateway.storage import audit as stored
@@ -291,3 +293,40 @@ def test_much_that_is_old_goes_in_steps(tmp_path: Path) -> None:
 
 def how_many(connection: Connection) -> int:
     return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def test_a_disk_that_stands_still_costs_neither_records_nor_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the database is not written there again, and nothing queues up for the file."""
+    append, asked, go_on = AuditFile.append, [], threading.Event()
+
+    def stand_still(file: AuditFile, lines: bytes) -> None:
+        asked.append(lines)
+        assert go_on.wait(30)
+        append(file, lines)
+
+    monkeypatch.setattr(AuditFile, "append", stand_still)
+
+    async def check(opened: Opened) -> None:
+        opened.say("first")
+        writing = asyncio.create_task(opened.audit.flush())
+        while not asked:
+            await asyncio.sleep(0.01)
+        writing.cancel()
+        await asyncio.wait([writing])
+        for target in ("second", "third"):
+            opened.say(target)
+            await opened.audit.flush()
+        assert await opened.targets() == ["third", "second", "first"]
+        assert len(asked) == 1
+        go_on.set()
+        await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+        opened.say("fourth")
+        await opened.audit.close()
+        assert await opened.targets() == ["fourth", "third", "second", "first"]
+        lines = [json.loads(each) for each in (tmp_path / "state" / "audit.jsonl").read_text().splitlines()]
+        assert [each["additionalEventData"]["address"] for each in lines] == ["first", "fourth", ""]
+        assert lines[-1]["additionalEventData"]["detail"]["records"] == 2
+
+    on(tmp_path, check)
