@@ -315,8 +315,9 @@ class EnvironmentInfo(Shape):
 class AuditRecord(Shape):
     """One entry of the audit log. `reason` is a stable word, a colon and a sentence; `detail` depends on the kind.
 
-    Kinds: `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over) and `audit`
-    (event `dropped`: records came faster than they are kept; detail has how many, and whether they were allowed).
+    Kinds: `api` (a call of an interface; detail has CloudTrail's members, as eventName, userIdentity, errorCode),
+    `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over) and `audit` (event
+    `dropped`: records came faster than they are kept; detail has how many, and whether they were allowed).
     """
 
     number: int

@@ -15,9 +15,12 @@ COLUMNS = ("AT", "PRINCIPAL", "SESSION", "KIND", "EVENT", "ANSWER", "TARGET", "R
 MOST_ON_PAGE = 1_000
 
 
-@click.command(short_help="Show the audit log: every way out that was taken or refused.")
+@click.command(short_help="Show the audit log: every call, and every way out that was taken or refused.")
 @click.option("--session", "session_id", metavar="ID", help="Only this session's.")
-@click.option("--kind", metavar="KIND", help="Only of this kind: egress, audit.")
+@click.option("--principal", metavar="NAME", help="Only this principal's, by name or id (administrators).")
+@click.option("--kind", metavar="KIND", help="Only of this kind: api, egress, audit.")
+@click.option("--event", metavar="NAME", help="Only of this name: StartSession, InvokeCodeInterpreter, http...")
+@click.option("--error-code", metavar="CODE", help="Only with this error: not_found, ThrottlingException...")
 @click.option("--denied", is_flag=True, help="Only what was refused.")
 @click.option("--since", metavar="TIME", help="From this time on, as 2026-01-31T08:00:00Z.")
 @click.option("--until", metavar="TIME", help="Before this time.")
@@ -28,7 +31,10 @@ def audit(
     client: Client,
     *,
     session_id: str | None,
+    principal: str | None,
     kind: str | None,
+    event: str | None,
+    error_code: str | None,
     denied: bool,
     since: str | None,
     until: str | None,
@@ -40,7 +46,10 @@ def audit(
     def page(cursor: str | None) -> Operation[Page[AuditRecord]]:
         return operations.list_audit(
             session_id=session_id,
+            principal=principal,
             kind=kind,
+            event=event,
+            error_code=error_code,
             allowed=False if denied else None,
             since=since,
             until=until,

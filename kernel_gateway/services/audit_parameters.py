@@ -22,14 +22,26 @@ MOST_SHOWN = 20
 MOST_LEVELS = 6
 HASHED = frozenset({"code", "command"})
 """Shown by length and SHA-256."""
-OPEN = frozenset({"labels", "tags"})
+OPEN = frozenset({"labels", "set", "tags"})
 """Objects whose keys are the caller's; their texts are shown."""
 SHOWN = frozenset(
     {
-        *("agent", "allowed", "cursor", "description", "environment", "environment_id", "error_code", "event", "id"),
-        *("image", "key_id", "kind", "language", "mode", "name", "network", "on_busy", "path", "paths", "principal"),
-        *("role_arn", "runtime", "session_id", "since", "status", "tag_keys", "task_id", "token_id", "type", "until"),
-        *("execution_id", "workspace_id"),
+        *("agent", "agent_id", "agents", "cursor", "description", "detached_from", "environment", "environment_id"),
+        *(
+            "error_code",
+            "event",
+            "execution_id",
+            "id",
+            "image",
+            "key_id",
+            "kind",
+            "language",
+            "mode",
+            "name",
+            "network",
+        ),
+        *("on_busy", "path", "paths", "principal", "remove", "role_arn", "runtime", "session_id", "since", "status"),
+        *("tag_keys", "task_id", "token_id", "type", "until", "workspace_id"),
         *("accessPointArn", "clientToken", "codeInterpreterId", "codeInterpreterIdentifier", "directoryPath"),
         *("executionRoleArn", "fileSystemArn", "mountPath", "networkMode", "nextToken", "resourceArn", "secretArn"),
         *("securityGroups", "sessionId", "subnets", "tagKeys", "taskId", "taskStatus", "traceId", "traceParent"),

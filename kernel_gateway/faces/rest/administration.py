@@ -35,7 +35,10 @@ async def audit(call: Call) -> Page[AuditRecord]:
     query = call.query
     wanted = AuditFilter(
         session_id=query.session_id,
+        principal=query.principal,
         kind=query.kind,
+        event=query.event,
+        error_code=query.error_code,
         allowed=query.allowed,
         since=query.since.timestamp() if query.since else None,
         until=query.until.timestamp() if query.until else None,

@@ -60,10 +60,16 @@ class Removal(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AuditPage(PageOf):
-    """Which records of the audit log: those that fit all that is given."""
+    """Which records of the audit log: those that fit all that is given. Others' records are an administrator's alone.
+
+    A page looks through so many records: it may have fewer than `limit` and still name the next.
+    """
 
     session_id: AuditWord | None = None
+    principal: AuditWord | None = None
     kind: AuditWord | None = None
+    event: AuditWord | None = None
+    error_code: AuditWord | None = None
     allowed: bool | None = None
     since: Moment | None = None
     until: Moment | None = None

@@ -349,6 +349,7 @@ TABLE: tuple[Route, ...] = (
         "Look into the audit log, newest first: your own records, an administrator all",
         Page[AuditRecord],
         query=AuditPage,
+        errors=ADMIN,
     ),
     Route("GET", "/v1/openapi.json", openapi, "This interface as OpenAPI 3.1", AnyObject, public=True),
     Route("GET", "/healthz", operations.healthz, "Whether the process answers", Health, public=True),
