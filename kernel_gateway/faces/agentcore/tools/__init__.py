@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from kernel_gateway.errors import InvalidRequest
+import structlog
+
+from kernel_gateway.errors import GatewayError, InvalidRequest, translate
 from kernel_gateway.faces.agentcore.tools.arguments import Arguments, FileContent
+from kernel_gateway.faces.agentcore.tools.checks import CHECKS
+from kernel_gateway.faces.agentcore.tools.code import execute_code
+from kernel_gateway.faces.agentcore.tools.commands import execute_command, get_task, start_command, stop_task
+from kernel_gateway.faces.agentcore.tools.files import list_files, read_files, remove_files, write_files
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.results import (
     MOST_PAYLOAD_BYTES,
@@ -18,11 +24,12 @@ from kernel_gateway.faces.agentcore.tools.results import (
     Result,
     StructuredContent,
     failure,
+    fitted,
 )
 
 __all__ = [
     "MOST_PAYLOAD_BYTES",
-    "NAMES",
+    "TOOLS",
     "Arguments",
     "ContentBlock",
     "FileContent",
@@ -35,17 +42,19 @@ __all__ = [
 ]
 
 Tool = Callable[[Invocation], Awaitable[Result]]
-NAMES = (
-    "executeCode",
-    "executeCommand",
-    "readFiles",
-    "listFiles",
-    "removeFiles",
-    "writeFiles",
-    "startCommandExecution",
-    "getTask",
-    "stopTask",
-)
+TOOLS: dict[str, Tool] = {
+    "executeCode": execute_code,
+    "executeCommand": execute_command,
+    "readFiles": read_files,
+    "listFiles": list_files,
+    "removeFiles": remove_files,
+    "writeFiles": write_files,
+    "startCommandExecution": start_command,
+    "getTask": get_task,
+    "stopTask": stop_task,
+}
+"""By the model's names; callers take them from `tool_of`."""
+log = structlog.get_logger(__name__)
 
 
 def tool_of(name: str, arguments: Arguments) -> Tool:
@@ -53,6 +62,16 @@ def tool_of(name: str, arguments: Arguments) -> Tool:
 
     Raises InvalidRequest, with `field` in its details, for an unknown name and for arguments that are missing or ill.
     """
-    if name not in NAMES:
-        raise InvalidRequest(f"name must be one of {', '.join(NAMES)}", field="name")
-    raise NotImplementedError(arguments)
+    if name not in TOOLS:
+        raise InvalidRequest(f"name must be one of {', '.join(TOOLS)}", field="name")
+    CHECKS[name](arguments)
+
+    async def tool(call: Invocation) -> Result:
+        try:
+            return fitted(await TOOLS[name](call))
+        except Exception as error:
+            if not isinstance(error, GatewayError):
+                log.exception("tool_failed", tool=name, session=call.session_id)
+            return failure(translate(error))
+
+    return tool

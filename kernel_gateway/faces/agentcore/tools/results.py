@@ -9,9 +9,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kernel_gateway.errors import GatewayError
+from kernels.capped_text import cut_middle
 
 MOST_PAYLOAD_BYTES = 24 * 1024 * 1024
 """Of one message of the event stream: boto3 refuses a larger one, unread."""
+
+KEPT_BLOCKS = 10
+"""Blocks of text that stay of a result which is too large."""
+KEPT_TEXT_BYTES = 250_000
+"""Of each text that stays of a result which is too large: head and tail."""
+
+TaskStatus = Literal["submitted", "working", "completed", "canceled", "failed"]
 
 
 class ResourceContent(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -42,7 +50,7 @@ class StructuredContent(msgspec.Struct, rename="camel", omit_defaults=True):
     """What code, a command or a task printed and how it ended; `execution_time` is seconds."""
 
     task_id: str | UnsetType = UNSET
-    task_status: Literal["submitted", "working", "completed", "canceled", "failed"] | UnsetType = UNSET
+    task_status: TaskStatus | UnsetType = UNSET
     stdout: str | UnsetType = UNSET
     stderr: str | UnsetType = UNSET
     exit_code: int | UnsetType = UNSET
@@ -70,6 +78,30 @@ def text_block(text: str) -> ContentBlock:
 def failure(error: GatewayError) -> Result:
     """What went wrong in the service, as a result: the answer's status is out by then."""
     return said(error.message, is_error=True)
+
+
+def fitted(result: Result) -> Result:
+    """The result, when one message holds it; else what is left of its texts, and what to do to get the rest."""
+    size = len(msgspec.json.encode(result))
+    if size <= MOST_PAYLOAD_BYTES:
+        return result
+    advice = (
+        f"This result has {size:,} bytes and one answer holds {MOST_PAYLOAD_BYTES:,}: images and files are left out"
+        " and texts are cut. Save what is large to a file and read it in pieces, or make it smaller; what ran has run."
+    )
+    texts = [_cut(block.text) for block in result.content if isinstance(block.text, str)][:KEPT_BLOCKS]
+    about = result.structured_content
+    if isinstance(about, StructuredContent):
+        about = msgspec.structs.replace(about, stdout=_cut(about.stdout), stderr=_cut(about.stderr))
+    return Result(
+        [text_block(text) for text in (advice, *texts) if isinstance(text, str)],
+        is_error=True,
+        structured_content=about,
+    )
+
+
+def _cut(text: str | UnsetType) -> str | UnsetType:
+    return cut_middle(text, KEPT_TEXT_BYTES)[0] if isinstance(text, str) else text
 
 
 def named(names: Sequence[str], most: int = 20) -> str:

@@ -1,0 +1,24 @@
+"""executeCode: the code becomes an execution of the session, and its outcome a result."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from kernel_gateway.faces.agentcore.tools.checks import language_of
+from kernel_gateway.faces.agentcore.tools.invocation import Invocation
+from kernel_gateway.faces.agentcore.tools.rendering import rendered
+from kernel_gateway.faces.agentcore.tools.results import Result
+from kernel_gateway.shapes import Language, LanguageRuntime, Submission
+
+
+async def execute_code(call: Invocation) -> Result:
+    """Wait for its turn and its end; the same call sent again gets the same execution."""
+    arguments, executions = call.arguments, call.services.executions
+    submission = Submission(
+        code=arguments.code or "",
+        language=cast("Language", language_of(arguments)),
+        runtime=cast("LanguageRuntime | None", arguments.runtime),
+        clear_context=bool(arguments.clear_context),
+    )
+    execution = await executions.submit(call.principal, call.session_id, submission, call.key or None)
+    return rendered(await executions.wait(call.principal, call.session_id, execution.id))

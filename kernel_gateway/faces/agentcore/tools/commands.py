@@ -1,0 +1,121 @@
+"""executeCommand, startCommandExecution, getTask, stopTask: shell commands, waited for or as tasks."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from kernel_gateway.errors import InvalidRequest, NotFound
+from kernel_gateway.faces.agentcore.tools.invocation import Invocation
+from kernel_gateway.faces.agentcore.tools.paths import shown
+from kernel_gateway.faces.agentcore.tools.results import Result, StructuredContent, TaskStatus, said, text_block
+from kernel_gateway.faces.agentcore.tools.terminal import command_text
+from kernel_gateway.shapes import Command, CommandRequest
+from kernels.guest.commands import MAX_COMMAND_BYTES
+
+
+async def execute_command(call: Invocation) -> Result:
+    """Run a command to its end, its streams in one, in order."""
+    return finished(await _run(call, background=False))
+
+
+async def start_command(call: Invocation) -> Result:
+    """Start a task, which runs on while nobody asks."""
+    task = await _run(call, background=True)
+    about = StructuredContent(task_id=task.id, task_status="submitted", stdout="", stderr="")
+    return Result(
+        [text_block("Successfully started a command execution task")], is_error=False, structured_content=about
+    )
+
+
+async def get_task(call: Invocation) -> Result:
+    """How a task is: working with its output so far, or how it ended."""
+    task = await _task(call)
+    if task is None:
+        return _unknown(call)
+    if task.status == "running":
+        about = StructuredContent(task_status="working", stdout=command_text(task.stdout), stderr="")
+        return Result([text_block("Task is working")], is_error=False, structured_content=about)
+    return ended(task)
+
+
+async def stop_task(call: Invocation) -> Result:
+    """Cancel a task that works; one that has ended cannot be."""
+    task = await _task(call)
+    if task is not None and task.status == "running":
+        task = await call.services.tasks.stop(call.principal, call.session_id, call.arguments.task_id or "")
+        if task.status == "stopped":
+            return said("Successfully canceled a command execution task")
+    if task is None:
+        return _unknown(call)
+    status = _task_status(task).upper()
+    return said(f"Task cannot be canceled (current status: TaskStatus.{status})", is_error=True)
+
+
+def finished(command: Command) -> Result:
+    """A command that has ended; when it failed, all of its output counts as stderr."""
+    failed = _failed(command)
+    silent = f"The command ended with exit code {command.exit_code}" if failed else ""
+    return Result([text_block(_output(command) or silent)], failed, _about(command, failed=failed))
+
+
+def ended(task: Command) -> Result:
+    """A task that has ended: as its command, unless it was canceled or went with its sandbox."""
+    about = _about(task, failed=task.status != "stopped" and _failed(task))
+    about.task_status = _task_status(task)
+    if task.status == "stopped":
+        return Result([text_block("Task is canceled")], is_error=False, structured_content=about)
+    if task.status == "lost":
+        return Result(
+            [text_block("The task ended with its sandbox, which is gone")], is_error=True, structured_content=about
+        )
+    return Result(finished(task).content, is_error=_failed(task), structured_content=about)
+
+
+async def _run(call: Invocation, *, background: bool) -> Command:
+    if len((call.arguments.command or "").encode()) > MAX_COMMAND_BYTES:
+        raise InvalidRequest(
+            f"a command has at most {MAX_COMMAND_BYTES:,} bytes: write a script with writeFiles and run that"
+        )
+    request = CommandRequest(call.arguments.command or "", background=background, merge_output=True)
+    return await call.services.commands.run(call.principal, call.session_id, request)
+
+
+async def _task(call: Invocation) -> Command | None:
+    """The task asked for; None when there is no such task in the session."""
+    try:
+        return await call.services.tasks.get(call.principal, call.session_id, call.arguments.task_id or "")
+    except NotFound as error:
+        if error.details.get("reason") != "not_found":
+            raise
+        return None
+
+
+def _unknown(call: Invocation) -> Result:
+    return said(f"Task not found: {shown(call.arguments.task_id or '')}", is_error=True)
+
+
+def _task_status(task: Command) -> TaskStatus:
+    if task.status == "running":
+        return "working"
+    if task.status == "stopped":
+        return "canceled"
+    return "failed" if _failed(task) else "completed"
+
+
+def _failed(command: Command) -> bool:
+    return command.exit_code != 0 or command.timed_out
+
+
+def _about(command: Command, *, failed: bool) -> StructuredContent:
+    output = _output(command)
+    return StructuredContent(
+        stdout="" if failed else output,
+        stderr=output if failed else "",
+        exit_code=UNSET if command.exit_code is None else command.exit_code,
+        execution_time=command.duration_seconds,
+    )
+
+
+def _output(command: Command) -> str:
+    late = "The command ran longer than it may and was ended\n" if command.timed_out else ""
+    return command_text(command.stdout + late)

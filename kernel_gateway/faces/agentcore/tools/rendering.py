@@ -1,0 +1,112 @@
+"""An execution as a result: text blocks of what it printed, showed and failed with, image blocks of its plots. Pure.
+
+docs/agentcore-tools.md describes the shape; images and the values of last expressions are more than AWS sends.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, text_block
+from kernel_gateway.faces.agentcore.tools.terminal import code_text
+from kernel_gateway.shapes import Execution
+
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
+"""Types that become image blocks, the first that a display has."""
+EXIT_CODES = {"ok": 0, "error": 1, "rejected": 1, "timeout": 124, "interrupted": 130, "died": 137}
+
+
+def rendered(execution: Execution) -> Result:
+    """stdout, then what was displayed in its order, then stderr with the error; without any, one empty text.
+
+    In `structured_content`, stdout also has the texts of what was displayed, as an interactive Python prints them.
+    """
+    printed, failed = code_text(execution.stdout), _failure(execution)
+    shown = [block for output in execution.outputs for block in _displayed(output)]
+    texts = [block.text for block in shown if isinstance(block.text, str)]
+    blocks = [*_blocks(printed), *shown, *_blocks(failed)]
+    return Result(
+        content=blocks or [text_block("")],
+        is_error=execution.status != "ok",
+        structured_content=StructuredContent(
+            stdout="\n".join(filter(None, [printed, *texts])),
+            stderr=failed,
+            exit_code=_exit_code(execution),
+            execution_time=_seconds(execution),
+        ),
+    )
+
+
+def _blocks(text: str) -> list[ContentBlock]:
+    return [text_block(text)] if text else []
+
+
+def _displayed(output: dict[str, Any]) -> Iterator[ContentBlock]:
+    """The block of a display or a result: its image, else its plain text."""
+    data = output.get("data")
+    if output.get("output_type") not in ("display_data", "execute_result") or not isinstance(data, dict):
+        return
+    for media_type in IMAGES:
+        image = _bytes_of(media_type, data.get(media_type))
+        if image:
+            yield ContentBlock("image", data=image, mime_type=media_type)
+            return
+    text = data.get("text/plain")
+    if isinstance(text, str) and text:
+        yield text_block(code_text(text))
+
+
+def _bytes_of(media_type: str, value: object) -> bytes | None:
+    """An image's bytes: SVG comes as text, the others in base64; None for what is neither."""
+    if not isinstance(value, str):
+        return None
+    if media_type == "image/svg+xml":
+        return value.encode()
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _failure(execution: Execution) -> str:
+    """stderr, the traceback without colours, and what became of the kernel."""
+    return "\n".join(filter(None, [code_text(execution.stderr), _traceback(execution), _verdict(execution)]))
+
+
+def _traceback(execution: Execution) -> str:
+    error = execution.error
+    if error is None:
+        return ""
+    return code_text("\n".join(error.traceback) or f"{error.name}: {error.value}")
+
+
+def _verdict(execution: Execution) -> str:
+    """A sentence for an end that the code did not choose."""
+    death = execution.death
+    if execution.status == "timeout":
+        rest = f" {death.detail[:1].upper()}{death.detail[1:]}." if death is not None else " Its variables are kept."
+        return f"The code ran longer than it may and was stopped.{rest} Start long work with startCommandExecution."
+    if execution.status == "interrupted":
+        return "The code was interrupted."
+    if death is not None:
+        return f"The code ended with its kernel: {death.detail}. Files are kept; run what made the variables again."
+    return ""
+
+
+def _exit_code(execution: Execution) -> int:
+    death = execution.death
+    if execution.status == "died" and death is not None and death.exit_code is not None:
+        return death.exit_code
+    return EXIT_CODES.get(execution.status, 1)
+
+
+def _seconds(execution: Execution) -> float:
+    """How long the code ran."""
+    if execution.started_at is None or execution.ended_at is None:
+        return 0.0
+    ended, started = datetime.fromisoformat(execution.ended_at), datetime.fromisoformat(execution.started_at)
+    return max((ended - started).total_seconds(), 0.0)
