@@ -18,6 +18,8 @@ def greet(settings: Settings, port: int, first_token: str | None, tokens: TokenF
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
     say(f"  token     {_token(settings, port, first_token, tokens)}")
+    if settings.access_key_id:
+        say(f"  key       {settings.access_key_id}   (the administrator's access key; its secret is as given)")
     command = "sandcell" if shutil.which("sandcell") else f"{sys.executable} -m kernel_gateway"
     say("Try, in another terminal:")
     say(f"  {command} run 'x = 41'")
