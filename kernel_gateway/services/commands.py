@@ -83,7 +83,7 @@ class Tasks:
         if task_id in live.tasks and live.tasks[task_id] is not kernel:
             return Command(task_id, "lost")
         if kernel is None:
-            raise NotFound("there is no such task")
+            raise NotFound("there is no such task", reason="not_found")
         try:
             with translated():
                 result = await (kernel.guest.stop_task(task_id) if stop else kernel.guest.task(task_id))
