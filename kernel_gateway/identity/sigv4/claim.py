@@ -21,6 +21,7 @@ ALGORITHM: Final = "AWS4-HMAC-SHA256"
 LONGEST_EXPIRES_SECONDS: Final = 7 * 86_400
 LONGEST_AUTHORIZATION: Final = 8_192
 MOST_SIGNED_HEADERS: Final = 100
+MOST_PARAMETERS: Final = 500
 TOKEN_HEADER: Final = "x-amz-security-token"  # noqa: S105 - the name of a header
 COVERED: Final = ("x-amz-date", "x-amz-content-sha256", "x-amzn-code-interpreter-session-id")
 """Headers that count for nothing unless they are signed, so a request that has one unsigned is refused."""
@@ -77,7 +78,7 @@ def claimed(request: SignedRequest, service: str = SERVICE) -> Claim:
         raise SignatureProblem(INCOMPLETE, "the request is signed in its headers and in its query; sign it once")
     if not authorizations and not in_query:
         raise SignatureProblem(MISSING, "the request is not signed: give your client an access key (`sandcell keys`)")
-    if TOKEN_HEADER in (name.lower() for name, _ in request.headers) or "Security-Token" in in_query:
+    if TOKEN_HEADER in request.by_name or "Security-Token" in in_query:
         raise SignatureProblem(
             UNRECOGNIZED,
             "the security token included in the request is invalid: Sandcell gives no session tokens; "
@@ -107,6 +108,8 @@ def _of_header(request: SignedRequest, authorizations: list[str]) -> Claim:
 
 def _in_query(raw_query: str) -> dict[str, list[str]]:
     """The parameters of a presigned URL by the rest of their names; empty when there is none."""
+    if raw_query.count("&") >= MOST_PARAMETERS:
+        raise SignatureProblem(INCOMPLETE, f"the query has more than {MOST_PARAMETERS} parameters")
     found: dict[str, list[str]] = {}
     for name, value in parameters(raw_query):
         short = name.decode("latin-1").removeprefix("X-Amz-")
@@ -170,12 +173,11 @@ def _require_service(claim: Claim, service: str) -> None:
 
 def _require_covered(request: SignedRequest, claim: Claim) -> None:
     """What we act on must be under the signature, and stand there once."""
-    sent = [name.lower() for name, _ in request.headers]
+    sent = request.by_name
     needed = {name for name in sent if name in COVERED or name.startswith(COVERED_PREFIX)}
     _refuse_named(({"host"} | needed) - set(claim.signed_headers), "must be among the signed headers")
     _refuse_named(set(claim.signed_headers) - set(sent), "is signed and not there")
-    single = (name for name in SINGLE if sent.count(name) > 1)
-    _refuse_named(single, "is there more than once")
+    _refuse_named((name for name in SINGLE if len(request.values(name)) > 1), "is there more than once")
 
 
 def _refuse_named(names: Iterable[str], what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,14 @@ class SignedRequest:
     raw_query: str
     headers: Sequence[tuple[str, str]] = field(repr=False)
 
+    @cached_property
+    def by_name(self) -> dict[str, list[str]]:
+        """Every value of each header, by its name in lower case."""
+        found: dict[str, list[str]] = {}
+        for name, value in self.headers:
+            found.setdefault(name.lower(), []).append(value)
+        return found
+
     def values(self, name: str) -> list[str]:
         """Every value of a header; `name` is in lower case."""
-        return [value for one, value in self.headers if one.lower() == name]
+        return self.by_name.get(name, [])

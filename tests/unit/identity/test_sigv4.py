@@ -409,6 +409,13 @@ def test_what_counts_once_is_not_taken_twice(name: str) -> None:
     assert "more than once" in refused(again, made).message
 
 
+def test_very_many_parameters_are_refused_unread() -> None:
+    made = replace(INVOKE, query=[("tagKeys", str(number)) for number in range(500)])
+    check(signed(made), made)
+    request = replace(signed(made), raw_query="&" * 60_000)
+    assert "more than 500 parameters" in refused(request, made).message
+
+
 def test_a_session_that_is_named_afterwards_is_refused() -> None:
     made = replace(INVOKE, headers=[])
     request = with_headers(signed(made), ("X-Amzn-Code-Interpreter-Session-Id", "another"))
