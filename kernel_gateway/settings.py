@@ -130,6 +130,7 @@ class Settings:
     cgroup_parent: str = _("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")
 
     live_sessions: int = _(1_000, "sessions alive at once", low=1, high=100_000)
+    sessions_per_principal: int = _(1_000, "sessions alive at once of one principal", low=1, high=100_000)
     starts_at_once: int = _(4, "sandboxes being started at once; more wait", low=1, high=256)
     invocations_per_second: float = _(30.0, "invocations a second and principal", low=0.1, high=100_000)
     queue_length: int = _(100, "executions that may wait in one session", low=1, high=10_000)

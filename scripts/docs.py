@@ -33,8 +33,9 @@ PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
 BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
 BOUND_SETTINGS = (
-    *("live_sessions", "starts_at_once", "invocations_per_second", "queue_length", "files_listed", "transfer_threads"),
-    *("memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests", "audit_records"),
+    *("live_sessions", "sessions_per_principal", "starts_at_once", "invocations_per_second", "queue_length"),
+    *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
+    *("audit_records", "audit_files"),
 )
 UNTIL = "<!-- end of {0} -->"
 FROM = "<!-- {0}: made by scripts/docs.py -->"

@@ -173,10 +173,9 @@ class Sessions:
 
     def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""
-        row, most = live.row, self._parts.settings.live_sessions
+        row = live.row
         chosen.require(connection)
-        if sessions.count_live(connection) >= most:
-            raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
+        self._require_room(connection, row.principal_id)
         if workspace_id is None:
             sessions.add_workspace(connection, row.id, row.principal_id, row.created)
         else:
@@ -187,6 +186,17 @@ class Sessions:
                 raise _in_use(workspace_id, workspace.session_id)
         sessions.add(connection, replace(row, record=live.record(Usage())))
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
+
+    def _require_room(self, connection: Connection, principal_id: str) -> None:
+        """Raises SessionLimit."""
+        most, own = self._parts.settings.live_sessions, self._parts.settings.sessions_per_principal
+        if sessions.count_live(connection) >= most:
+            raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
+        if own < most and sessions.count_live(connection, principal_id) >= own:
+            raise SessionLimit(
+                f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first",
+                retry_after_seconds=RETRY_SECONDS,
+            )
 
     def _shape(self, principal: Principal, row: SessionRow) -> Session:
         live = self._registry.find(principal, row.id)

@@ -58,9 +58,12 @@ class WorkspaceRow:
     live: bool
 
 
-def count_live(connection: Connection) -> int:
-    found = connection.execute(select(func.count()).select_from(sessions).where(sessions.c.status == "READY"))
-    return int(found.scalar_one())
+def count_live(connection: Connection, principal_id: str | None = None) -> int:
+    """Live sessions, all or one principal's."""
+    query = select(func.count()).select_from(sessions).where(sessions.c.status == "READY")
+    if principal_id is not None:
+        query = query.where(sessions.c.principal_id == principal_id)
+    return int(connection.execute(query).scalar_one())
 
 
 def add(connection: Connection, row: SessionRow) -> None:
