@@ -32,7 +32,7 @@ from kernel_gateway.services.environment_info import info_of_host, info_of_made
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import EnvironmentInfo, Page
 from kernel_gateway.storage import agents, environments
-from kernel_gateway.storage.columns import MOST_ROWS
+from kernel_gateway.storage.columns import MOST_ROWS, micros, seconds
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment
@@ -80,7 +80,7 @@ class Environments:
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
         """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
         hosts = self._installed()
-        row = made.new_row(principal, body, hosts, self._settings, self._clock.now())
+        row = made.new_row(principal, body, hosts, self._settings, self._now())
         if row.name in hosts:
             raise Conflict(f"the host has an environment {row.name!r}: choose another name", name=row.name)
 
@@ -126,7 +126,7 @@ class Environments:
     async def delete(self, principal: Principal, name: str) -> EnvironmentInfo:
         """Delete one of the principal's own; raises HasDependents while agents or live sessions need it."""
         row = await self._own(principal, name)
-        now = self._clock.now()
+        now = self._now()
 
         def remove(connection: Connection) -> None:
             environments.require(connection, principal.id, row.id)
@@ -144,7 +144,7 @@ class Environments:
     async def change_tags(self, principal: Principal, name: str, body: ChangeTags) -> EnvironmentInfo:
         """Remove and set tags, all or none; raises InvalidRequest."""
         row = await self._own(principal, name)
-        now = self._clock.now()
+        now = self._now()
 
         def change(connection: Connection) -> EnvironmentRow:
             found = environments.require(connection, principal.id, row.id)
@@ -158,6 +158,10 @@ class Environments:
         """The id of an environment by its id or name, startable or not; raises UnknownEnvironment."""
         row = await self._row(principal.id, name)
         return self._hosts(name).name if row is None else row.id
+
+    def _now(self) -> float:
+        """The time as it is stored, so that it is shown the same ever after."""
+        return seconds(micros(self._clock.now()))
 
     def is_made(self, reference: str) -> bool:
         """Whether an id is that of a made environment: the host's may have names of the same form."""
@@ -202,13 +206,12 @@ class Environments:
 
 def _needed(row: EnvironmentRow, attached: agents.Needs, live: agents.Needs) -> HasDependents:
     """The refusal to delete, which names who needs it and what to do."""
-    named = [
-        f"{needs.count:,} {what}" for what, needs in (("agents", attached), ("live sessions", live)) if needs.count
-    ]
+    both = (("agent", attached), ("live session", live))
+    named = [f"{needs.count:,} {what}{'s' if needs.count > 1 else ''}" for what, needs in both if needs.count]
     who = ", ".join([*attached.names[:SHOWN], *live.names[:SHOWN]])
     more = " and more" if max(attached.count, live.count) > SHOWN else ""
     return HasDependents(
-        f"{' and '.join(named)} need the environment {row.id} ({who}{more}): detach the agents, stop the sessions",
+        f"the environment {row.id} is needed by {' and '.join(named)} ({who}{more}): detach agents, stop sessions",
         dependents={"agents": attached.names, "sessions": live.names},
     )
 

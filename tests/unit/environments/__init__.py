@@ -1,0 +1,1 @@
+"""Environments made by principals, and agents: the services on a real SQLite database."""
