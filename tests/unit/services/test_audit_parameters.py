@@ -72,6 +72,8 @@ def test_secrets_of_answers_are_not_kept() -> None:
     assert answered(b"bytes") is None
 
 
-@pytest.mark.parametrize("word", ["token", "secret", "secret_access_key", "code", "stdout", "stderr", "content", "text"])
+@pytest.mark.parametrize(
+    "word", ["token", "secret", "secret_access_key", "code", "stdout", "stderr", "content", "text"]
+)
 def test_no_name_that_means_content_is_open(word: str) -> None:
     assert word not in ANSWERED | audit_parameters.SHOWN | audit_parameters.OPEN
