@@ -229,3 +229,63 @@ def test_a_file_that_is_no_text_or_no_end_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"#" * (environments_file.MOST_BYTES + 1))
     with pytest.raises(SettingInvalid, match="larger than"):
         environments_file.read(file)
+
+
+ROLES = """
+[[roles]]
+arn = "arn:aws:iam::123456789012:role/team/etl"
+principals = ["ann", "ben"]
+bucket = "warehouse"
+prefix = "etl"
+access = "read-write"
+profile = "etl"
+
+[[roles]]
+arn = "arn:aws-cn:iam:::role/all"
+principals = ["*"]
+bucket = "public"
+prefix = "read/"
+
+[scraper]
+image = "python"
+network = "PUBLIC"
+"""
+
+
+def test_roles_are_declared_beside_environments() -> None:
+    etl, everyone = environments_file.roles(ROLES)
+    assert etl.arn == "arn:aws:iam::123456789012:role/team/etl"
+    assert etl.role == ExecutionRole("warehouse", "etl/", write=True, profile="etl")
+    assert [etl.is_for(name) for name in ("ann", "ben", "eve", "*")] == [True, True, False, False]
+    assert everyone.role == ExecutionRole("public", "read/")
+    assert everyone.is_for("eve")
+    assert set(environments(ROLES)) == {"python", "data", "scraper"}
+    assert environments_file.roles("") == ()
+
+
+def test_an_environment_may_be_called_roles() -> None:
+    text = '[roles]\nimage = "python"\n'
+    assert "roles" in environments(text)
+    assert environments_file.roles(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('principals = ["*"]', ""), "must say principals"),
+        (('principals = ["*"]', "principals = []"), "principals must be a list of the names"),
+        (('principals = ["*"]', "principals = [1]"), "principals must be a list of the names"),
+        (('principals = ["*"]', 'principals = "*"'), "principals must be a list"),
+        (("arn:aws-cn:iam:::role/all", "role/all"), "arn must be written as"),
+        (("arn:aws-cn:iam:::role/all", "arn:aws:iam::123456789012:role/team/etl"), "more than once"),
+        (('bucket = "public"', ""), "must say bucket"),
+        (('prefix = "read/"', 'prefix = "/"'), "is no prefix"),
+        (('prefix = "read/"', 'prefx = "read/"'), "did you mean 'prefix'"),
+    ],
+)
+def test_a_role_that_makes_no_sense_stops_the_start(change: tuple[str, str], says: str) -> None:
+    text = ROLES.replace(*change)
+    assert text != ROLES
+    with pytest.raises(SettingInvalid, match=says) as refused:
+        environments(text)
+    assert str(refused.value).startswith("the file: [[roles]]")

@@ -93,3 +93,18 @@ def test_every_setting_has_help_and_a_default_in_its_range() -> None:
         if row.low is not None and row.high is not None:
             assert row.low <= row.default <= row.high
             assert row.type in {int, float}
+
+
+def test_an_environment_that_is_made_may_have_what_the_hosts_have() -> None:
+    for said, names in (
+        ({"memory_mb": 4_096, "memory_mb_max": 2_048}, "memory_mb must not be larger than memory_mb_max"),
+        ({"storage_mb": 1_024, "storage_mb_max": 512}, "storage_mb must not be larger than storage_mb_max"),
+    ):
+        with pytest.raises(SettingInvalid, match=names):
+            settings.load(said, environ={})
+
+
+@pytest.mark.parametrize("modes", ["", "ALLOWLIST", "SANDBOX,SANDBOX", "SANDBOX, PUBLIC", "sandbox", "PUBLIC,"])
+def test_networks_that_none_may_make_are_refused(modes: str) -> None:
+    with pytest.raises(SettingInvalid, match="made_network_modes must be"):
+        settings.load({"made_network_modes": modes}, environ={})
