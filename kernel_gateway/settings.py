@@ -103,6 +103,13 @@ class Settings:
         "", "key that stored secrets are sealed with, 64 hexadecimal digits; empty: a file under data_dir", secret=True
     )
 
+    agentcore_environment: str = _("python", "the environment that `aws.codeinterpreter.v1` is on the AgentCore face")
+    agentcore_account_id: str = _("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
+    agentcore_keep_alive_seconds: float = _(10.0, "time between signs of life while a tool runs", low=0.1, high=60)
+    agentcore_body_memory_bytes: int = _(
+        600 * MEGABYTE, "memory that large requests of the AgentCore face share", low=MEGABYTE, high=10**12
+    )
+
     execution_timeout_seconds: float = _(900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY)
     execution_timeout_max_seconds: float = _(900.0, "longest execution timeout one may ask for", low=0.1, high=DAY)
     command_timeout_seconds: float = _(900.0, "a foreground command's timeout, also the longest", low=0.1, high=28_800)
@@ -316,6 +323,8 @@ def _consistent(settings: Settings) -> Settings:
     if bool(settings.access_key_id) != bool(settings.secret_access_key):
         raise SettingInvalid("access_key_id and secret_access_key are given together or not at all")
     _require_key(settings)
+    if not re.fullmatch(r"[0-9]{12}", settings.agentcore_account_id):
+        raise SettingInvalid("agentcore_account_id must be 12 digits")
     if settings.token and len(settings.token) < 8:
         raise SettingInvalid("token must have at least 8 characters")
     return settings

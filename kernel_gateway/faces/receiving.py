@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import PayloadTooLarge
+from kernel_gateway.errors import GatewayError, InternalError, PayloadTooLarge, translate
 from kernel_gateway.faces.errors import BodyTooSlow
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ LINGER_SECONDS = 5.0
 """How long a larger refused body is thrown away before the connection is closed."""
 BODY_SECONDS = 300.0
 UNCOUNTED = 1 << 62
+STALL_SECONDS = 60.0
+"""How long a client may leave what it was sent unread before the connection is closed."""
+
+
+class ClientStalled(Exception):
+    """The client does not read what it asked for."""
 
 
 @tornado.web.stream_request_body
@@ -85,6 +91,15 @@ class ReceivingHandler(tornado.web.RequestHandler):
     def audit(self) -> None:
         """Called once, when the request is over, whatever came of it: take its record. Nobody is answered any more."""
         raise NotImplementedError
+
+    async def push(self, data: bytes) -> None:
+        """Send a piece of an answer and wait until it is taken; raises ClientStalled, and StreamClosedError."""
+        self.write(data)
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                await self.flush()
+        except TimeoutError:
+            raise ClientStalled from None
 
     def compute_etag(self) -> None:
         """No entity tags: nothing here is cached."""
@@ -218,3 +233,14 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def log_exception(self, *_exc_info: Any) -> None:
         """What we do not handle is logged where it becomes one of our errors, once."""
+
+
+def ours(error: BaseException, request_id: str) -> GatewayError:
+    """Any error as one of ours; a defect is logged under the request's id, which the answer names."""
+    if isinstance(error, GatewayError):
+        return error
+    found = translate(error) if isinstance(error, Exception) else InternalError("interrupted")
+    if not isinstance(found, InternalError):
+        return found
+    log.error("request_failed", request_id=request_id, exc_info=error)
+    return InternalError("an internal error; the service's log has the particulars", request_id=request_id)

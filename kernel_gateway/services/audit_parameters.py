@@ -42,9 +42,10 @@ SHOWN = frozenset(
         ),
         *("on_busy", "path", "paths", "principal", "remove", "role_arn", "runtime", "session_id", "since", "status"),
         *("tag_keys", "task_id", "token_id", "type", "until", "workspace_id"),
-        *("accessPointArn", "clientToken", "codeInterpreterId", "codeInterpreterIdentifier", "directoryPath"),
-        *("executionRoleArn", "fileSystemArn", "mountPath", "networkMode", "nextToken", "resourceArn", "secretArn"),
-        *("securityGroups", "sessionId", "subnets", "tagKeys", "taskId", "taskStatus", "traceId", "traceParent"),
+        *("accessPointArn", "clientToken", "codeInterpreterArn", "codeInterpreterId", "codeInterpreterIdentifier"),
+        *("createdAt", "directoryPath", "executionRoleArn", "fileSystemArn", "lastUpdatedAt", "mountPath", "networkMode"),
+        *("nextToken", "resourceArn", "secretArn", "securityGroups", "sessionId", "subnets", "tagKeys", "taskId"),
+        *("taskStatus", "traceId", "traceParent"),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""
@@ -98,7 +99,8 @@ def _members(values: Any, level: int) -> dict[str, Any]:
 def _given(values: Any) -> Iterator[tuple[str, Any]]:
     pairs: Iterable[tuple[Any, Any]] = ()
     if isinstance(values, msgspec.Struct):
-        pairs = ((name, getattr(values, name)) for name in values.__struct_fields__)
+        names = zip(values.__struct_encode_fields__, values.__struct_fields__, strict=True)
+        pairs = ((name, getattr(values, attribute)) for name, attribute in names)
     elif isinstance(values, Mapping):
         pairs = values.items()
     return ((str(name), value) for name, value in pairs if value is not None and value is not msgspec.UNSET)

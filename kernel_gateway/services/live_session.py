@@ -108,11 +108,15 @@ class LiveSession:
                 detail=self.ending.detail,
             )
 
+    def require_room(self, queue_length: int) -> None:
+        """Raises QueueFull when no further execution may wait."""
+        if len(self._queue) >= queue_length:
+            raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
+
     def admit(self, job: Job, queue_length: int) -> None:
         """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
         self.require_live()
-        if len(self._queue) >= queue_length:
-            raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
+        self.require_room(queue_length)
         self._queue.append(job)
         self.touch()
         self._wake.set()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
-from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler
+from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
 from kernel_gateway.faces.rest import audited, bodies, paths, replies
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.table import Route
@@ -173,7 +173,7 @@ class RestHandler(ReceivingHandler):
         replies.fail(self, error)
 
     def ours(self, error: BaseException) -> GatewayError:
-        return replies.ours(error, self.request_id)
+        return ours(error, self.request_id)
 
     def audit(self) -> None:
         audited.record(self)

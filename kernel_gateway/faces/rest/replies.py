@@ -16,20 +16,15 @@ from urllib.parse import quote
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized, translate
+from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized
 from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed, UnknownRoute
+from kernel_gateway.faces.receiving import ours
 from kernel_gateway.faces.rest import bodies, sse
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following
 
 log = structlog.get_logger(__name__)
 
-STALL_SECONDS = 60.0
-"""How long a client may leave what it was sent unread before the connection is closed."""
 HEARTBEAT_SECONDS = 15.0
-
-
-class ClientStalled(Exception):
-    """The client does not read what it asked for."""
 
 
 def default_headers(handler: Any) -> None:
@@ -73,7 +68,7 @@ async def _send_download(handler: Any, download: Download) -> None:
         while left > 0 and (chunk := await anext(download.chunks, None)) is not None:
             piece = chunk[:left]
             left -= len(piece)
-            await _push(handler, piece)
+            await handler.push(piece)
     finally:
         await _close(download.chunks)
     if left:
@@ -87,30 +82,21 @@ async def _send_events(handler: Any, events: AsyncIterator[Any]) -> None:
     handler.set_header("X-Accel-Buffering", "no")
     upcoming = asyncio.ensure_future(anext(events, None))
     try:
-        await _push(handler, b"")
+        await handler.push(b"")
         while True:
             done, _ = await asyncio.wait({upcoming}, timeout=HEARTBEAT_SECONDS)
             if not done:
-                await _push(handler, sse.HEARTBEAT)
+                await handler.push(sse.HEARTBEAT)
                 continue
             if (event := upcoming.result()) is None:
                 break
-            await _push(handler, sse.frame(event))
+            await handler.push(sse.frame(event))
             upcoming = asyncio.ensure_future(anext(events, None))
     finally:
         upcoming.cancel()
         await asyncio.wait({upcoming})
         await _close(events)
     handler.finish()
-
-
-async def _push(handler: Any, data: bytes) -> None:
-    handler.write(data)
-    try:
-        async with asyncio.timeout(STALL_SECONDS):
-            await handler.flush()
-    except TimeoutError:
-        raise ClientStalled from None
 
 
 async def _close(iterator: AsyncIterator[Any]) -> None:
@@ -123,17 +109,6 @@ def disposition(path: str) -> str:
     """`Content-Disposition` for a file: its last name, any bytes, as RFC 6266 wants it."""
     name = path.rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
-
-
-def ours(error: BaseException, request_id: str) -> GatewayError:
-    """Any error as one of ours; a defect is logged under the request's id, which the answer names."""
-    if isinstance(error, GatewayError):
-        return error
-    found = translate(error) if isinstance(error, Exception) else InternalError("interrupted")
-    if not isinstance(found, InternalError):
-        return found
-    log.error("request_failed", request_id=request_id, exc_info=error)
-    return InternalError("an internal error; the service's log has the particulars", request_id=request_id)
 
 
 def fail(handler: Any, error: Exception) -> None:

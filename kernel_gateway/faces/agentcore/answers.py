@@ -1,0 +1,198 @@
+"""What the operations answer with, in the members of the service's model. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kernel_gateway.faces.agentcore.identifiers import SYSTEM, Identifiers, shown_session, system_arn
+from kernel_gateway.shapes import EnvironmentInfo, Session
+
+LONGEST_NAME = 100
+UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"
+"""When the system interpreter was created: nobody knows, and clients require a time."""
+SYSTEM_NAME = "aws_codeinterpreter_v1"
+Status = Literal["CREATING", "CREATE_FAILED", "READY", "DELETING", "DELETE_FAILED", "DELETED"]
+
+
+class Answer(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Root of every answer."""
+
+
+class Started(Answer):
+    """Answer of StartCodeInterpreterSession."""
+
+    code_interpreter_identifier: str
+    session_id: str
+    created_at: str
+
+
+class Shown(Started):
+    """Answer of GetCodeInterpreterSession."""
+
+    name: str
+    session_timeout_seconds: int
+    status: Literal["READY", "TERMINATED"]
+
+
+class Listed(Started):
+    """One item of ListCodeInterpreterSessions."""
+
+    name: str
+    status: Literal["READY", "TERMINATED"]
+    last_updated_at: str
+
+
+class ListedSessions(Answer):
+    """Answer of ListCodeInterpreterSessions."""
+
+    items: list[Listed]
+    next_token: str | UnsetType = UNSET
+
+
+class Stopped(Answer):
+    """Answer of StopCodeInterpreterSession."""
+
+    code_interpreter_identifier: str
+    session_id: str
+    last_updated_at: str
+
+
+class Created(Answer):
+    """Answer of CreateCodeInterpreter."""
+
+    code_interpreter_id: str
+    code_interpreter_arn: str
+    created_at: str
+    status: Status
+
+
+class Summary(Created):
+    """One item of ListCodeInterpreters."""
+
+    name: str
+    last_updated_at: str
+    description: str | UnsetType = UNSET
+
+
+class NetworkConfiguration(Answer):
+    """How far code reaches."""
+
+    network_mode: Literal["PUBLIC", "SANDBOX"]
+
+
+class Interpreter(Summary, kw_only=True):
+    """Answer of GetCodeInterpreter."""
+
+    network_configuration: NetworkConfiguration
+    execution_role_arn: str | UnsetType = UNSET
+    failure_reason: str | UnsetType = UNSET
+
+
+class ListedInterpreters(Answer):
+    """Answer of ListCodeInterpreters."""
+
+    code_interpreter_summaries: list[Summary]
+    next_token: str | UnsetType = UNSET
+
+
+class Deleted(Answer):
+    """Answer of DeleteCodeInterpreter."""
+
+    code_interpreter_id: str
+    status: Status
+    last_updated_at: str
+
+
+class ListedTags(Answer):
+    """Answer of ListTagsForResource."""
+
+    tags: dict[str, str]
+
+
+def milliseconds(moment: str) -> str:
+    """One of our times as AWS writes it: with three fractional digits."""
+    return f"{moment[:23]}Z"
+
+
+def started(identifier: str, session: Session) -> Started:
+    return Started(
+        code_interpreter_identifier=identifier,
+        session_id=shown_session(session.id),
+        created_at=milliseconds(session.created_at),
+    )
+
+
+def shown(identifier: str, session: Session) -> Shown:
+    return Shown(
+        code_interpreter_identifier=identifier,
+        session_id=shown_session(session.id),
+        created_at=milliseconds(session.created_at),
+        name=session.name[:LONGEST_NAME],
+        session_timeout_seconds=session.timeout_seconds,
+        status=session.status,
+    )
+
+
+def listed(identifier: str, session: Session) -> Listed:
+    return Listed(
+        code_interpreter_identifier=identifier,
+        session_id=shown_session(session.id),
+        created_at=milliseconds(session.created_at),
+        name=session.name[:LONGEST_NAME],
+        status=session.status,
+        last_updated_at=_last_updated(session),
+    )
+
+
+def stopped(identifier: str, session: Session) -> Stopped:
+    return Stopped(
+        code_interpreter_identifier=identifier,
+        session_id=shown_session(session.id),
+        last_updated_at=_last_updated(session),
+    )
+
+
+def _last_updated(session: Session) -> str:
+    return milliseconds(session.ended.at if session.ended is not None else session.last_activity_at)
+
+
+def created(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Created:
+    return Created(
+        code_interpreter_id=info.id,
+        code_interpreter_arn=identifiers.custom_arn(region, info.id),
+        created_at=milliseconds(info.created_at or UNKNOWN_TIME),
+        status="READY",
+    )
+
+
+def interpreter(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Interpreter:
+    """One code interpreter, made or the system's."""
+    custom = info.kind == "made"
+    created_at = milliseconds(info.created_at or UNKNOWN_TIME)
+    return Interpreter(
+        code_interpreter_id=info.id if custom else SYSTEM,
+        code_interpreter_arn=identifiers.custom_arn(region, info.id) if custom else system_arn(region),
+        name=info.name if custom else SYSTEM_NAME,
+        description=info.description or UNSET,
+        status="CREATE_FAILED" if info.status == "UNAVAILABLE" else "READY",
+        failure_reason=info.failure or UNSET,
+        created_at=created_at,
+        last_updated_at=milliseconds(info.updated_at) if info.updated_at else created_at,
+        network_configuration=NetworkConfiguration(
+            network_mode="PUBLIC" if info.network.mode == "PUBLIC" else "SANDBOX"
+        ),
+        execution_role_arn=info.role_arn or UNSET,
+    )
+
+
+def summary(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Summary:
+    whole = interpreter(info, identifiers, region)
+    return Summary(**{name: getattr(whole, name) for name in Summary.__struct_fields__})
+
+
+def deleted(info: EnvironmentInfo) -> Deleted:
+    moment = info.updated_at or info.created_at or UNKNOWN_TIME
+    return Deleted(code_interpreter_id=info.id, status="DELETED", last_updated_at=milliseconds(moment))

@@ -1,0 +1,58 @@
+"""One record in the audit log for each request of this face, in CloudTrail's names, made when it is over."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from kernel_gateway.faces.agentcore.calls import Call
+from kernel_gateway.services.api_call import AGENTCORE, ApiCall
+from kernel_gateway.services.audit_parameters import shown
+
+UNKNOWN: Final = "UnknownOperation"
+CLIENT_GONE: Final = "ClientGone"
+
+
+def parameters(call: Call) -> dict[str, Any]:
+    """What is kept of a request's members: no code, no content of files."""
+    return shown(call.outside) | shown(call.body)
+
+
+def record(handler: Any) -> None:
+    """Take the record of a handler's request, which is over."""
+    request, operation, call, claim = handler.request, handler.operation, handler.call, handler.claim
+    code, message = _problem(handler)
+    handler.services.audit.call(
+        ApiCall(
+            event_name=operation.name if operation else UNKNOWN,
+            event_source=AGENTCORE,
+            request_id=handler.request_id,
+            read_only=bool(operation and operation.read_only),
+            principal=call.principal if call else None,
+            access_key_id=claim.access_key_id if claim else "",
+            source_ip=request.remote_ip or "",
+            user_agent=request.headers.get("User-Agent", ""),
+            target=f"{request.method} {request.path}",
+            session_id=call.session_id if call else None,
+            request_parameters=handler.parameters or shown(handler.labels) or None,
+            response_elements=_elements(handler.answered_with),
+            status=handler.get_status(),
+            error_code=code,
+            error_message=message,
+            seconds=request.request_time(),
+        )
+    )
+
+
+def _problem(handler: Any) -> tuple[str, str]:
+    if handler.refused_with is not None:
+        return handler.refused_with.shape, handler.refused_with.message
+    if handler.gone or not handler._finished:
+        return CLIENT_GONE, "the client left before it had its answer; what was begun goes on"
+    return "", ""
+
+
+def _elements(content: bytes | None) -> dict[str, Any] | None:
+    """Of an answer that changed something."""
+    return None if content is None else shown(msgspec.json.decode(content)) or None

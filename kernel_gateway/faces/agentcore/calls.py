@@ -1,0 +1,88 @@
+"""What an operation gets and what it may answer with; no HTTP in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kernel_gateway.faces.agentcore.body_memory import BodyMemory, Reservation
+from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
+from kernel_gateway.faces.agentcore.identifiers import Identifiers
+from kernel_gateway.faces.agentcore.invocations import Invocations
+from kernel_gateway.identity.principal import Principal
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
+
+
+@dataclass(frozen=True)
+class Face:
+    """What all requests of this face share."""
+
+    services: Services
+    identifiers: Identifiers
+    tokens: ClientTokens
+    invocations: Invocations
+    memory: BodyMemory
+
+    @classmethod
+    def over(cls, services: Services) -> Face:
+        """The face of these services."""
+        parts = services.parts
+        return cls(
+            services=services,
+            identifiers=Identifiers.of(services.settings),
+            tokens=ClientTokens(parts),
+            invocations=Invocations(parts.background),
+            memory=BodyMemory(services.settings.agentcore_body_memory_bytes),
+        )
+
+
+@dataclass
+class Call:
+    """One request whose signature is verified.
+
+    `outside` and `body` are as the operation's types read them. `region` is the one signed for, `invocation_id` the
+    client's own, which it repeats. `reservation` is the memory that a large body takes. `session_id`, ours with dashes,
+    is set by the operation once it knows it: the audit log names it.
+    """
+
+    face: Face
+    principal: Principal
+    region: str
+    outside: Any
+    body: Any
+    body_sha256: str
+    invocation_id: str
+    reservation: Reservation | None = None
+    session_id: str | None = None
+
+    @property
+    def services(self) -> Services:
+        return self.face.services
+
+    def hand_over(self) -> Reservation | None:
+        """The memory that the body takes; whoever takes it releases it."""
+        reservation, self.reservation = self.reservation, None
+        return reservation
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """An answer that is JSON already, as it was given before."""
+
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """An answer whose headers go out first; `start` then begins or joins the work, whose result is JSON."""
+
+    headers: dict[str, str]
+    start: Callable[[], asyncio.Task[bytes]] = field(repr=False)
+
+
+Act = Callable[[Call], Awaitable[Any]]
+"""Answers with a struct, with `Encoded`, with `Streaming`, or with None: no body."""

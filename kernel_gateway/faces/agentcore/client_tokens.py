@@ -1,0 +1,88 @@
+"""Requests that carry a client token: repeated, they get the first answer, and what they ask for is done once.
+
+A repeat joins a request under way; afterwards the answer is in the database for a day. Only answers are kept: what
+failed is tried again. The same token with another request is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from kernel_gateway.errors import GatewayError, IdempotencyConflict
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.storage import client_tokens
+from kernel_gateway.storage.client_tokens import AnsweredRow, Key
+
+KEPT_SECONDS: Final = 86_400
+Work = Callable[[], Coroutine[Any, Any, bytes]]
+log = structlog.get_logger(__name__)
+
+
+class ClientTokens:
+    """One for the face; what is under way is in memory."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._under_way: dict[Key, tuple[str, asyncio.Task[bytes]]] = {}
+
+    async def once(self, principal: Principal, operation: str, token: str | None, digest: str, work: Work) -> bytes:
+        """The answer to a request, from `work` or from before; `digest` is of everything it asks for but the token.
+
+        The work goes on when the caller goes away. Raises IdempotencyConflict, and what the work raises.
+        """
+        if token is None:
+            return await self._parts.background.carry_out(work(), operation)
+        key = principal.id, operation, token
+        found = self._under_way.get(key)
+        if found is None:
+            task = self._parts.background.spawn(self._first(key, digest, work), f"{operation} by token")
+            found = self._under_way[key] = digest, task
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        elif found[0] != digest:
+            raise _mismatch()
+        return await asyncio.shield(found[1])
+
+    async def _first(self, key: Key, digest: str, work: Work) -> bytes:
+        before = await self._parts.database.run(lambda c: client_tokens.find(c, key))
+        if before is not None:
+            if before.digest != digest:
+                raise _mismatch()
+            return before.answer
+        answer = await work()
+        await self._keep(key, AnsweredRow(digest, answer))
+        return answer
+
+    async def _keep(self, key: Key, answered: AnsweredRow) -> None:
+        """What is done is done: an answer that cannot be kept is given all the same."""
+        now = self._parts.clock.now()
+
+        def store(connection: Connection) -> None:
+            client_tokens.remove_old(connection, now - KEPT_SECONDS)
+            client_tokens.keep(connection, key, answered, now)
+
+        try:
+            await self._parts.database.run(store)
+        except (GatewayError, IntegrityError) as error:
+            log.warning("client_token_not_kept", operation=key[1], error=type(error).__name__)
+
+
+def digest_of(*parts: Any) -> str:
+    """What makes two requests the same: plain values and structs, a `client_token` among their members left out."""
+    plain = [
+        {name: value for name, value in each.items() if name != "clientToken"} if isinstance(each, dict) else each
+        for each in map(msgspec.to_builtins, parts)
+    ]
+    return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
+
+
+def _mismatch() -> IdempotencyConflict:
+    return IdempotencyConflict("the clientToken was used with another request; use a new one for each request")

@@ -1,0 +1,90 @@
+"""Names of code interpreters and sessions as this face has them, and as the services have them. Pure.
+
+`aws.codeinterpreter.v1` is the environment of the setting `agentcore_environment`; every other code interpreter is an
+environment under its own id. Wherever one is named its ARN will do. A session's id is ours without the dashes.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from kernel_gateway.errors import NotFound
+from kernel_gateway.settings import Settings
+
+SYSTEM: Final = "aws.codeinterpreter.v1"
+CUSTOM_ID: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10}")
+_ARN: Final = re.compile(
+    r"arn:aws(?:-[^:]+)?:bedrock-agentcore:[a-z0-9-]+:(?P<account>aws|[0-9]{12}):"
+    r"code-interpreter(?P<custom>-custom)?/(?P<id>[^/:]+)"
+)
+_HEX: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Identifiers:
+    """`account` is that of ARNs, `system` the environment that the system interpreter is."""
+
+    account: str
+    system: str
+
+    @classmethod
+    def of(cls, settings: Settings) -> Identifiers:
+        return cls(settings.agentcore_account_id, settings.agentcore_environment)
+
+    def environment(self, identifier: str) -> str:
+        """The environment's id or name; raises NotFound for an ARN of something else, or of another account."""
+        name = identifier
+        if identifier.startswith("arn:"):
+            found = _ARN.fullmatch(identifier)
+            custom = found is not None and bool(found["custom"])
+            if found is None or found["account"] != (self.account if custom else "aws"):
+                raise unknown_interpreter(identifier)
+            name = found["id"]
+            if custom == (name == SYSTEM):
+                raise unknown_interpreter(identifier)
+        return self.system if name == SYSTEM else name
+
+    def custom_arn(self, region: str, interpreter_id: str) -> str:
+        """The ARN of a made environment; the region is the one that the caller signs for."""
+        return f"arn:aws:bedrock-agentcore:{region}:{self.account}:code-interpreter-custom/{interpreter_id}"
+
+    def of_resource(self, arn: str) -> str:
+        """The id of the code interpreter that an ARN names, of those that can have tags; raises NotFound."""
+        found = _ARN.fullmatch(arn)
+        if found is None or not found["custom"] or found["account"] != self.account:
+            raise NotFound(
+                f"there is no resource {arn[:300]!r} that could have tags: custom code interpreters have them"
+            )
+        return found["id"]
+
+
+def system_arn(region: str) -> str:
+    """The ARN of the interpreter that everybody has."""
+    return f"arn:aws:bedrock-agentcore:{region}:aws:code-interpreter/{SYSTEM}"
+
+
+def unknown_interpreter(identifier: str) -> NotFound:
+    """What a caller is told of a code interpreter that is not there."""
+    return NotFound(f"there is no code interpreter {identifier[:300]!r}")
+
+
+def shown_session(session_id: str) -> str:
+    """One of our session ids as this face has it."""
+    return session_id.replace("-", "")
+
+
+def session_of(shown: str) -> str:
+    """Our id of a session; raises NotFound for what can be none of ours."""
+    if not _HEX.fullmatch(shown):
+        raise unknown_session(shown)
+    return str(uuid.UUID(hex=shown))
+
+
+def unknown_session(shown: str) -> NotFound:
+    """What a caller is told of a session that is not there, has ended, or belongs to somebody else."""
+    return NotFound(
+        f"there is no session {shown[:40]!r} of this code interpreter: it has ended or never was; start another"
+    )

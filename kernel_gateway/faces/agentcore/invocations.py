@@ -1,0 +1,71 @@
+"""Invocations under way, and the results of those that ended lately: a client that sends one again joins it.
+
+Clients repeat a request whose answer they did not get, with the same `amz-sdk-invocation-id`. Code must not run twice
+because of that. An invocation belongs to the service: nobody cancels it by going away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from kernel_gateway.services.background import Background
+
+KEPT_SECONDS: Final = 300.0
+KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Results that ended lately, all together; the oldest go."""
+MOST_KEPT: Final = 10_000
+Key = tuple[str, str, str]
+"""Principal, session, and a hash of the client's own id of the invocation and of its body."""
+
+
+class Invocations:
+    """By key; those without one cannot be joined."""
+
+    def __init__(self, background: Background, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._background = background
+        self._monotonic = monotonic
+        self._running: dict[Key, asyncio.Task[bytes]] = {}
+        self._ended: OrderedDict[Key, tuple[float, asyncio.Task[bytes]]] = OrderedDict()
+        self._kept_bytes = 0
+
+    def find(self, key: Key | None) -> asyncio.Task[bytes] | None:
+        """The invocation of this key, running or ended lately."""
+        if key is None:
+            return None
+        self._forget()
+        running = self._running.get(key)
+        if running is None and key in self._ended:
+            return self._ended[key][1]
+        return running
+
+    def run(self, key: Key | None, work: Callable[[], Coroutine[Any, Any, bytes]]) -> asyncio.Task[bytes]:
+        """Start the work, unless it is that of an invocation which is there already."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        task = self._background.spawn(work(), "invocation")
+        if key is not None:
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._end(key, task))
+        return task
+
+    def _end(self, key: Key, task: asyncio.Task[bytes]) -> None:
+        self._running.pop(key, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._ended[key] = self._monotonic() + KEPT_SECONDS, task
+        self._kept_bytes += len(task.result())
+        self._forget()
+
+    def _forget(self) -> None:
+        now = self._monotonic()
+        while self._ended:
+            until, task = next(iter(self._ended.values()))
+            if until > now and self._kept_bytes <= KEPT_BYTES and len(self._ended) <= MOST_KEPT:
+                return
+            self._ended.popitem(last=False)
+            self._kept_bytes -= len(task.result())

@@ -1,0 +1,75 @@
+"""InvokeCodeInterpreter: what is refused before the answer begins, and the tool's run, which nobody cancels.
+
+Everything that can be known at once is an HTTP error: who calls, what the arguments lack, whether the session takes
+work. After that the headers go out, and whatever happens is a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Final
+
+from kernel_gateway.errors import NotFound, SessionTerminated
+from kernel_gateway.faces.agentcore.body_memory import Reservation
+from kernel_gateway.faces.agentcore.calls import Call, Streaming
+from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
+from kernel_gateway.faces.agentcore.invocations import Key
+from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
+from kernel_gateway.faces.agentcore.tools import Arguments, Invocation, Tool, tool_of
+from kernel_gateway.faces.json_bodies import encode
+
+QUEUED: Final = "executeCode"
+"""The tool whose work waits in the session's queue."""
+
+
+async def invoke(call: Call) -> Streaming:
+    """Admit the call; the answer's headers go out before the tool begins."""
+    shown, name = call.outside.session_id, call.body.name
+    call.session_id = session_id = session_of(shown)
+    arguments, call.body = call.body.arguments or Arguments(), None
+    repeated = _repeated(call)
+    key = (call.principal.id, session_id, repeated) if repeated else None
+    tool = tool_of(name, arguments)
+    if call.face.invocations.find(key) is None:
+        await _admit(call, session_id, name)
+    invocation = Invocation(call.services, call.principal, session_id, arguments, repeated)
+    return Streaming({"x-amzn-code-interpreter-session-id": shown}, lambda: _start(call, key, tool, invocation))
+
+
+def _repeated(call: Call) -> str:
+    """The same for the same request sent again by a client, which then keeps its own id of the invocation."""
+    if not call.invocation_id:
+        return ""
+    return hashlib.sha256(f"{call.body_sha256} {call.invocation_id}".encode()).hexdigest()
+
+
+async def _admit(call: Call, session_id: str, name: str) -> None:
+    """Raises what keeps the session from taking the call now."""
+    services = call.services
+    services.parts.require_accepting()
+    try:
+        live = await services.registry.require(call.principal, session_id)
+    except SessionTerminated as error:
+        ended = error.details.get("detail") or error.message
+        raise NotFound(f"the session {call.outside.session_id} has ended ({ended}): start another") from None
+    except NotFound:
+        raise unknown_session(call.outside.session_id) from None
+    await require_of_interpreter(call, live.row.environment)
+    if name == QUEUED:
+        live.require_room(services.settings.queue_length)
+    services.limits.take_invocation(call.principal)
+
+
+def _start(call: Call, key: Key | None, tool: Tool, invocation: Invocation) -> asyncio.Task[bytes]:
+    """Begin the work, or join it; the memory that the body takes is then the work's."""
+    return call.face.invocations.run(key, lambda: _carry_out(tool, invocation, call.hand_over()))
+
+
+async def _carry_out(tool: Tool, invocation: Invocation, reservation: Reservation | None) -> bytes:
+    """The result's JSON: whatever goes wrong is one."""
+    try:
+        return encode(await tool(invocation))
+    finally:
+        if reservation is not None:
+            reservation.release()

@@ -1,0 +1,96 @@
+"""Sessions on the data plane: start, get, list, stop. These translate and decide nothing.
+
+A session belongs to the code interpreter that it was started from: named under another one it is not found. Sessions
+that were started elsewhere, over REST say, are here too, under the environment that they have.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET
+
+from kernel_gateway.errors import NotFound
+from kernel_gateway.faces.agentcore import answers, unsupported
+from kernel_gateway.faces.agentcore.calls import Call, Encoded
+from kernel_gateway.faces.agentcore.client_tokens import digest_of
+from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
+from kernel_gateway.faces.json_bodies import encode
+from kernel_gateway.shapes import Session, StartSession
+
+TIMEOUT_SECONDS: Final = 900
+"""A session's time-to-live when none is asked for, as AgentCore has it."""
+PAGE: Final = 10
+
+
+async def start(call: Call) -> Encoded:
+    """The time-to-live is hard. Idleness ends a session only where our header asks for it."""
+    body, identifier = call.body, call.outside.code_interpreter_identifier
+    unsupported.refuse(body.certificates, body.filesystem_configurations)
+    timeout = body.session_timeout_seconds or TIMEOUT_SECONDS
+    wanted = StartSession(
+        environment=call.face.identifiers.environment(identifier),
+        name=body.name or "",
+        timeout_seconds=timeout,
+        idle_timeout_seconds=call.outside.idle_timeout_seconds or timeout,
+    )
+
+    async def work() -> bytes:
+        call.services.limits.take_invocation(call.principal)
+        return encode(answers.started(identifier, await call.services.sessions.start(call.principal, wanted)))
+
+    digest = digest_of(identifier, wanted)
+    return Encoded(
+        await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", body.client_token, digest, work)
+    )
+
+
+async def show(call: Call) -> answers.Shown:
+    session = await _session(call)
+    return answers.shown(call.outside.code_interpreter_identifier, session)
+
+
+async def index(call: Call) -> answers.ListedSessions:
+    """The sessions of one code interpreter, newest first, those that have ended among them."""
+    body, identifier = call.body, call.outside.code_interpreter_identifier
+    environment = await call.services.environments.reference(
+        call.principal, call.face.identifiers.environment(identifier)
+    )
+    page = await call.services.sessions.list(
+        call.principal, body.max_results or PAGE, body.next_token, body.status, environment=environment
+    )
+    return answers.ListedSessions(
+        items=[answers.listed(identifier, session) for session in page.items], next_token=page.next_cursor or UNSET
+    )
+
+
+async def stop(call: Call) -> Encoded:
+    """Stopping a session that has ended answers with when it ended."""
+    identifier = call.outside.code_interpreter_identifier
+
+    async def work() -> bytes:
+        session = await _session(call)
+        return encode(answers.stopped(identifier, await call.services.sessions.stop(call.principal, session.id)))
+
+    digest = digest_of(identifier, call.outside.session_id)
+    token = call.body.client_token
+    return Encoded(await call.face.tokens.once(call.principal, "StopCodeInterpreterSession", token, digest, work))
+
+
+async def _session(call: Call) -> Session:
+    """The session that is named, if it is the caller's and of the code interpreter that is named."""
+    shown = call.outside.session_id
+    call.session_id = session_id = session_of(shown)
+    try:
+        session = await call.services.sessions.get(call.principal, session_id)
+    except NotFound:
+        raise unknown_session(shown) from None
+    await require_of_interpreter(call, session.environment)
+    return session
+
+
+async def require_of_interpreter(call: Call, environment: str) -> None:
+    """Raises NotFound where the session's environment is not the code interpreter that is named."""
+    named = call.face.identifiers.environment(call.outside.code_interpreter_identifier)
+    if named != environment and await call.services.environments.reference(call.principal, named) != environment:
+        raise unknown_session(call.outside.session_id)

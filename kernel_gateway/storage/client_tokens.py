@@ -1,0 +1,53 @@
+"""Queries on answers given before, by the token that a client repeats with a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from kernel_gateway.storage.columns import micros
+from kernel_gateway.storage.tables import client_tokens
+
+Key = tuple[str, str, str]
+"""Principal, operation, token."""
+
+
+@dataclass(frozen=True)
+class AnsweredRow:
+    """`digest` is of the request, `answer` what it was answered with."""
+
+    digest: str
+    answer: bytes
+
+
+def find(connection: Connection, key: Key) -> AnsweredRow | None:
+    principal_id, operation, token = key
+    row = connection.execute(
+        select(client_tokens.c.digest, client_tokens.c.answer).where(
+            client_tokens.c.principal_id == principal_id,
+            client_tokens.c.operation == operation,
+            client_tokens.c.token == token,
+        )
+    ).first()
+    return AnsweredRow(row.digest, row.answer) if row else None
+
+
+def keep(connection: Connection, key: Key, answered: AnsweredRow, now: float) -> None:
+    """Remember an answer; raises IntegrityError when there is one already."""
+    principal_id, operation, token = key
+    connection.execute(
+        insert(client_tokens).values(
+            principal_id=principal_id,
+            operation=operation,
+            token=token,
+            digest=answered.digest,
+            answer=answered.answer,
+            created=micros(now),
+        )
+    )
+
+
+def remove_old(connection: Connection, before: float) -> None:
+    """Forget answers that are older."""
+    connection.execute(delete(client_tokens).where(client_tokens.c.created < micros(before)))
