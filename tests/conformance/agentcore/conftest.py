@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,10 @@ def watch(verdicts: Verdicts) -> Iterator[Callable[[RunningService], WatchingPro
 
 @pytest.fixture(scope="session")
 def agentcore_service(make_service: Callable[..., RunningService]) -> RunningService:
-    """A service with the administrator's access key."""
-    return make_service(access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000)
+    """A service with the administrator's access key; its keep-alives come sooner than any client here gives up."""
+    return make_service(
+        access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000, agentcore_keep_alive_seconds=0.5
+    )
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +91,7 @@ def make_account(agentcore_service: RunningService, proxy: WatchingProxy) -> Cal
             trust_env=False,
         )
         assert answer.status_code == 201, answer.text
-        return Account(proxy.url, answer.json()["access_key_id"], answer.json()["secret_access_key"])
+        return Account(proxy.url, answer.json()["id"], answer.json()["secret_access_key"])
 
     return make
 
@@ -151,3 +154,13 @@ def said(
         return reports[name]
 
     return report
+
+
+@pytest.fixture(scope="module")
+def interpreter(control: Any) -> Iterator[str]:
+    """A custom code interpreter, deleted when the module is done."""
+    made = control.create_code_interpreter(
+        name=f"shared_{uuid.uuid4().hex[:12]}", networkConfiguration={"networkMode": "SANDBOX"}
+    )
+    yield made["codeInterpreterId"]
+    control.delete_code_interpreter(codeInterpreterId=made["codeInterpreterId"])
