@@ -43,7 +43,15 @@ SHOWN = frozenset(
         *("on_busy", "path", "paths", "principal", "remove", "role_arn", "runtime", "session_id", "since", "status"),
         *("tag_keys", "task_id", "token_id", "type", "until", "workspace_id"),
         *("accessPointArn", "clientToken", "codeInterpreterArn", "codeInterpreterId", "codeInterpreterIdentifier"),
-        *("createdAt", "directoryPath", "executionRoleArn", "fileSystemArn", "lastUpdatedAt", "mountPath", "networkMode"),
+        *(
+            "createdAt",
+            "directoryPath",
+            "executionRoleArn",
+            "fileSystemArn",
+            "lastUpdatedAt",
+            "mountPath",
+            "networkMode",
+        ),
         *("nextToken", "resourceArn", "secretArn", "securityGroups", "sessionId", "subnets", "tagKeys", "taskId"),
         *("taskStatus", "traceId", "traceParent"),
     }
