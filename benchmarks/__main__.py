@@ -12,7 +12,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks import cold_start, egress, execution_role, idle_memory, layers, printed_memory, warm_execution
+from benchmarks import (
+    agentcore,
+    agentcore_files,
+    agentcore_load,
+    cold_start,
+    egress,
+    execution_role,
+    idle_memory,
+    layers,
+    printed_memory,
+    warm_execution,
+)
+from benchmarks.agentcore_client import ACCESS_KEY, SECRET_KEY
 from tests.running_service import RunningService
 
 BENCHMARKS = {
@@ -23,6 +35,9 @@ BENCHMARKS = {
     "egress": egress.run,
     "execution_role": execution_role.run,
     "layers": layers.run,
+    "agentcore": agentcore.run,
+    "agentcore_load": agentcore_load.run,
+    "agentcore_files": agentcore_files.run,
 }
 
 
@@ -33,7 +48,12 @@ def main(names: list[str]) -> None:
     short = {"rounds": 2} if "--short" in names else {}
     for name in [name for name in names if name != "--short"] or BENCHMARKS:
         with tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp") as directory:
-            settings = {"environments_dir": data / "environments", "invocations_per_second": 10_000}
+            settings = {
+                "environments_dir": data / "environments",
+                "invocations_per_second": 10_000,
+                "access_key_id": ACCESS_KEY,
+                "secret_access_key": SECRET_KEY,
+            }
             service = RunningService(Path(directory), settings)
             service.start()
             try:
