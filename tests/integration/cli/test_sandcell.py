@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,7 @@ def test_a_session_that_has_ended_is_replaced_and_said(sandcell: Shell, service:
         (["session", "show", "absent"], 7, "session ls --all"),
         (["workspace", "ls", "absent"], 7, "`sandcell workspace ls`"),
         (["token", "revoke", "absent"], 7, "`sandcell token ls`"),
+        (["keys", "revoke", "absent"], 7, "`sandcell keys ls`"),
         (["notebook", "-o", "absent/history.ipynb"], 1, "Error: absent/history.ipynb: No such file"),
         (["run", "while True: pass", "--timeout", "1"], 4, "time was up"),
         (["run", "import os; os._exit(3)"], 6, "died"),
@@ -134,11 +136,25 @@ def test_tokens(sandcell: Shell) -> None:
     assert sandcell("session", "ls", "--token", token).returncode == 3
 
 
+def test_access_keys(sandcell: Shell) -> None:
+    created = sandcell("keys", "create", "somebody", "--name", "a test")
+    key_id, secret = re.fullmatch(
+        r"AWS_ACCESS_KEY_ID=(SCAK[A-Z2-7]{16})\nAWS_SECRET_ACCESS_KEY=([A-Za-z0-9]{40})\n", created.stdout
+    ).groups()  # type: ignore[union-attr]
+    rows = json.loads(sandcell("keys", "ls", "--json").stdout)
+    mine = next(row for row in rows if row["id"] == key_id)
+    assert (mine["principal"], mine["name"], mine["revoked_at"]) == ("somebody", "a test", None)
+    assert secret not in json.dumps(rows) + created.stderr
+    assert sandcell("keys", "revoke", key_id).returncode == 0
+    assert json.loads(sandcell("keys", "create", "somebody", "--json").stdout)["secret_access_key"]
+    assert f"{key_id}\tsomebody\ta test\t" in sandcell("keys", "ls").stdout
+
+
 def test_help_teaches(sandcell: Shell) -> None:
     text = sandcell("--help").stdout
     assert "sandcell run 'x + 1'" in text
     assert "Exit status" in text
-    for command in ("serve", "run", "session", "notebook", "workspace", "token", "environments", "doctor"):
+    for command in ("serve", "run", "session", "notebook", "workspace", "token", "keys", "environments", "doctor"):
         done = sandcell(command, "--help")
         assert (done.returncode, command in text) == (0, True)
     assert "sandcell" in sandcell("--version").stdout

@@ -51,6 +51,8 @@ def refusal(answer: httpx.Response) -> dict[str, Any]:
         ("GET", f"/v1/sessions/{NOBODY}/files", 404, "not_found"),
         ("GET", f"/v1/workspaces/{NOBODY}", 404, "not_found"),
         ("DELETE", f"/v1/tokens/{NOBODY}", 404, "not_found"),
+        ("DELETE", f"/v1/keys/{NOBODY}", 404, "not_found"),
+        ("DELETE", "/v1/keys/a%2Fb", 404, "not_found"),
         ("GET", "/v1/sessions?limit=0", 400, "invalid_request"),
         ("GET", "/v1/sessions?limit=1001", 400, "invalid_request"),
         ("GET", "/v1/sessions?colour=red", 400, "invalid_request"),
@@ -88,6 +90,9 @@ def test_an_address_that_is_wrong(  # noqa: PLR0917 - a column each
         ("/v1/sessions/{session}/executions", b'{"code": "\\ud800"}', 400, "malformed_json", None),
         ("/v1/sessions/{session}/commands", b'{"command": 1}', 400, "invalid_request", "command"),
         ("/v1/tokens", b'{"principal": ""}', 400, "invalid_request", "principal"),
+        ("/v1/keys", b'{"principal": ""}', 400, "invalid_request", "principal"),
+        ("/v1/keys", b'{"principal": "a b"}', 400, "invalid_request", None),
+        ("/v1/keys", b'{"principal": "me", "secret": "mine"}', 400, "invalid_request", "secret"),
     ],
 )
 def test_a_body_that_is_wrong(  # noqa: PLR0917 - a column each
@@ -173,6 +178,8 @@ def test_a_revoked_token_counts_no_longer(http: httpx.Client, service: RunningSe
     headers = {"Authorization": f"Bearer {token['token']}"}
     assert httpx.get(service.url + "/v1/sessions", headers=headers, trust_env=False).status_code == 200
     assert http.get("/v1/tokens", headers=headers).status_code == 403
+    assert http.get("/v1/keys", headers=headers).status_code == 403
+    assert http.post("/v1/keys", headers=headers, json={"principal": "admin"}).status_code == 403
     assert http.delete(f"/v1/tokens/{token['id']}").json()["revoked_at"]
     answer = httpx.get(service.url + "/v1/sessions", headers=headers, trust_env=False)
     assert (answer.status_code, refusal(answer)["code"]) == (401, "unauthorized")
