@@ -206,6 +206,11 @@ def test_a_death_is_a_result(session: Session) -> None:
     assert session.code("print('again')") == "again"
 
 
+def test_javascript_keeps_its_context_though_it_is_to_be_cleared(session: Session) -> None:
+    session.code("globalThis.held = 5", "javascript")
+    assert session.code("console.log(held)", "javascript", clearContext=True) == "5"
+
+
 def test_javascript_errors_are_results(session: Session) -> None:
     result = session.call("executeCode", code="throw new TypeError('no')", language="javascript")
     assert result["isError"] is True

@@ -54,7 +54,6 @@ def test_without_what_it_needs_a_tool_is_refused(name: str) -> None:
         ("executeCode", {"code": "1", "language": "python", "runtime": "nodejs"}, "arguments.runtime"),
         ("executeCode", {"code": "1", "language": "javascript", "runtime": "python"}, "arguments.runtime"),
         ("executeCode", {"code": "1", "runtime": "bun"}, "arguments.runtime"),
-        ("executeCode", {"code": "1", "language": "typescript", "clearContext": True}, "arguments.clearContext"),
         ("executeCommand", {"command": " \n"}, "arguments.command"),
         ("startCommandExecution", {"command": "a\0b"}, "arguments.command"),
         ("readFiles", {"paths": []}, "arguments.paths"),

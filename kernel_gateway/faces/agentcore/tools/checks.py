@@ -25,11 +25,9 @@ def code(arguments: Arguments) -> None:
     if language not in RUNTIMES:
         raise _ill("language", f"must be one of {', '.join(RUNTIMES)}")
     try:
-        runtime = runtime_of(language, arguments.runtime)
+        runtime_of(language, arguments.runtime)
     except ValueError as error:
         raise _ill("runtime", str(error)) from None
-    if arguments.clear_context and runtime != "python":
-        raise _ill("clearContext", "is for Python: code in other languages keeps its context")
 
 
 def language_of(arguments: Arguments) -> str:

@@ -14,11 +14,12 @@ from kernel_gateway.shapes import Language, LanguageRuntime, Submission
 async def execute_code(call: Invocation) -> Result:
     """Wait for its turn and its end; the same call sent again gets the same execution."""
     arguments, executions = call.arguments, call.services.executions
+    language = cast("Language", language_of(arguments))
     submission = Submission(
         code=arguments.code or "",
-        language=cast("Language", language_of(arguments)),
+        language=language,
         runtime=cast("LanguageRuntime | None", arguments.runtime),
-        clear_context=bool(arguments.clear_context),
+        clear_context=bool(arguments.clear_context) and language == "python",
     )
     execution = await executions.submit(call.principal, call.session_id, submission, call.key or None)
     return rendered(await executions.wait(call.principal, call.session_id, execution.id))
