@@ -34,6 +34,7 @@ BOUNDS = REPOSITORY / "docs" / "bounds.toml"
 BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
 BOUND_SETTINGS = (
     *("live_sessions", "sessions_per_principal", "starts_at_once", "invocations_per_second", "queue_length"),
+    *("environments_per_principal", "agents_per_principal"),
     *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
     *("audit_records", "audit_files"),
 )
