@@ -26,51 +26,23 @@ OPEN = frozenset({"labels", "set", "tags"})
 """Objects whose keys are the caller's; their texts are shown."""
 SHOWN = frozenset(
     {
-        *("agent", "agent_id", "agents", "cursor", "description", "detached_from", "environment", "environment_id"),
-        *(
-            "error_code",
-            "event",
-            "execution_id",
-            "id",
-            "image",
-            "key_id",
-            "kind",
-            "language",
-            "mode",
-            "name",
-            "network",
-        ),
-        *("on_busy", "path", "paths", "principal", "remove", "role_arn", "runtime", "session_id", "since", "status"),
-        *("tag_keys", "task_id", "token_id", "type", "until", "workspace_id"),
-        *("accessPointArn", "clientToken", "codeInterpreterArn", "codeInterpreterId", "codeInterpreterIdentifier"),
-        *(
-            "createdAt",
-            "directoryPath",
-            "executionRoleArn",
-            "fileSystemArn",
-            "lastUpdatedAt",
-            "mountPath",
-            "networkMode",
-        ),
-        *("nextToken", "resourceArn", "secretArn", "securityGroups", "sessionId", "subnets", "tagKeys", "taskId"),
-        *("taskStatus", "traceId", "traceParent"),
+        *("accessPointArn", "agent", "agent_id", "agents", "clientToken", "codeInterpreterArn"),
+        *("codeInterpreterId", "codeInterpreterIdentifier", "createdAt", "cursor", "description"),
+        *("detached_from", "directoryPath", "environment", "environment_id", "error_code", "event"),
+        *("executionRoleArn", "execution_id", "fileSystemArn", "id", "image", "key_id", "kind", "language"),
+        *("lastUpdatedAt", "mode", "mountPath", "name", "network", "networkMode", "nextToken", "on_busy"),
+        *("path", "paths", "principal", "remove", "resourceArn", "role_arn", "runtime", "secretArn"),
+        *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
+        *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
+        *("workspace_id",),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""
 ANSWERED = frozenset(
     {
-        *(
-            "access_key_id",
-            "environment",
-            "execution_count",
-            "exit_code",
-            "generation",
-            "id",
-            "image",
-            "key_id",
-            "kind",
-        ),
-        *("name", "path", "principal", "session_id", "size", "status", "task_id", "timed_out", "workspace_id"),
+        *("access_key_id", "environment", "execution_count", "exit_code", "generation", "id", "image"),
+        *("key_id", "kind", "name", "path", "principal", "session_id", "size", "status", "task_id"),
+        *("timed_out", "workspace_id"),
     }
 )
 """What is kept of an answer on the REST face; of nothing else even the name."""
