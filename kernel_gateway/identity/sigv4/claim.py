@@ -37,7 +37,8 @@ _CREDENTIAL: Final = re.compile(
     r"(?P<key>[A-Za-z0-9_-]{1,128})/(?P<day>[0-9]{8})/(?P<region>[a-z0-9-]{1,64})/(?P<service>[a-z0-9-]{1,64})/aws4_request"
 )
 _STAMP: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})Z")
-_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]{1,256}")
+_LONGEST_NAME: Final = 200
+_NAME: Final = re.compile(rf"[a-z0-9!#$%&'*+.^_`|~-]{{1,{_LONGEST_NAME}}}")
 _SIGNATURE: Final = re.compile(r"[0-9a-f]{64}")
 _SECONDS: Final = re.compile(r"[0-9]{1,7}")
 _QUERY: Final = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature", "Security-Token")
@@ -182,4 +183,4 @@ def _require_covered(request: SignedRequest, claim: Claim) -> None:
 
 def _refuse_named(names: Iterable[str], what: str) -> None:
     for name in sorted(names):
-        raise SignatureProblem(INCOMPLETE, f"the header {name} {what}")
+        raise SignatureProblem(INCOMPLETE, f"the header {name[:_LONGEST_NAME]} {what}")

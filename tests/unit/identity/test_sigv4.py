@@ -422,6 +422,8 @@ def test_a_session_that_is_named_afterwards_is_refused() -> None:
     assert f"{SESSION} must be among" in refused(request, made).message
     request = with_headers(signed(made), ("X-Sandcell-Anything", "1"))
     assert "x-sandcell-anything must be among" in refused(request, made).message
+    request = with_headers(signed(made), ("X-Sandcell-" + "a" * 60_000, "1"))
+    assert len(refused(request, made).message) < 300
 
 
 def test_session_tokens_are_refused_with_what_to_do() -> None:
