@@ -7,11 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.services.api_call import AGENTCORE, ApiCall
+from kernel_gateway.services.api_call import AGENTCORE, CLIENT_GONE, ApiCall
 from kernel_gateway.services.audit_parameters import shown
 
 UNKNOWN: Final = "UnknownOperation"
-CLIENT_GONE: Final = "ClientGone"
 
 
 def parameters(call: Call) -> dict[str, Any]:
@@ -54,5 +53,5 @@ def _problem(handler: Any) -> tuple[str, str]:
 
 
 def _elements(content: bytes | None) -> dict[str, Any] | None:
-    """Of an answer that changed something."""
+    """Of an answer that changed something, and of a tool's result what `replies` tells of it."""
     return None if content is None else shown(msgspec.json.decode(content)) or None

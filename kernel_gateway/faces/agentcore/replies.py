@@ -24,6 +24,8 @@ from kernel_gateway.faces.json_bodies import encode
 JSON: Final = "application/json"
 CLIENT_GONE: Final = 499
 _ENDED: Final = encode({"message": "the service is shutting down: the tool was not carried out to its end"})
+IS_ERROR: Final = b',"isError":true'
+"""Stands in a result's JSON as its member alone: within a text the quotes have backslashes."""
 log = structlog.get_logger(__name__)
 
 
@@ -63,6 +65,7 @@ async def _stream(handler: Any, streaming: Streaming) -> None:
         del streaming
         await _keep_alive(handler, work)
         if not handler.gone:
+            handler.answered_with = _told(work)
             for piece in _message(work):
                 await handler.push(piece)
     except StreamClosedError:
@@ -87,6 +90,14 @@ def _message(work: asyncio.Task[bytes]) -> Any:
     if work.cancelled():
         return event_stream.exception("internalServerException", _ENDED)
     return event_stream.result(work.result())
+
+
+def _told(work: asyncio.Task[bytes]) -> bytes | None:
+    """What the audit log keeps of a result: whether it is an error, and its size."""
+    if work.cancelled():
+        return None
+    result = work.result()
+    return encode({"isError": IS_ERROR in result, "resultBytes": len(result)})
 
 
 def fail(handler: Any, error: Exception) -> None:
