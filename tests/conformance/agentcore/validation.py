@@ -20,7 +20,7 @@ UNMODELLED = {
     "IncompleteSignatureException": {400, 403},
     "ExpiredTokenException": {403},
     "InvalidClientTokenId": {403},
-    "UnknownOperationException": {404},
+    "UnknownOperationException": {404, 405},
 }
 """Errors that every service of the kind may send before it knows the operation, with their statuses."""
 
