@@ -110,18 +110,20 @@ def run(
     timeout_seconds: float | None = None,
     on_busy: OnBusy = "queue",
     expect_generation: int | None = None,
+    clear_context: bool = False,
     idempotency_key: str | None = None,
     patience_seconds: float | None = None,
 ) -> Operation[Result]:
     """Run code and return its outcome. Code runs once, whatever happens to the connection.
 
     When the connection is lost the execution is found again by its idempotency key. `patience_seconds` bounds the
-    whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution.
+    whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution. With
+    `clear_context` a blank kernel runs the code.
     """
     patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
     until = time.monotonic() + patience
     key = idempotency_key or str(uuid.uuid4())
-    body = _submission(code, timeout_seconds, on_busy, expect_generation)
+    body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     answer = yield Ask(
         "POST",
         f"{SESSIONS}/{quoted(session_id)}/executions",
@@ -148,15 +150,24 @@ def submit(
     timeout_seconds: float | None = None,
     on_busy: OnBusy = "queue",
     expect_generation: int | None = None,
+    clear_context: bool = False,
     idempotency_key: str | None = None,
 ) -> Operation[Execution]:
     """Submit code and return at once; `wait` or `events` follow it."""
-    body = _submission(code, timeout_seconds, on_busy, expect_generation)
+    body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4())))
 
 
-def _submission(code: str, timeout: float | None, on_busy: OnBusy, generation: int | None) -> dict[str, Any]:
-    return _given(code=code, timeout_seconds=timeout, on_busy=on_busy, expect_generation=generation)
+def _submission(
+    code: str, timeout: float | None, on_busy: OnBusy, generation: int | None, *, clear_context: bool
+) -> dict[str, Any]:
+    return _given(
+        code=code,
+        timeout_seconds=timeout,
+        on_busy=on_busy,
+        expect_generation=generation,
+        clear_context=clear_context or None,
+    )
 
 
 def _submit(session_id: str, body: dict[str, Any], key: str) -> Operation[Execution]:
@@ -201,10 +212,23 @@ def interrupt_execution(session_id: str, execution_id: str) -> Operation[Executi
 
 
 def command(
-    session_id: str, command: str, *, timeout_seconds: float | None = None, background: bool = False
+    session_id: str,
+    command: str,
+    *,
+    timeout_seconds: float | None = None,
+    background: bool = False,
+    merge_output: bool = False,
 ) -> Operation[Command]:
-    """Run a shell command to its end, or start it as a background task. Never sent twice."""
-    body = _given(command=command, timeout_seconds=timeout_seconds, background=background)
+    """Run a shell command to its end, or start it as a background task. Never sent twice.
+
+    With `merge_output` what it writes to stderr is in `stdout`, where it was written.
+    """
+    body = _given(
+        command=command,
+        timeout_seconds=timeout_seconds,
+        background=background,
+        merge_output=merge_output or None,
+    )
     patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
     ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/commands", json=body, timeout_seconds=patience)
     return decoded((yield from exchange(ask)), Command)
