@@ -64,6 +64,11 @@ def test_a_cell_carries_its_execution() -> None:
     }
 
 
+def test_a_cell_says_that_it_asked_for_a_blank_kernel() -> None:
+    asked, other = made(Cell("a", "1", "ok", clear_context=True), Cell("b", "1", "ok")).cells
+    assert (asked.metadata.sandcell.clear_context, "clear_context" in other.metadata.sandcell) == (True, False)
+
+
 def test_a_death_is_told_after_its_cell() -> None:
     death = Death("oom", "all of its 2,048 MB", signal="SIGKILL", memory_limit_bytes=2 << 30)
     cell, told, note = made(Cell("a", "x", "died", death=death), Note("generation", "**Generation 2.**", "t")).cells
