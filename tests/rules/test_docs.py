@@ -16,6 +16,7 @@ import pytest
 import kernel_gateway
 from kernel_gateway import environments_file, settings
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces.agentcore import operations as agentcore
 from kernel_gateway.faces.rest import table as routes
 from scripts import docs
 
@@ -108,9 +109,12 @@ def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_addresses_exist(page: Path) -> None:
     known = [re.sub(r"\{\w+\}", "X", path) for _, path, _ in routes.documented()]
-    named = re.findall(r"(?:GET|PUT|POST|DELETE) (/[\w/{}.]+)|`(/v1/[\w/{}.]+)`", page.read_text())
+    others = [re.compile(re.sub(r"\{\w+\}", "[^/]+", operation.path)) for operation in agentcore.TABLE]
+    named = re.findall(r"(?:GET|PUT|POST|DELETE) (/[\w/{}.-]+)|`(/v1/[\w/{}.-]+)`", page.read_text())
     for address in {re.sub(r"\{\w+\}", "X", one or other) for one, other in named}:
-        assert any(path == address or path.startswith(address + "/") for path in known), address
+        assert any(path == address or path.startswith(address + "/") for path in known) or any(
+            path.fullmatch(address) for path in others
+        ), address
 
 
 def commands(page: Path) -> Iterator[list[str]]:
