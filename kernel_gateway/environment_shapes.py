@@ -16,7 +16,7 @@ MadeMode = Literal["SANDBOX", "PUBLIC"]
 
 
 class CreateEnvironment(Shape, forbid_unknown_fields=True):
-    """Body of `POST /v1/environments`; memory and storage that are left out are those of the settings."""
+    """Body of `POST /v1/environments`; memory and storage that are left out are those of the host's environment."""
 
     name: Annotated[str, msgspec.Meta(description="a letter, then up to 47 letters, digits and `_`; yours alone")]
     image: Annotated[str, msgspec.Meta(description="the host's environment that it is made from")] = "python"

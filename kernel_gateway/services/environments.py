@@ -110,8 +110,9 @@ class Environments:
         last = _last_host(cursor)
         page: Page[EnvironmentInfo] = Page([])
         if kind != "made" and (cursor is None or last is not None):
-            names = sorted(name for name in self._installed() if name > (last or ""))
-            page.items = [info_of_host(self._hosts(name), self._settings) for name in names[:limit]]
+            hosts = self._installed()
+            names = sorted(name for name in hosts if name > (last or ""))
+            page.items = [info_of_host(hosts[name], self._settings) for name in names[:limit]]
             if len(names) > limit or (kind is None and len(names) == limit):
                 page.next_cursor = _after_host(names[limit - 1])
                 return page
@@ -120,7 +121,7 @@ class Environments:
             rows, page.next_cursor = await self._database.run(
                 lambda c: environments.list_of(c, principal.id, room, place)
             )
-            page.items += [self._info(row) for row in rows]
+            page.items += self._infos(rows)
         return page
 
     async def delete(self, principal: Principal, name: str) -> EnvironmentInfo:
@@ -159,13 +160,13 @@ class Environments:
         row = await self._row(principal.id, name)
         return self._hosts(name).name if row is None else row.id
 
-    def _now(self) -> float:
-        """The time as it is stored, so that it is shown the same ever after."""
-        return seconds(micros(self._clock.now()))
-
     def is_made(self, reference: str) -> bool:
         """Whether an id is that of a made environment: the host's may have names of the same form."""
         return made.ID.fullmatch(reference) is not None and reference not in self._installed()
+
+    def _now(self) -> float:
+        """The time as it is stored, so that it is shown the same ever after."""
+        return seconds(micros(self._clock.now()))
 
     async def _row(self, principal_id: str, name: str) -> EnvironmentRow | None:
         """The principal's own by id or name; None leaves it to the host."""
@@ -198,10 +199,17 @@ class Environments:
             raise EnvironmentUnavailable(f"the environment {row.id} cannot be started: {error}") from None
 
     def _info(self, row: EnvironmentRow) -> EnvironmentInfo:
-        try:
-            return info_of_made(row, self._made(row), self._settings)
-        except EnvironmentUnavailable as error:
-            return info_of_made(row, None, self._settings, error.message)
+        return self._infos([row])[0]
+
+    def _infos(self, rows: Sequence[EnvironmentRow]) -> Sequence[EnvironmentInfo]:
+        hosts, infos = self._installed(), []
+        for row in rows:
+            try:
+                stands, failure = made.made(row, hosts, self._roles, self._settings), ""
+            except made.Unavailable as error:
+                stands, failure = None, str(error)
+            infos.append(info_of_made(row, stands, self._settings, failure))
+        return infos
 
 
 def _needed(row: EnvironmentRow, attached: agents.Needs, live: agents.Needs) -> HasDependents:

@@ -42,6 +42,8 @@ def new_row(
     """The row of what is asked for; raises InvalidRequest, naming what to change."""
     if not NAME.fullmatch(body.name):
         raise InvalidRequest("an environment's name is a letter and up to 47 letters, digits and _", field="name")
+    host = hosts.get(body.image)
+    usual = host.resources if host is not None else Resources()
     row = EnvironmentRow(
         id=f"{body.name}-{''.join(secrets.choice(ID_LETTERS) for _ in range(10))}",
         principal_id=principal.id,
@@ -49,8 +51,8 @@ def new_row(
         name=body.name,
         description=described(body.description),
         image=body.image,
-        memory_mb=settings.memory_mb if body.memory_mb is None else body.memory_mb,
-        storage_mb=settings.storage_mb if body.storage_mb is None else body.storage_mb,
+        memory_mb=min(usual.memory_mb, settings.memory_mb_max) if body.memory_mb is None else body.memory_mb,
+        storage_mb=min(usual.storage_mb, settings.storage_mb_max) if body.storage_mb is None else body.storage_mb,
         network=body.network,
         role_arn=body.role_arn,
         tags=tagged({}, body.tags, ()),
@@ -98,6 +100,10 @@ def granted(row: EnvironmentRow, roles: Sequence[DeclaredRole]) -> ExecutionRole
 
 def tagged(present: Mapping[str, str], more: Mapping[str, str], remove: Sequence[str]) -> dict[str, str]:
     """The tags after a change; raises InvalidRequest."""
+    gone = frozenset(remove)
+    tags = {key: value for key, value in present.items() if key not in gone} | dict(more)
+    if len(tags) > MOST_TAGS:
+        raise InvalidRequest(f"an environment has at most {MOST_TAGS} tags", field="tags")
     for key, value in more.items():
         if not (1 <= len(key) <= LONGEST_TAG_KEY and len(value) <= LONGEST_TAG_VALUE):
             raise InvalidRequest(
@@ -106,9 +112,6 @@ def tagged(present: Mapping[str, str], more: Mapping[str, str], remove: Sequence
             )
         if not (TAG.fullmatch(key) and TAG.fullmatch(value)):
             raise InvalidRequest("tags are of letters, digits, spaces and . _ : / = + @ -", field="tags")
-    tags = {key: value for key, value in present.items() if key not in remove} | dict(more)
-    if len(tags) > MOST_TAGS:
-        raise InvalidRequest(f"an environment has at most {MOST_TAGS} tags", field="tags")
     return tags
 
 

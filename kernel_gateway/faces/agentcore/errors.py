@@ -48,6 +48,7 @@ SHAPES: Final[tuple[tuple[type[e.GatewayError], str], ...]] = (
     (e.PayloadTooLarge, VALIDATION),
     (e.NoSpace, QUOTA),
     (e.SessionLimit, QUOTA),
+    (e.QuotaReached, QUOTA),
     (e.LimitReached, THROTTLING),
     (e.Unauthorized, DENIED),
     (e.Forbidden, DENIED),

@@ -54,10 +54,13 @@ def test_a_made_one_is_the_hosts_with_its_own_resources_network_and_description(
     at_desk(work)
 
 
-def test_what_is_left_out_is_the_settings(at_desk: At) -> None:
+def test_resources_that_are_left_out_are_the_hosts_as_far_as_one_may_have_them(at_desk: At) -> None:
     async def work(desk: Desk) -> None:
-        info = await desk.again(memory_mb=4_096, storage_mb=1_024).make("plain")
-        assert (info.memory_mb, info.storage_mb, info.network.mode, info.image) == (4_096, 1_024, "SANDBOX", "python")
+        large = dataclasses.replace(desk.hosts["data"], resources=Resources(8_000, 4_000, 64))
+        desk = desk.again(hosts={**desk.hosts, "data": large}, memory_mb_max=5_000)
+        plain, big = await desk.make("plain"), await desk.make("big", image="data")
+        assert (plain.memory_mb, plain.storage_mb, plain.network.mode, plain.image) == (2_048, 512, "SANDBOX", "python")
+        assert (big.memory_mb, big.storage_mb, big.pids) == (5_000, 4_000, 64)
 
     at_desk(work)
 
