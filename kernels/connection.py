@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,12 +15,13 @@ CHANNELS: Final = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4}
 
 @dataclass(frozen=True)
 class KernelConnection:
-    """One generation of a kernel."""
+    """One generation of a kernel; `name` names its sockets by generation and number."""
 
     dial: Dial
     generation: int
     key: bytes = field(repr=False)
+    name: Callable[[int, int], str] = kernel_socket
 
     async def connect(self, channel: str, *, patience_seconds: float = 0) -> socket.socket:
         """A connection to the socket of a channel; raises as `Dial` does."""
-        return await self.dial(kernel_socket(self.generation, CHANNELS[channel]), patience_seconds=patience_seconds)
+        return await self.dial(self.name(self.generation, CHANNELS[channel]), patience_seconds=patience_seconds)

@@ -23,13 +23,15 @@ PATIENCE_SECONDS: Final = 1.0
 
 GUEST: Final = "guest"
 _KERNEL: Final = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
+_DENO: Final = re.compile(r"kernel/(deno-g[1-9][0-9]{0,7}-[1-4])")
+"""Its sockets are the guest's own, and lie beside the guest's."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 """Says nothing of the sandbox: it is this process or its host that can open no more."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Dial(Protocol):
-    """Connects to one sandbox: `guest`, or `kernel/g<generation>-<1..5>`."""
+    """Connects to one sandbox: `guest`, `kernel/g<generation>-<1..5>` or `kernel/deno-g<generation>-<1..4>`."""
 
     async def __call__(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
         """A connected, non-blocking stream socket. Raises `NotListening` when nobody listened in all that time."""
@@ -38,6 +40,11 @@ class Dial(Protocol):
 def kernel_socket(generation: int, number: int) -> str:
     """The name of one socket of a kernel."""
     return f"kernel/g{generation}-{number}"
+
+
+def deno_socket(generation: int, number: int) -> str:
+    """The name of one socket of the kernel for JavaScript and TypeScript."""
+    return f"kernel/deno-g{generation}-{number}"
 
 
 def dial_in(directory: str) -> Dial:
@@ -86,10 +93,11 @@ def _place(name: str) -> tuple[str, str]:
     """The directory and the file name of a socket."""
     if name == GUEST:
         return GUEST, "http.sock"
-    found = _KERNEL.fullmatch(name)
-    if found is None:
-        raise SandboxFailed(f"a sandbox has no socket {name[:60]!r}")
-    return "kernel", found[1]
+    if found := _KERNEL.fullmatch(name):
+        return "kernel", found[1]
+    if found := _DENO.fullmatch(name):
+        return GUEST, found[1]
+    raise SandboxFailed(f"a sandbox has no socket {name[:60]!r}")
 
 
 def _connect(top: int, part: str, file: str) -> socket.socket:

@@ -2,7 +2,8 @@
 
 A run has ended when the kernel has both replied and said that it is idle, in whichever order; when only one of the two
 comes, the other is waited for as long as output keeps arriving and `SETTLE_SECONDS` longer. Messages belong to the run
-whose request they name as parent: what a thread of an earlier run prints is not part of this one.
+whose request they name as parent: what a thread of an earlier run prints is not part of this one. A kernel whose
+`Dialect` has closing code is asked to run that as well, and the run ends with it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kernels.dialect import Dialect
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.hub import Hub
 from kernels.message import Message
@@ -62,6 +64,7 @@ async def execute(
     caps: OutputCaps,
     interrupt: Callable[[], Awaitable[None]],
     emit: Callable[[Event], None],
+    dialect: Dialect | None = None,
 ) -> Outcome:
     """Run code and gather what it shows; `emit` gets events in order and returns at once.
 
@@ -69,14 +72,15 @@ async def execute(
     is an outcome. Raises the error of a hub that failed for another reason. When the caller is cancelled the code runs
     on, and nothing listens to it any more.
     """
-    run = _Run(hub, OutputCollector(caps), emit, interrupt)
+    run = _Run(hub, OutputCollector(caps), emit, interrupt, dialect or Dialect())
     unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
     try:
         run.start(code)
         ended = await run.ends_within(timeout_seconds)
         if not ended:
+            run.timed_out = True
             ended = await _interrupt(run, interrupt, interrupt_grace_seconds)
-            return run.outcome(timed_out=True, needs_kill=not ended)
+            return run.outcome(needs_kill=not ended)
         await run.interrupt_is_sent(interrupt_grace_seconds)
         return run.outcome()
     finally:
@@ -113,8 +117,13 @@ class _Run:
         collector: OutputCollector,
         emit: Callable[[Event], None],
         interrupt: Callable[[], Awaitable[None]],
+        dialect: Dialect,
     ) -> None:
+        self.timed_out = False
         self._hub = hub
+        self._dialect = dialect
+        self._code = ""
+        self._closing_id: str | None = None
         self._collector = collector
         self._emit = emit
         self._interrupt = interrupt
@@ -134,18 +143,8 @@ class _Run:
         """Send the request, unless the hub has failed already."""
         if self._ended.done():
             return
-        self._msg_id = self._hub.send(
-            "shell",
-            "execute_request",
-            {
-                "code": code,
-                "silent": False,
-                "store_history": True,
-                "user_expressions": {},
-                "allow_stdin": False,
-                "stop_on_error": False,
-            },
-        )
+        self._code = code
+        self._msg_id = self._hub.send("shell", "execute_request", execute_request(code))
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for the end; says whether it came."""
@@ -160,16 +159,19 @@ class _Run:
 
     def deliver(self, channel: str, message: Message) -> None:
         """A message of the kernel's: ours when it names our request as its parent."""
-        if message.parent_id != self._msg_id or self._ended.done():
+        if self._ended.done():
             return
         try:
-            self._take(channel, message)
+            if message.parent_id == self._msg_id:
+                self._take(channel, message)
+            elif message.parent_id == self._closing_id:
+                self._take_closing(channel, message)
         except Exception as error:  # a mistake of ours must end the run, not leave it waiting
             self._end(error)
 
     def skip(self, parent_id: str, size_bytes: int) -> None:
         """A message was too large to be read."""
-        if not self._ended.done() and parent_id == self._msg_id:
+        if not self._ended.done() and parent_id in (self._msg_id, self._closing_id):
             self._tell(self._collector.skip(size_bytes))
 
     def fail(self, error: KernelsError) -> None:
@@ -181,7 +183,7 @@ class _Run:
             self._settling.cancel()
         self._ended.cancel()
 
-    def outcome(self, *, timed_out: bool = False, needs_kill: bool = False) -> Outcome:
+    def outcome(self, *, needs_kill: bool = False) -> Outcome:
         """How it ended; raises what is no outcome."""
         death = self._error.death if isinstance(self._error, KernelDied) else None
         if self._error is not None and death is None:
@@ -189,7 +191,7 @@ class _Run:
         shown = self._collector.snapshot()
         error = self._user_error(shown)
         return Outcome(
-            status="timeout" if timed_out else "died" if death else self._status(error),
+            status="timeout" if self.timed_out else "died" if death else self._status(error),
             execution_count=self._collector.execution_count,
             stdout=shown.stdout,
             stderr=shown.stderr,
@@ -217,14 +219,40 @@ class _Run:
             self._tell(self._collector.feed("execute_input", message.content))
             for page in _pages(message.content):
                 self._tell(self._collector.feed("display_data", page))
-        if self._reply is not None and self._idle:
-            self._end(None)
+        if self._closing_id is None and self._reply is not None and self._idle:
+            self._close(self._reply)
         elif (self._reply is not None or self._idle) and self._settling is None:
             self._settle()
 
+    def _close(self, reply: dict[str, Any]) -> None:
+        """Reply and idle are there: that is the end, unless the kernel still publishes."""
+        closing = self._dialect.closing(self._code, reply, interrupted=self.timed_out or self._was_interrupted())
+        if closing is None:
+            self._end(None)
+            return
+        if self._settling is not None:
+            self._settling.cancel()
+        self._closing_id = self._hub.send("shell", "execute_request", execute_request(closing, silent=True))
+        self._settle()
+
+    def _take_closing(self, channel: str, message: Message) -> None:
+        """What comes after the closing code was sent: the rest of the run's output, and the end."""
+        self._heard = self._loop.time()
+        if channel != "iopub" or message.msg_type in ("status", "execute_input"):
+            return
+        if self._dialect.closes(message.msg_type, message.content):
+            self._end(None)
+        elif message.outgrown:
+            self._tell(self._collector.skip(message.size_bytes, "it holds more values than are decoded"))
+        else:
+            self._tell(self._collector.feed(message.msg_type, message.content))
+
+    def _was_interrupted(self) -> bool:
+        return self._hub.interrupts > self._interrupts
+
     def _interrupt_again(self) -> None:
         """The code begins now: an interrupt from before found a kernel that ran nothing, and was lost."""
-        if self._hub.interrupts > self._interrupts and self._interrupting is None:
+        if self._was_interrupted() and self._interrupting is None:
             self._interrupting = asyncio.ensure_future(self._send_interrupt())
             self._interrupting.add_done_callback(_forget)
 
@@ -238,12 +266,14 @@ class _Run:
             self._emit(event)
 
     def _settle(self) -> None:
-        """One of reply and idle is there; end without the other when nothing more arrives."""
-        left = (REPLY_SECONDS if self._idle else SETTLE_SECONDS) - (self._loop.time() - self._heard)
+        """One of reply and idle is there, or both; end without what is missing when nothing more arrives."""
+        if self._ended.done():
+            return
+        left = (REPLY_SECONDS if self._reply is None else SETTLE_SECONDS) - (self._loop.time() - self._heard)
         if left > 0:
             self._settling = self._loop.call_later(left, self._settle)
             return
-        missing = "reply" if self._reply is None else "idle status"
+        missing = "reply" if self._reply is None else "end of its output" if self._idle else "idle status"
         self._note = f"the kernel sent no {missing}; the end of the output may be missing"
         self._end(None)
 
@@ -255,7 +285,7 @@ class _Run:
     def _status(self, error: UserError | None) -> str:
         if error is None:
             return "ok"
-        if error.name == "KeyboardInterrupt" and self._hub.interrupts > self._interrupts:
+        if self._dialect.says_interrupted(error) and self._was_interrupted():
             return "interrupted"
         return "error"
 
@@ -265,7 +295,20 @@ class _Run:
             return shown.error
         if self._reply.get("status") not in ("error", "aborted"):
             return None
-        return shown.error or user_error(self._reply, 100_000)
+        error = shown.error or user_error(self._reply, 100_000)
+        return self._dialect.worded(error) if self.timed_out or self._was_interrupted() else error
+
+
+def execute_request(code: str, *, silent: bool = False) -> dict[str, Any]:
+    """The content of a request to run code without a person at a keyboard."""
+    return {
+        "code": code,
+        "silent": silent,
+        "store_history": not silent,
+        "user_expressions": {},
+        "allow_stdin": False,
+        "stop_on_error": False,
+    }
 
 
 def _outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:

@@ -65,10 +65,21 @@ class GuestClient:
                 except (NotListening, SandboxGone, _BrokenOff):  # not there yet
                     await asyncio.sleep(POLL_SECONDS)
 
-    async def start_kernel(self, generation: int) -> KernelStarted:
-        """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on."""
-        body = {"generation": generation}
+    async def start_kernel(self, generation: int, *, keep_deno: bool = False) -> KernelStarted:
+        """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on.
+
+        With `keep_deno` the kernel for JavaScript and TypeScript goes on as well.
+        """
+        body = {"generation": generation, "keep_deno": keep_deno}
         return guest_answers.started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
+
+    async def start_deno(self) -> KernelStarted:
+        """The kernel for JavaScript and TypeScript, started when none runs; it counts its own generations."""
+        return guest_answers.started(await self._json("POST", "/v1/deno/start", {}, deadline_seconds=START_SECONDS))
+
+    async def kill_deno(self) -> None:
+        """Send SIGKILL to that kernel's process group."""
+        await self._json("POST", "/v1/deno/kill", {})
 
     async def interrupt_kernel(self) -> None:
         """Send SIGINT to the kernel and its children."""
@@ -83,6 +94,8 @@ class GuestClient:
         on_started: Callable[[KernelStarted], None],
         on_exit: Callable[[KernelExit], None],
         on_gone: Callable[[], None],
+        *,
+        on_deno_exit: Callable[[KernelExit], None] = lambda _exit: None,
     ) -> None:
         """Follow the kernel's life until the sandbox is gone: tell the current kernel, then each end and start.
 
@@ -90,11 +103,16 @@ class GuestClient:
         was held up or could not keep pace, is followed again.
         """
         while True:
-            if not await self._follow(on_started, on_exit):
+            if not await self._follow(on_started, on_exit, on_deno_exit):
                 return on_gone()
             await asyncio.sleep(FOLLOW_AGAIN_SECONDS)
 
-    async def _follow(self, on_started: Callable[[KernelStarted], None], on_exit: Callable[[KernelExit], None]) -> bool:
+    async def _follow(
+        self,
+        on_started: Callable[[KernelStarted], None],
+        on_exit: Callable[[KernelExit], None],
+        on_deno_exit: Callable[[KernelExit], None],
+    ) -> bool:
         """Follow one stream of events to its end; True when the guest is well all the same."""
         try:
             async with aclosing(self._events()) as events:
@@ -103,6 +121,8 @@ class GuestClient:
                         on_started(guest_answers.started(event))
                     elif event.get("event") == "kernel_exited":
                         on_exit(guest_answers.exited(event))
+                    elif event.get("event") == "deno_exited":
+                        on_deno_exit(guest_answers.exited(event))
         except (_BrokenOff, DeadlineExceeded):
             pass
         except (SandboxFailed, GuestRefused):

@@ -50,16 +50,20 @@ class Hub:
 
     `lost` says that the kernel's sockets closed although nobody had said that the kernel ended: it may still run and
     wants killing. `refused` counts messages that were malformed or wrongly signed. `interrupts` counts interrupts that
-    someone asked for, see `note_interrupt`. `kernel_info` is the kernel's own description of itself.
+    someone asked for, see `note_interrupt`. `kernel_info` is the kernel's own description of itself, which it gives on
+    the channel `greeted_on`: one where answering is published.
     """
 
-    def __init__(self, connection: KernelConnection, *, replay_bytes: int = REPLAY_BYTES) -> None:
+    def __init__(
+        self, connection: KernelConnection, *, replay_bytes: int = REPLAY_BYTES, greeted_on: str = "control"
+    ) -> None:
         self.lost = False
         self.refused = 0
         self.interrupts = 0
         self.kernel_info: dict[str, Any] = {}
         self.error: KernelsError | None = None
         self._connection = connection
+        self._greeted_on = greeted_on
         self._signer = Signer(connection.key)
         self._channels: dict[str, Channel] = {}
         self._subscribers: tuple[_Subscriber, ...] = ()
@@ -167,7 +171,7 @@ class Hub:
         except* KernelsError as errors:
             raise errors.exceptions[0] from None
         while not self._published.is_set():
-            info = await self.request("control", "kernel_info_request", {}, deadline_seconds=deadline_seconds)
+            info = await self.request(self._greeted_on, "kernel_info_request", {}, deadline_seconds=deadline_seconds)
             self.kernel_info = info.content
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_NUDGE_SECONDS):

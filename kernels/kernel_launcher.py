@@ -7,8 +7,9 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from kernels import sandboxed_kernel
+from kernels.kernel_limits import KernelLimits
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
-from kernels.sandboxed_kernel import KernelLimits, SandboxedKernel
+from kernels.sandboxed_kernel import SandboxedKernel
 
 
 class KernelLauncher:

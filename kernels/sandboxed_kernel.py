@@ -12,17 +12,18 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
 from kernels import execution
 from kernels.connection import KernelConnection
+from kernels.deno_kernel import DenoKernel
 from kernels.dialing import Dial
 from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
 from kernels.execution import Event, Outcome
 from kernels.guest_client import GuestClient, KernelExit, KernelStarted
 from kernels.hub import Hub
-from kernels.outputs import OutputCaps
+from kernels.kernel_limits import KernelLimits
+from kernels.node_process import run_node
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
 
 log = logging.getLogger(__name__)
@@ -37,20 +38,12 @@ _ALIVE_SECONDS: Final = 0.5
 _MEGABYTE: Final = 1024 * 1024
 
 
-@dataclass(frozen=True)
-class KernelLimits:
-    """Bounds on one kernel: its outputs, the grace after an interrupt, how long a start may take."""
-
-    caps: OutputCaps = field(default_factory=OutputCaps)
-    interrupt_grace_seconds: float = 5.0
-    start_seconds: float = 60.0
-
-
 class SandboxedKernel:
     """A live kernel in its sandbox. `on_generation` and `on_gone` are its owner's to set; they return at once.
 
     `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
-    `on_gone(death)` once, when the sandbox itself is no more.
+    `on_deno_death(death)` when the kernel for JavaScript ended although nothing ran in it; `on_gone(death)` once, when
+    the sandbox itself is no more.
     """
 
     def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
@@ -58,7 +51,11 @@ class SandboxedKernel:
         self._dial: Dial = functools.partial(runtime.dial, info.sandbox_id)
         self.guest = GuestClient(self._dial)
         self.on_generation: Callable[[int, Death | None], None] = lambda _generation, _death: None
+        self.on_deno_death: Callable[[Death], None] = lambda _death: None
         self.on_gone: Callable[[Death], None] = lambda _death: None
+        self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
+        self._deno.on_death = self._deno_died
+        self._node: asyncio.Task[Outcome] | None = None
         self._runtime = runtime
         self._limits = limits
         self._hub: Hub | None = None
@@ -115,6 +112,12 @@ class SandboxedKernel:
         A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
         `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
         """
+        if runtime == "deno":
+            await self._settled()
+            return await self._deno.execute(code, timeout_seconds=timeout_seconds, emit=emit)
+        if runtime == "nodejs":
+            await self._settled()
+            return await self._run_node(code, language, timeout_seconds, emit)
         hub = await self._ready()
         outcome = await execution.execute(
             hub,
@@ -132,15 +135,39 @@ class SandboxedKernel:
         return dataclasses.replace(outcome, death=death)
 
     async def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in what runs, which then ends as `interrupted`; nothing happens to an idle kernel."""
+        """Stop what runs, Python code by KeyboardInterrupt; it ends as `interrupted`. An idle kernel stays as it is."""
+        if self._node is not None:
+            self._node.cancel()
+        elif self._deno.busy:
+            await self._deno.interrupt()
+        else:
+            await self._interrupt_python()
+
+    async def _interrupt_python(self) -> None:
         if self._hub is not None:
             self._hub.note_interrupt()
         await self.guest.interrupt_kernel()
 
+    async def _run_node(
+        self, code: str, language: str, timeout_seconds: float, emit: Callable[[Event], None]
+    ) -> Outcome:
+        """A process of its own; interrupting cancels it."""
+        running = run_node(
+            self.guest, code, language, timeout_seconds=timeout_seconds, caps=self._limits.caps, emit=emit
+        )
+        self._node = asyncio.ensure_future(running)
+        try:
+            await asyncio.wait({self._node})
+            return Outcome("interrupted") if self._node.cancelled() else self._node.result()
+        finally:
+            self._node.cancel()
+            self._node = None
+
     async def restart(self) -> int:
-        """Replace the kernel by a blank one; returns the new generation."""
+        """Replace the kernel by a blank one and end the one for JavaScript, if any; returns the new generation."""
         hub = self._hub
-        await self._replace(hub, Death("restart", "the kernel was restarted on request; its globals are gone"))
+        death = Death("restart", "the kernel was restarted on request; its globals are gone")
+        await self._replace(hub, death, keep_deno=False)
         return self._generation
 
     async def clear(self) -> int:
@@ -161,6 +188,7 @@ class SandboxedKernel:
         if self._hub is not None:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()
+        await self._deno.aclose()
         await self.guest.aclose()
 
     async def destroy(self) -> None:
@@ -207,6 +235,21 @@ class SandboxedKernel:
         elif gone.generation == self._generation and not self._closing:
             self._own(self._bury(gone, self._hub))
 
+    async def _settled(self) -> None:
+        """Wait for a replacement under way, which may end what runs beside the kernel too."""
+        async with self._replacing:
+            if self._gone is not None:
+                raise SandboxGone(self._gone.detail)
+
+    def _deno_died(self, death: Death) -> None:
+        self.on_deno_death(death)
+
+    async def _deno_cause(self, gone: KernelExit) -> Death:
+        death = await self._cause(gone)
+        if death.cause == "oom":
+            self._oom_kills += 1  # that one is told; the next is another's
+        return death
+
     async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
         death = await self._cause(gone)
         if hub is not None:
@@ -232,7 +275,7 @@ class SandboxedKernel:
         detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
         return Death("exit", detail, exit_code=gone.exit_code)
 
-    async def _replace(self, hub: Hub | None, death: Death | None) -> Hub | None:
+    async def _replace(self, hub: Hub | None, death: Death | None, *, keep_deno: bool = True) -> Hub | None:
         """Start the next generation in place of the kernel behind `hub`; a second call for the same kernel waits."""
         async with self._replacing:
             if self._gone is not None:
@@ -243,16 +286,22 @@ class SandboxedKernel:
                 hub.fail(KernelDied(death or Death("restart", "the kernel was replaced")))
                 self._hub = None
                 await hub.aclose()
-            await self._start_next()
+            if not keep_deno:
+                self._deno.end(death or Death("restart", "the kernels were restarted"))
+            await self._start_next(keep_deno=keep_deno)
         self.on_generation(self._generation, death)
         return self._hub
 
-    async def _start_next(self) -> None:
-        """Start a kernel, a few times over: the first may fall to what killed the last one (a full process table)."""
+    async def _start_next(self, *, keep_deno: bool) -> None:
+        """Start a kernel, a few times over: the first may fall to what killed the last one (a full process table).
+
+        What the kernel for JavaScript keeps is given up for that only when the first try has failed.
+        """
         for attempt in range(1, _START_TRIES + 1):
             self._generation += 1
             try:
-                await self._connect(await self.guest.start_kernel(self._generation))
+                keep = keep_deno and attempt == 1
+                await self._connect(await self.guest.start_kernel(self._generation, keep_deno=keep))
             except SandboxGone:
                 raise
             except KernelsError as error:
@@ -266,7 +315,9 @@ class SandboxedKernel:
         silences = 0
         while silences < _SILENCES:
             followed_since = asyncio.get_running_loop().time()
-            await self.guest.watch(lambda _started: None, self._kernel_exited, lambda: None)
+            await self.guest.watch(
+                lambda _started: None, self._kernel_exited, lambda: None, on_deno_exit=self._deno.exited
+            )
             if not await self._runs():
                 break
             steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
@@ -296,6 +347,7 @@ class SandboxedKernel:
         for hub in (self._hub, self._opening[1] if self._opening else None):
             if hub is not None:
                 hub.fail(KernelDied(self._gone))
+        self._deno.end(self._gone)
         self.on_gone(self._gone)
 
 

@@ -40,9 +40,9 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
 from kernels.kernel_launcher import KernelLauncher
+from kernels.kernel_limits import KernelLimits
 from kernels.outputs import OutputCaps
 from kernels.sandbox import SandboxRuntime
-from kernels.sandboxed_kernel import KernelLimits
 from workspace_sync import ObjectStore
 
 log = structlog.get_logger(__name__)

@@ -1,7 +1,7 @@
 """The kernel process of the sandbox: its connection file, its start, its signals and its end.
 
-One kernel lives at a time; each start is a new generation with new socket names and a new key. What follows a kernel
-(the events stream) subscribes to it.
+One kernel of a kind lives at a time; each start is a new generation with new socket names and a new key. What follows a
+kernel (the events stream) subscribes to it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -30,10 +30,13 @@ class Kernel:
     """Starts kernels, signals them and says when they end. `pid` is None when none runs.
 
     `output` is what the process writes to its raw stderr before or beside its own channels: its last words tell why it
-    could not start. The loop sets `follow_output` and `leave_output`, and calls `drain`.
+    could not start. The loop sets `follow_output` and `leave_output`, and calls `drain`. Its events begin with `name`.
     """
 
+    name = "kernel"
+
     def __init__(self, options: Options, reaper: Reaper) -> None:
+        self.subscribers: set[Callable[[Event], None]] = set()
         self.generation = 0
         self.key = ""
         self.pid: int | None = None
@@ -44,7 +47,6 @@ class Kernel:
         self.leave_output: Callable[[int], object] = lambda descriptor: None
         self._ended: Event | None = None
         self._last_words = b""
-        self._subscribers: set[Callable[[Event], None]] = set()
 
     def start(self, generation: int) -> None:
         """Start a kernel of this generation; the caller has seen to it that nothing of an older one is left.
@@ -52,12 +54,13 @@ class Kernel:
         Raises OSError when it cannot.
         """
         key = os.urandom(32).hex()
-        file = write_connection_file(self._options, generation, key)
+        command = self._prepare(generation, key)
         self._close_output()
         self._last_words = b""
         self.output, theirs = os.pipe()
         os.set_blocking(self.output, False)
-        program = Program(self._command(file), self._options)
+        program = Program(command, self._options)
+        program.environment = self._environment()
         program.deaf_to_interrupts = True
         program.stderr = theirs
         try:
@@ -71,7 +74,7 @@ class Kernel:
 
     def started(self) -> Event:
         """The event that names the current kernel."""
-        return {"event": "kernel_started", "generation": self.generation, "key": self.key}
+        return {"event": f"{self.name}_started", "generation": self.generation, "key": self.key}
 
     def story(self) -> list[Event]:
         """What a new follower must know: the current kernel, and its end if it has ended."""
@@ -79,8 +82,8 @@ class Kernel:
 
     def subscribe(self, deliver: Callable[[Event], None]) -> Callable[[], None]:
         """Have events delivered from now on; call what is returned to stop."""
-        self._subscribers.add(deliver)
-        return lambda: self._subscribers.discard(deliver)
+        self.subscribers.add(deliver)
+        return lambda: self.subscribers.discard(deliver)
 
     def interrupt(self) -> bool:
         """SIGINT to the kernel and the processes it started, as Jupyter does; False when no kernel runs."""
@@ -106,9 +109,15 @@ class Kernel:
         self._last_words = reason.encode()
         self._end(None, None)
 
-    def _command(self, file: str) -> list[str]:
+    def _prepare(self, generation: int, key: str) -> list[str]:
+        """Write what the kernel reads at its start; returns its command line. Raises OSError."""
+        sockets = f"{self._options.kernel_directory}/g{generation}"
+        file = write_connection_file(self._options, f"g{generation}", key, transport="ipc", ip=sockets)
         launcher = [LAUNCHER] if os.path.exists(LAUNCHER) else ["-m", "ipykernel_launcher"]
         return [self._options.python, NO_PATH_OF_OURS, *launcher, "-f", file]
+
+    def _environment(self) -> dict[str, str]:
+        return self._options.environment()
 
     def _signal(self, number: int) -> bool:
         if self.pid is None:
@@ -127,7 +136,7 @@ class Kernel:
 
     def _end(self, exit_code: int | None, signal_name: str | None) -> None:
         self._ended = {
-            "event": "kernel_exited",
+            "event": f"{self.name}_exited",
             "generation": self.generation,
             "exit_code": exit_code,
             "signal": signal_name,
@@ -136,7 +145,7 @@ class Kernel:
         self._tell(self._ended)
 
     def _tell(self, event: Event) -> None:
-        for deliver in tuple(self._subscribers):
+        for deliver in tuple(self.subscribers):
             deliver(event)
 
     def _close_output(self) -> None:
@@ -146,17 +155,19 @@ class Kernel:
             self.output = -1
 
 
-def write_connection_file(options: Options, generation: int, key: str) -> str:
-    """Write the kernel's connection file, readable by the user alone; returns its path. Raises OSError."""
+def write_connection_file(
+    options: Options, name: str, key: str, *, transport: str, ip: str, ports: Sequence[int] = (1, 2, 3, 4, 5)
+) -> str:
+    """Write a kernel's connection file, readable by the user alone; returns its path. Raises OSError."""
     os.chmod(options.kernel_directory, 0o700)  # user code may have closed it
-    path = f"{options.kernel_directory}/g{generation}.json"
+    path = f"{options.kernel_directory}/{name}.json"
     content = {
-        "transport": "ipc",
-        "ip": f"{options.kernel_directory}/g{generation}",
-        **{channel: port for port, channel in enumerate(CHANNELS, start=1)},
+        "transport": transport,
+        "ip": ip,
+        **dict(zip(CHANNELS, ports, strict=True)),
         "key": key,
         "signature_scheme": "hmac-sha256",
-        "kernel_name": "python3",
+        "kernel_name": "python3" if transport == "ipc" else "deno",
     }
     with suppress(FileNotFoundError):  # of a start that failed
         os.unlink(path)

@@ -1,4 +1,4 @@
-"""Routes about the kernel: what it is, its start and its signals, and the stream of what becomes of it."""
+"""Routes about the kernels: what they are, their start and their signals, and the stream of what becomes of them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,22 @@ class StatusHandler(Handler):
 
 
 class StartHandler(Handler):
-    """POST /v1/kernel/start {generation}: a new kernel; answers as `kernel_started` does."""
+    """POST /v1/kernel/start {generation, keep_deno}: a new kernel; answers as `kernel_started` does."""
 
     async def post(self) -> None:
-        self.answer(await self.control.start_kernel(self.field("generation", int)))
+        generation, keep_deno = self.field("generation", int), self.field("keep_deno", bool)
+        self.answer(await self.control.start_kernel(generation, keep_deno=keep_deno))
+
+
+class DenoHandler(Handler):
+    """POST /v1/deno/start and /v1/deno/kill: the kernel for JavaScript and TypeScript."""
+
+    async def post(self, action: str) -> None:
+        if action == "start":
+            self.answer(await self.control.start_deno())
+        else:
+            await self.control.kill_deno()
+            self.answer({})
 
 
 class SignalHandler(Handler):
@@ -46,7 +58,7 @@ class EventsHandler(Handler):
 
     async def get(self) -> None:
         waiting: asyncio.Queue[Event] = asyncio.Queue(MAX_EVENTS_WAITING)
-        for event in self.control.kernel.story():
+        for event in self.control.story():
             waiting.put_nowait(event)
         unsubscribe = self.control.kernel.subscribe(lambda event: self._keep(waiting, event))
         self.set_header("Content-Type", "application/x-ndjson")

@@ -21,6 +21,7 @@ class Options:
         self.vcpus = 1.0
         self.file_bytes = 0
         self.python = "/usr/bin/python3"
+        self.deno = "/usr/local/bin/deno"
         self.transport = "/run/sandcell"
         self.workspace = "/workspace"
         self.home = "/home/user"

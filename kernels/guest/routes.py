@@ -8,7 +8,7 @@ from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, StatHandler
 from .handler import UnknownHandler
-from .kernel_routes import EventsHandler, SignalHandler, StartHandler, StatusHandler
+from .kernel_routes import DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
 
 
 def make_application(control: Control) -> Application:
@@ -20,6 +20,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/events", EventsHandler, shared),
             (r"/v1/kernel/start", StartHandler, shared),
             (r"/v1/kernel/(interrupt|kill)", SignalHandler, shared),
+            (r"/v1/deno/(start|kill)", DenoHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),
             (r"/v1/files", FilesHandler, shared),

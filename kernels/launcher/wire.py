@@ -30,7 +30,9 @@ Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 Generation = Annotated[int, Meta(ge=1, le=99_999_999)]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
-SocketName = Annotated[str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5])\Z")]
+SocketName = Annotated[
+    str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5]|kernel/deno-g[1-9][0-9]{0,7}-[1-4])\Z")
+]
 
 
 class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):

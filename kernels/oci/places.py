@@ -21,7 +21,7 @@ from kernels.errors import RuntimeUnusable
 from kernels.oci import mounts
 from kernels.sandbox import SandboxInfo
 
-_LONGEST_SOCKET_NAME: Final = "/kernel/g99999999-5"
+_LONGEST_SOCKET_NAME: Final = "/guest/deno-g99999999-4"
 _SUN_PATH_BYTES: Final = 107
 _ID_LENGTH: Final = 36
 

@@ -17,10 +17,11 @@ from kernels.environment import Environment
 from kernels.errors import Death, SandboxFailed, SandboxGone
 from kernels.execution import Event, Outcome
 from kernels.kernel_launcher import KernelLauncher
+from kernels.kernel_limits import KernelLimits
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo, SandboxSpec
-from kernels.sandboxed_kernel import KernelLimits, SandboxedKernel
+from kernels.sandboxed_kernel import SandboxedKernel
 
 
 @dataclass

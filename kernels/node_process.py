@@ -1,0 +1,112 @@
+"""JavaScript and TypeScript by Node.js: a process for each execution, without state, where the image has `node`.
+
+JavaScript is CommonJS, TypeScript an ES module whose types Node strips. The code reaches the process through its stdin,
+so that no file of it is left in the workspace.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+from kernels.errors import DeadlineExceeded, GuestRefused
+from kernels.execution import Event, Outcome
+from kernels.guest_client import CommandResult, GuestClient
+from kernels.outputs import OutputCaps, Truncated, UserError
+
+_PIECE_BYTES: Final = 90_000
+"""Of code in one command: base64 makes a third more of it, and Linux takes 128 KiB as one argument."""
+_MOST_OUTPUT_BYTES: Final = 2 * 1024 * 1024
+"""Of each stream, as the guest keeps it."""
+_TRACEBACK_LINES: Final = 100
+_WRITE_SECONDS: Final = 10.0
+_MODULES: Final = {"javascript": "commonjs", "typescript": "module-typescript"}
+_ERROR: Final = re.compile(r"^(?:Uncaught )?([A-Z]\w*(?:Error|Exception))(?: \[\w+\])?: (.*)$", re.MULTILINE)
+_NO_NODE: Final = (
+    "this environment's image has no `node`: leave the runtime out, or say `deno`, which runs JavaScript and TypeScript"
+    " and keeps their state; or choose an environment whose image has Node.js"
+)
+
+
+async def run_node(
+    guest: GuestClient,
+    code: str,
+    language: str,
+    *,
+    timeout_seconds: float,
+    caps: OutputCaps,
+    emit: Callable[[Event], None],
+) -> Outcome:
+    """Run code to its end; being cancelled ends the process. Raises the guest's errors, refusals excepted."""
+    missing = f"no-node-{uuid.uuid4().hex}"
+    try:
+        result = await guest.run_command(
+            await _command(guest, code, language, missing),
+            timeout_seconds=timeout_seconds,
+            output_bytes=min(caps.text_bytes, _MOST_OUTPUT_BYTES),
+        )
+    except GuestRefused as error:
+        return Outcome("error", error=UserError("RuntimeNotStarted", f"node could not be started: {error}", []))
+    except DeadlineExceeded:
+        return Outcome("timeout")
+    if missing in result.stderr:
+        return Outcome("error", error=UserError("RuntimeNotFound", _NO_NODE, []))
+    return _outcome(result, emit)
+
+
+async def _command(guest: GuestClient, code: str, language: str, missing: str) -> str:
+    """The command line that runs the code; long code is laid down in pieces first, in a file that goes at the start."""
+    node = f"NO_COLOR=1 node --input-type={_MODULES[language]} -"
+    start = f"command -v node >/dev/null || {{ echo {missing} >&2; exit 127; }}\n"
+    data = code.encode()
+    if len(data) <= _PIECE_BYTES:
+        return f"{start}base64 -d <<'END' | {node}\n{_encoded(data)}\nEND"
+    file = f"/tmp/.{uuid.uuid4().hex}"  # noqa: S108 - in the sandbox
+    for begin in range(0, len(data), _PIECE_BYTES):
+        piece = _encoded(data[begin : begin + _PIECE_BYTES])
+        line = f"base64 -d >> {file} <<'END'\n{piece}\nEND"
+        await guest.run_command(line, timeout_seconds=_WRITE_SECONDS, output_bytes=1000)
+    return f"exec < {file}\nrm {file}\n{start}{node}"
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _outcome(result: CommandResult, emit: Callable[[Event], None]) -> Outcome:
+    outputs: list[dict[str, Any]] = []
+    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
+        if text:
+            outputs.append({"output_type": "stream", "name": name, "text": text})
+            emit(Event("stream", {"name": name, "text": text}))
+    error = None if result.exit_code == 0 else _error(result)
+    if error is not None and not result.timed_out:
+        told = {"name": error.name, "value": error.value, "traceback": error.traceback}
+        outputs.append(
+            {"output_type": "error", "ename": error.name, "evalue": error.value, "traceback": error.traceback}
+        )
+        emit(Event("error", told))
+    return Outcome(
+        status="timeout" if result.timed_out else "interrupted" if result.status == "stopped" else _status(error),
+        stdout=result.stdout,
+        stderr=result.stderr,
+        outputs=outputs,
+        error=None if result.timed_out else error,
+        truncated=Truncated(result.stdout_truncated, result.stderr_truncated, 0),
+    )
+
+
+def _status(error: UserError | None) -> str:
+    return "ok" if error is None else "error"
+
+
+def _error(result: CommandResult) -> UserError:
+    """What ended the process, as it said itself on stderr, or its exit status."""
+    found = _ERROR.search(result.stderr)
+    lines = result.stderr.rstrip("\n").split("\n")[-_TRACEBACK_LINES:] if result.stderr else []
+    if found is None:
+        return UserError("ExitStatus", f"node ended with exit status {result.exit_code}", lines)
+    return UserError(found[1], found[2], lines)
