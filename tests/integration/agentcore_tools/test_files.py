@@ -142,6 +142,29 @@ async def too_large_to_read(tools: Tools) -> None:
     assert len(base64.b64decode(block["resource"]["blob"])) == 10_000_000
 
 
+async def full(gateway: Gateway) -> None:
+    tools = Tools(gateway, await gateway.start())
+    await tools("executeCommand", command="mkdir gone; fallocate -l 400M filler")
+    content = [
+        FileContent("first", text="1"),
+        FileContent("large", blob=bytes(90_000_000)),
+        FileContent("last", text="2"),
+    ]
+    content.insert(1, FileContent("larger", blob=bytes(90_000_000)))
+    answer = await tools.call("writeFiles", Arguments(content=content))
+    assert answer["isError"]
+    text = answer["content"][0]["text"]
+    assert text.startswith("Wrote 3 of 4 files: first, larger, last\nNot done: 'large': ")
+    assert "space" in text
+    assert await tools.text("executeCommand", command="ls -A") == "\r\n".join(
+        ["filler", "first", "gone", "larger", "last", ""]
+    )
+
+
+def test_what_a_full_workspace_does_not_take_is_named(on_gateway: OnGateway) -> None:
+    on_gateway(full)
+
+
 def test_files_of_a_session(on_gateway: OnGateway) -> None:
     on_gateway(one_session)
 

@@ -37,6 +37,8 @@ async def read_files(call: Invocation) -> Result:
         except PayloadTooLarge as error:
             return _too_large(call, asked, path, error, alone=len(paths) == 1)
         except GatewayError as error:
+            if not _is_about_one(error):
+                raise
             failures.append(_trouble(asked, error))
             continue
         left -= len(content)
@@ -52,6 +54,8 @@ async def list_files(call: Invocation) -> Result:
     try:
         page = await call.services.files.list(call.principal, call.session_id, path)
     except GatewayError as error:
+        if not _is_about_one(error):
+            raise
         return said(_trouble(asked, error, "Directory"), is_error=True)
     return Result([_link(entry) for entry in page.items], is_error=False)
 
@@ -70,6 +74,8 @@ async def remove_files(call: Invocation) -> Result:
             removed.append(path)
         except GatewayError as error:
             failures.append(_trouble(asked, error))
+            if not _is_about_one(error):
+                break
     if not failures:
         return said(f"Successfully removed all {len(given)} files")
     return said(_partly("Removed", removed, len(paths), failures), is_error=True)
@@ -109,12 +115,14 @@ def _link(entry: FileEntry) -> ContentBlock:
     return block
 
 
+def _is_about_one(error: GatewayError) -> bool:
+    """Whether it says nothing of the next file."""
+    return error.details.get("reason") in TROUBLES
+
+
 def _trouble(asked: str, error: GatewayError, what: str = "File") -> str:
-    """What is wrong with one file; what is about more than that file is raised again."""
-    reason = error.details.get("reason")
-    if reason not in TROUBLES:
-        raise error
-    if reason == "not_found":
+    """What is wrong with one file."""
+    if error.details.get("reason") == "not_found":
         return f"{what} not found: {shown(asked)}"
     return f"{shown(asked)}: {error.message[:1].lower()}{error.message[1:]}"
 
