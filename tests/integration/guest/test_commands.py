@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -105,12 +106,27 @@ def test_a_command_nobody_waits_for_is_stopped(with_guests: Runner) -> None:
     with_guests(test)
 
 
+def test_streams_that_are_merged_are_in_the_order_they_were_written(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        client = (await guests.start()).client
+        command = "for n in 1 2 3; do echo out$n; echo err$n >&2; done; exit 4"
+        done = await client.run_command(command, timeout_seconds=20, output_bytes=1000, merge_output=True)
+        assert (done.stdout, done.stderr, done.exit_code) == ("out1\nerr1\nout2\nerr2\nout3\nerr3\n", "", 4)
+        cut = await client.run_command(
+            "printf %050d 0; printf %050d 1 >&2", timeout_seconds=20, output_bytes=20, merge_output=True
+        )
+        assert (cut.stdout_truncated, cut.stderr_truncated, cut.stdout[-1]) == (80, 0, "1")
+
+    with_guests(test)
+
+
 def test_tasks_are_started_polled_and_stopped(with_guests: Runner) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start()
         client = guest.client
         task = await start(guest, "echo a; read x < /dev/zero")
         assert (task.status, task.exit_code) == ("running", None)
+        assert (uuid.UUID(task.id).version, str(uuid.UUID(task.id))) == (4, task.id)
 
         async def printed() -> bool:
             return (await client.task(task.id)).stdout == "a\n"
@@ -120,7 +136,7 @@ def test_tasks_are_started_polled_and_stopped(with_guests: Runner) -> None:
         assert (stopped.status, stopped.timed_out, stopped.stdout) == ("stopped", False, "a\n")
         assert await client.stop_task(task.id) == stopped == await client.task(task.id)
         with pytest.raises(GuestRefused) as refused:
-            await client.task("0" * 32)
+            await client.task(str(uuid.uuid4()))
         assert (refused.value.status, refused.value.code) == (404, "not_found")
 
     with_guests(test)

@@ -179,6 +179,58 @@ def test_hundred_megabytes_pass_in_constant_memory(with_guests: Runner) -> None:
     with_guests(test)
 
 
+def test_many_files_in_one_call(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        (guest.workspace / "taken").mkdir()
+        before = memory_peak_kilobytes(guest.pid)
+        files: list[tuple[str, bytes | str]] = [(f"d{each % 7}/{each}", str(each)) for each in range(3_000)]
+        files += [("taken", b"x"), ("../out", b"x"), ("large", MEGABYTE * 50), ("link", "new"), ("ü", "last")]
+        (guest.workspace / "link").symlink_to("d0/0")
+        refused = await guest.client.write_files(files)
+        assert [(number, error.code) for number, error in refused] == [
+            (3_000, "is_a_directory"),
+            (3_001, "invalid_path"),
+        ]
+        assert (guest.workspace / "d3/2999").read_text() == "2999"
+        assert (guest.workspace / "d0/0").read_text() == "0", "a link is replaced, not followed"
+        assert [(guest.workspace / name).stat().st_size for name in ("large", "link", "ü")] == [50_000_000, 3, 4]
+        assert {path.stat().st_uid for path in guest.workspace.rglob("*") if path.name != "taken"} == {guest.user}
+        assert not list(guest.workspace.rglob(".sandcell-upload-*"))
+        assert memory_peak_kilobytes(guest.pid) - before < 10_000
+        assert await guest.client.write_files([]) == []
+
+    with_guests(test)
+
+
+def test_many_files_that_break_off_or_do_not_fit(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        small = guest.workspace / "small"
+        small.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "small", str(small)]
+        await asyncio.to_thread(subprocess.run, mount, check=True)
+        try:
+            files = [("small/a", b"a"), ("small/b", MEGABYTE * 3), ("small/c", b"c")]
+            ((number, error),) = await guest.client.write_files(files)
+            assert (number, error.status, error.code) == (1, 507, "no_space")
+            assert sorted(path.name for path in small.iterdir()) == ["a", "c"]
+        finally:
+            await asyncio.to_thread(subprocess.run, ["umount", str(small)], check=True)
+        endless = asyncio.create_task(guest.client.write_files([("whole", b"1"), ("broken", MEGABYTE * 90)]))
+        await until(lambda: asyncio.to_thread(lambda: bool(list(guest.workspace.glob(".sandcell-upload-*")))))
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+
+        async def alone() -> bool:
+            return sorted(path.name for path in guest.workspace.iterdir()) == ["small", "whole"]
+
+        await until(alone)
+
+    with_guests(test)
+
+
 def test_a_file_that_shrinks_while_it_is_read_is_no_whole_answer(with_guests: Runner) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start()
