@@ -15,7 +15,7 @@ import msgspec
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.errors import MalformedJson
 
-AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<at>[^`]*)`)?$", re.DOTALL)
+AT = re.compile(r"^(?P<what>.*?)(?: - at (?:`key` in )?`(?P<at>[^`]*)`)?$", re.DOTALL)
 FIELD = re.compile(r"(?:field|parameter) `(?P<name>[^`]*)`")
 encoder = msgspec.json.Encoder()
 

@@ -13,6 +13,8 @@ from kernel_gateway.errors import InvalidRequest
 
 MOST_ROWS = 1_000
 """The most rows one page of a list may have."""
+MOST_NUMBER = 1 << 63
+"""What a row's number is below, in every database."""
 
 
 def micros(seconds: float) -> int:
@@ -61,6 +63,9 @@ def cursor_of(number: int) -> str:
 def place_of(cursor: str) -> int:
     """The number that a cursor stands for; raises InvalidRequest."""
     try:
-        return int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        place = int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, binascii.Error):
-        raise InvalidRequest("the cursor is not one that a list gave") from None
+        place = -1
+    if not 0 <= place < MOST_NUMBER:
+        raise InvalidRequest("the cursor is not one that a list gave")
+    return place

@@ -20,7 +20,7 @@ from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
 from kernel_gateway.identity import sigv4
 from kernel_gateway.identity.principal import Principal
 
-BODY_ROOM = 1_048_576
+MOST_BESIDE_FILES = 1_048_576
 """What a body may have beside the files in it, and the most of one that carries none."""
 
 
@@ -65,7 +65,7 @@ class AgentCoreHandler(ReceivingHandler):
         """A body with files is half as large again as they are: they come as base64."""
         if "Transfer-Encoding" not in self.request.headers:
             files = self.services.settings.payload_bytes // 3 * 4 if operation.carries_files else 0
-            self.most_bytes = files + BODY_ROOM
+            self.most_bytes = files + MOST_BESIDE_FILES
         self.count(self.announced)
 
     def count(self, size: int) -> None:

@@ -18,7 +18,7 @@ SYSTEM: Final = "aws.codeinterpreter.v1"
 CUSTOM_ID: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10}")
 _ARN: Final = re.compile(
     r"arn:aws(?:-[^:]+)?:bedrock-agentcore:[a-z0-9-]+:(?P<account>aws|[0-9]{12}):"
-    r"code-interpreter(?P<custom>-custom)?/(?P<id>[^/:]+)"
+    r"code-interpreter(?P<custom>-custom)?/(?P<id>[a-zA-Z0-9._-]+)"
 )
 _HEX: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -54,7 +54,8 @@ class Identifiers:
     def of_resource(self, arn: str) -> str:
         """The id of the code interpreter that an ARN names, of those that can have tags; raises NotFound."""
         found = _ARN.fullmatch(arn)
-        if found is None or not found["custom"] or found["account"] != self.account:
+        custom = found is not None and found["custom"] and found["account"] == self.account
+        if found is None or not custom or not CUSTOM_ID.fullmatch(found["id"]):
             raise NotFound(
                 f"there is no resource {arn[:300]!r} that could have tags: custom code interpreters have them"
             )

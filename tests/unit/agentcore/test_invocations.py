@@ -1,0 +1,108 @@
+"""Joining of repeated invocations: one run for all of them, its result for a while, and no more memory than said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kernel_gateway.faces.agentcore import invocations
+from kernel_gateway.faces.agentcore.invocations import Invocations
+from kernel_gateway.services.background import Background
+
+KEY = ("principal", "session", "hash")
+Test = Callable[[Invocations, list[float]], Coroutine[Any, Any, None]]
+
+
+def scene(test: Test) -> None:
+    async def run() -> None:
+        background, now = Background(), [0.0]
+        await test(Invocations(background, lambda: now[0]), now)
+        await background.aclose()
+
+    asyncio.run(run())
+
+
+class Work:
+    """Counts its runs; ends when told."""
+
+    def __init__(self, payload: bytes = b"{}") -> None:
+        self.runs = 0
+        self.payload = payload
+        self.may_end = asyncio.Event()
+
+    async def __call__(self) -> bytes:
+        self.runs += 1
+        await self.may_end.wait()
+        return self.payload
+
+
+def test_repeats_join_while_it_runs_and_afterwards() -> None:
+    async def test(found: Invocations, now: list[float]) -> None:
+        work = Work(b"once")
+        first, second = found.run(KEY, work), found.run(KEY, work)
+        assert first is second
+        work.may_end.set()
+        assert await first == b"once"
+        assert await found.run(KEY, work) == b"once"
+        assert work.runs == 1
+        now[0] = invocations.KEPT_SECONDS + 1
+        assert found.find(KEY) is None
+        await found.run(KEY, work)
+        assert work.runs == 2
+
+    scene(test)
+
+
+def test_others_are_not_joined() -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        work = Work()
+        work.may_end.set()
+        keys = [KEY, ("other", *KEY[1:]), (KEY[0], "other", KEY[2]), (*KEY[:2], "other"), None, None]
+        await asyncio.gather(*(found.run(key, work) for key in keys))
+        assert work.runs == len(keys)
+
+    scene(test)
+
+
+def test_who_waits_cancels_nothing() -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        work = Work(b"whole")
+        task = found.run(KEY, work)
+
+        async def client() -> None:
+            await asyncio.wait({task})
+
+        gone = asyncio.create_task(client())
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        work.may_end.set()
+        assert await task == b"whole"
+
+    scene(test)
+
+
+def test_what_is_kept_is_bounded_in_bytes() -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        quarter = Work(bytes(invocations.KEPT_BYTES // 4))
+        quarter.may_end.set()
+        keys = [("p", "s", str(number)) for number in range(6)]
+        for key in keys:
+            await found.run(key, quarter)
+        await asyncio.sleep(0)
+        assert [found.find(key) is not None for key in keys] == [False, False, True, True, True, True]
+
+    scene(test)
+
+
+def test_an_invocation_that_was_ended_with_the_service_is_not_kept() -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        task = found.run(KEY, Work())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert found.find(KEY) is None
+
+    scene(test)
