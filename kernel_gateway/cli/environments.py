@@ -1,4 +1,4 @@
-"""`sandcell environments ...`: those of the service, made and deleted over it; and `build`, which needs none."""
+"""`sandcell environments ...`: the service's, made and deleted over it; and `build`, which needs no service."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from kernel_gateway.cli.wording import network as way_out
 from kernel_gateway.client import Client
 from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client.paging import every
+from kernel_gateway.environment_shapes import Moved
 from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.shapes import EnvironmentInfo
 
+MOST_NAMES = 20
 COLUMNS = ("ENVIRONMENT", "IMAGE", "RUNTIME", "NETWORK", "MEMORY MB", "STORAGE MB", "STATUS", "DESCRIPTION")
 
 
@@ -129,6 +131,21 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
     show_table(("", ""), rows)
 
 
+@environments.command("tag")
+@click.argument("environment")
+@click.argument("tags", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--remove", multiple=True, metavar="KEY", help="Remove this tag first. May be given more than once.")
+@as_json
+@connected
+def tag(client: Client, *, environment: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+    """Remove and set tags of an environment of yours, and list those it has."""
+    changed = client.tag_environment(environment, _tags(tags), remove=[*remove])
+    if as_json:
+        show_json(changed)
+        return
+    show_table(("KEY", "VALUE"), list(changed.tags.items()))
+
+
 @environments.command("rm")
 @click.argument("environment")
 @connected
@@ -143,7 +160,7 @@ def remove(client: Client, *, environment: str) -> None:
 def detach(client: Client, *, environment: str) -> None:
     """Detach all your agents from an environment: they start no session until they are attached again."""
     moved = client.detach_agents(environment)
-    say(f"detached {moved.count:,} agents from {moved.environment}: {', '.join(moved.agents) or 'there were none'}")
+    say(f"detached {_counted(moved)} from {moved.environment}")
 
 
 @environments.command("attach", short_help="Attach all agents again that were detached.")
@@ -153,7 +170,14 @@ def detach(client: Client, *, environment: str) -> None:
 def attach(client: Client, *, environment: str, detached_from: str | None) -> None:
     """Attach all your agents again that were detached from an environment, or from another."""
     moved = client.attach_agents(environment, detached_from=detached_from)
-    say(f"attached {moved.count:,} agents to {moved.environment}: {', '.join(moved.agents) or 'there were none'}")
+    say(f"attached {_counted(moved)} to {moved.environment}")
+
+
+def _counted(moved: Moved) -> str:
+    """How many agents, and the names of the first."""
+    more = ", ..." if moved.count > MOST_NAMES else ""
+    names = f" ({', '.join(moved.agents[:MOST_NAMES])}{more})" if moved.agents else ""
+    return f"{moved.count:,} agent{'' if moved.count == 1 else 's'}{names}"
 
 
 @environments.command("build", short_help="Build an image on this host; as root, without the service.")
