@@ -53,7 +53,7 @@ _BINARY: Final = frozenset({"image/png", "image/jpeg", "image/gif", "application
 class Cell:
     """One execution; times are RFC 3339. `outputs` are nbformat outputs; `author` is who ran it, when known.
 
-    `clear_context`: it asked for a blank kernel.
+    `clear_context`: it asked for a blank kernel. `runtime` is what ran its language.
     """
 
     execution_id: str
@@ -68,6 +68,8 @@ class Cell:
     death: Death | None = None
     author: str | None = None
     clear_context: bool = False
+    language: str = "python"
+    runtime: str = "python"
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,23 @@ def _code(ids: _Ids, cell: Cell) -> NotebookNode:
         about["death"] = _death(cell.death)
     if cell.clear_context:
         about["clear_context"] = True
+    if cell.runtime != "python":
+        about["runtime"] = _plain(cell.runtime)
     return NotebookNode(
         id=ids.take(cell.execution_id),
         cell_type="code",
-        metadata=nbformat.from_dict({"sandcell": about}),
+        metadata=nbformat.from_dict({"sandcell": about, **_language(cell)}),
         source=_plain(cell.code),
         outputs=[nbformat.from_dict(trim_output(each)[0]) for each in cell.outputs] if ran else [],
         execution_count=_count(cell.execution_count) if ran else None,
     )
+
+
+def _language(cell: Cell) -> dict[str, Any]:
+    """Of a cell that is not in the notebook's own language, named where VS Code and others look for it."""
+    if cell.language == "python":
+        return {}
+    return {"language": _plain(cell.language), "vscode": {"languageId": _plain(cell.language)}}
 
 
 def _markdown(ids: _Ids, wanted: str, text: str, about: dict[str, Any]) -> NotebookNode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from pathlib import Path
+from typing import Any, Final
 
 import click
 import msgspec
@@ -14,7 +15,16 @@ from kernel_gateway.cli.following import Follower, save_displays, tell_outcome
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json
 from kernel_gateway.client import Client, Conflict, Result
-from kernel_gateway.shapes import Execution
+from kernel_gateway.shapes import Execution, Language, LanguageRuntime
+
+LANGUAGES: Final[dict[str, Language]] = {
+    ".py": "python",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".ts": "typescript",
+}
+"""Of scripts, by how their names end."""
+LONGEST_PATH: Final = 4096
 
 
 @click.command(epilog=exits.explained(), short_help="Run code in a session that remembers.")
@@ -29,6 +39,14 @@ from kernel_gateway.shapes import Execution
 @click.option("--session", metavar="ID", help="Run in this session.  [env: SANDCELL_SESSION]")
 @click.option("--new", is_flag=True, help="Start a new session and go on with it from now on.")
 @click.option("--environment", metavar="NAME", help="Environment of a session that is started.")
+@click.option(
+    "--language",
+    type=click.Choice(["python", "javascript", "typescript"]),
+    help="Language of the code.  [default: by the script's name, else python]",
+)
+@click.option(
+    "--runtime", "engine", type=click.Choice(["deno", "nodejs"]), help="What runs JavaScript.  [default: deno]"
+)
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop the code after this long.")
 @click.option(
     "--output-dir",
@@ -46,14 +64,16 @@ def run(
     session: str | None,
     new: bool,
     environment: str | None,
+    language: Language | None,
+    engine: LanguageRuntime | None,
     timeout_seconds: float | None,
     output_dir: Path,
     as_json: bool,
 ) -> None:
     """Run CODE in a session that remembers, and show what it prints.
 
-    CODE is Python, or a file that ends in .py, or - for standard input. The first run starts a session; later runs in
-    the same account go on in it, so that
+    CODE is Python, or a file that ends in .py, .js or .ts, or - for standard input. The first run starts a session;
+    later runs in the same account go on in it, so that
 
     \b
       sandcell run 'x = 41'
@@ -66,7 +86,13 @@ def run(
     session_id = choosing.working(client, session, new=new, environment=environment)
     for path in files:
         client.upload(session_id, path.name, path)
-    result = _carry_out(client, session_id, source, timeout_seconds, quiet=as_json, named=bool(session))
+    submission = {
+        "timeout_seconds": timeout_seconds,
+        "language": language or (LANGUAGES[Path(code).suffix] if _is_script(code) else "python"),
+        "runtime": engine,
+        "idempotency_key": str(uuid.uuid4()),
+    }
+    result = _carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
     saved = save_displays(result.displays, output_dir)
     if as_json:
         show_json({**msgspec.to_builtins(result.execution), "saved": [str(path) for path in saved]})
@@ -81,7 +107,7 @@ def _source(code: str) -> str:
     """The code itself: the argument, a script's text, or standard input."""
     if code == "-":
         return _text(sys.stdin.buffer.read(), "standard input")
-    if code.endswith(".py") and Path(code).is_file():
+    if _is_script(code):
         return _text(Path(code).read_bytes(), code)
     if code.endswith(".py") and "\n" not in code and " " not in code:
         raise click.UsageError(f"there is no file {code}")
@@ -92,6 +118,11 @@ def _source(code: str) -> str:
     return code
 
 
+def _is_script(code: str) -> bool:
+    """Whether the argument names a script, and is no code."""
+    return code.endswith(tuple(LANGUAGES)) and len(code) < LONGEST_PATH and Path(code).is_file()
+
+
 def _text(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
@@ -100,17 +131,16 @@ def _text(content: bytes, name: str) -> str:
 
 
 def _carry_out(
-    client: Client, session_id: str, source: str, timeout_seconds: float | None, *, quiet: bool, named: bool
+    client: Client, session_id: str, source: str, submission: dict[str, Any], *, quiet: bool, named: bool
 ) -> Result:
     """Submit and follow; when the current session ended just now, once more in a new one."""
-    key = str(uuid.uuid4())
     try:
-        execution = client.submit(session_id, source, timeout_seconds=timeout_seconds, idempotency_key=key)
+        execution = client.submit(session_id, source, **submission)
     except Conflict as error:
         if error.code != "session_terminated" or named:
             raise
         session_id = choosing.replaced(client, client.get_session(session_id), None)
-        execution = client.submit(session_id, source, timeout_seconds=timeout_seconds, idempotency_key=key)
+        execution = client.submit(session_id, source, **submission)
     return _followed(client, session_id, execution, quiet=quiet)
 
 

@@ -30,6 +30,8 @@ from kernel_gateway.shapes import (
     Command,
     Execution,
     FileEntry,
+    Language,
+    LanguageRuntime,
     OnBusy,
     Page,
     Session,
@@ -111,6 +113,8 @@ def run(
     on_busy: OnBusy = "queue",
     expect_generation: int | None = None,
     clear_context: bool = False,
+    language: Language = "python",
+    runtime: LanguageRuntime | None = None,
     idempotency_key: str | None = None,
     patience_seconds: float | None = None,
 ) -> Operation[Result]:
@@ -118,12 +122,14 @@ def run(
 
     When the connection is lost the execution is found again by its idempotency key. `patience_seconds` bounds the
     whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution. With
-    `clear_context` a blank kernel runs the code.
+    `clear_context` a blank kernel runs the code. `language` may be javascript or typescript, and `runtime` deno or
+    nodejs for them.
     """
     patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
     until = time.monotonic() + patience
     key = idempotency_key or str(uuid.uuid4())
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body |= _written_in(language, runtime)
     answer = yield Ask(
         "POST",
         f"{SESSIONS}/{quoted(session_id)}/executions",
@@ -151,11 +157,18 @@ def submit(
     on_busy: OnBusy = "queue",
     expect_generation: int | None = None,
     clear_context: bool = False,
+    language: Language = "python",
+    runtime: LanguageRuntime | None = None,
     idempotency_key: str | None = None,
 ) -> Operation[Execution]:
     """Submit code and return at once; `wait` or `events` follow it."""
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body |= _written_in(language, runtime)
     return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4())))
+
+
+def _written_in(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
+    return _given(language=None if language == "python" else language, runtime=runtime)
 
 
 def _submission(

@@ -41,11 +41,13 @@ class LiveGuest(Protocol):
 class LiveKernel(Protocol):
     """One live sandbox with its kernel: `SandboxedKernel`, or a double of it.
 
-    `on_generation(generation, death)` is called when the kernel was replaced, `on_gone(death)` once when the sandbox
-    itself is no more. The session sets both; they return at once.
+    `on_generation(generation, death)` is called when the kernel was replaced, `on_deno_death(death)` when the one for
+    JavaScript ended while nothing ran in it, `on_gone(death)` once when the sandbox itself is no more. The session sets
+    them; they return at once.
     """
 
     on_generation: Callable[[int, Death | None], None]
+    on_deno_death: Callable[[Death], None]
     on_gone: Callable[[Death], None]
 
     @property

@@ -52,6 +52,7 @@ class Lifecycle:
             generation=row.generation,
             way_out=self._parts.egress.way_out(row, find),
             on_replaced=lambda generation, death: self._replaced(live, generation, death),
+            on_deno_death=lambda death: self._deno_died(live, death),
         )
         live.worker = Worker(self._parts, live)
         self._registry.add(live)
@@ -121,6 +122,15 @@ class Lifecycle:
 
         log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
         self._parts.background.spawn(self._parts.database.run(store), f"note of session {live.id}")
+
+    def _deno_died(self, live: LiveSession, death: Death) -> None:
+        """The kernel for JavaScript ended between executions: the notebook says why."""
+        what = f"**The kernel for JavaScript and TypeScript died ({death.cause}).** {death.detail}"
+        note = live.note("deno", f"{what}; the next such code starts a blank one.")
+        log.info("deno_died", session=live.id, cause=death.cause)
+        self._parts.background.spawn(
+            self._parts.database.run(lambda connection: executions.add_note(connection, note)), f"note of {live.id}"
+        )
 
     async def _end(self, live: LiveSession) -> SessionRow:
         ending = live.ending or Ending("stopped", "")

@@ -143,4 +143,6 @@ def _cell(row: ExecutionRow) -> transcript.Cell:
         truncated=Truncated(cut.stdout, cut.stderr, cut.outputs),
         death=None if death is None else Death(**msgspec.structs.asdict(death)),
         clear_context=row.clear_context,
+        language=row.language,
+        runtime=row.runtime,
     )

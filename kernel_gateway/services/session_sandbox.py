@@ -31,6 +31,8 @@ DESTROY_SECONDS = 60.0
 class SessionSandbox:
     """`on_replaced(generation, death)` is called for every generation after the first; it returns at once.
 
+    `on_deno_death(death)` is the live kernel's.
+
     While `_death` is set, the present sandbox is dead and still to be cleared away, or there is none and the next one
     needs a new generation.
     """
@@ -45,6 +47,7 @@ class SessionSandbox:
         generation: int,
         way_out: WayOut,
         on_replaced: Callable[[int, Death | None], None],
+        on_deno_death: Callable[[Death], None],
     ) -> None:
         self.generation = generation
         self.way_out = way_out
@@ -56,6 +59,7 @@ class SessionSandbox:
         self._workspace_id = workspace_id
         self._find_environment = find_environment
         self._on_replaced = on_replaced
+        self._on_deno_death = on_deno_death
         self._death: Death | None = None
         self._lock = asyncio.Lock()
         self._launching: asyncio.Task[LiveKernel] | None = None
@@ -224,6 +228,7 @@ class SessionSandbox:
         self.kernel, self.mirror, self._info = kernel, mirror, kernel.info
         self.generation = max(self.generation, kernel.generation)
         kernel.on_generation = self._kernel_replaced
+        kernel.on_deno_death = self._on_deno_death
         kernel.on_gone = lambda death: self._kernel_gone(kernel, death)
 
     def _kernel_replaced(self, generation: int, death: Death | None) -> None:

@@ -131,7 +131,8 @@ class Worker:
             await self.finish(job, "died", died(death.cause, self._explained(death.detail)))
             self._parts.background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
-        if outcome.death is not None or kernel.generation != job.row.generation:
+        python_died = outcome.death is not None and job.row.runtime == "python"
+        if python_died or kernel.generation != job.row.generation:
             cause = outcome.death.cause if outcome.death else "restart"
             # The next kernel may still be starting; its number is known already.
             job.log.append("generation", {"generation": max(kernel.generation, job.row.generation + 1), "cause": cause})
