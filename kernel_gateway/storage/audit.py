@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, literal, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select
 
 from kernel_gateway.storage.columns import cursor_of, micros, page, place_of, seconds
 from kernel_gateway.storage.tables import audit, principals
@@ -59,10 +59,14 @@ def list_of(
 ) -> tuple[list[AuditRow], str | None]:
     """Newest first, of `MOST_LOOKED_THROUGH` records: a page of fewer than `limit` has a cursor when there are more."""
     newest, oldest = _window(connection, cursor)
+    conditions = _conditions(wanted)
+    if wanted.principal is not None:
+        named = connection.execute(select(principals.c.id).where(principals.c.name == wanted.principal)).scalar()
+        conditions.append(audit.c.principal_id == (named or wanted.principal))
     query = (
         select(audit, principals.c.name.label("principal"))
         .outerjoin(principals, principals.c.id == audit.c.principal_id)
-        .where(*_conditions(wanted), audit.c.number > newest - MOST_LOOKED_THROUGH)
+        .where(*conditions, audit.c.number > newest - MOST_LOOKED_THROUGH)
     )
     rows, following = page(connection, query, audit, limit, cursor, newest_first=True)
     if following is None and newest - MOST_LOOKED_THROUGH >= oldest:
@@ -97,9 +101,6 @@ def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
         for name in ("principal_id", "session_id", "kind", "event", "allowed")
         if getattr(wanted, name) is not None
     ]
-    if wanted.principal is not None:
-        named = select(principals.c.id).where(principals.c.name == wanted.principal)
-        conditions.append(audit.c.principal_id.in_(named.union_all(select(literal(wanted.principal)))))
     if wanted.error_code is not None:
         conditions.append(audit.c.reason.startswith(f"{wanted.error_code}:", autoescape=True))
     if wanted.since is not None:
