@@ -34,7 +34,7 @@ class Face:
         return cls(
             services=services,
             identifiers=Identifiers.of(services.settings),
-            tokens=ClientTokens(parts),
+            tokens=ClientTokens(parts.database, parts.background, parts.clock),
             invocations=Invocations(parts.background),
             memory=BodyMemory(services.settings.agentcore_body_memory_bytes),
         )

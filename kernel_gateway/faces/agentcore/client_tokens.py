@@ -18,9 +18,11 @@ from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import GatewayError, IdempotencyConflict
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
 from kernel_gateway.storage import client_tokens
 from kernel_gateway.storage.client_tokens import AnsweredRow, Key
+from kernel_gateway.storage.database import Database
 
 KEPT_SECONDS: Final = 86_400
 Work = Callable[[], Coroutine[Any, Any, bytes]]
@@ -30,8 +32,10 @@ log = structlog.get_logger(__name__)
 class ClientTokens:
     """One for the face; what is under way is in memory."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, database: Database, background: Background, clock: Clock) -> None:
+        self._database = database
+        self._background = background
+        self._clock = clock
         self._under_way: dict[Key, tuple[str, asyncio.Task[bytes]]] = {}
 
     async def once(self, principal: Principal, operation: str, token: str | None, digest: str, work: Work) -> bytes:
@@ -40,11 +44,11 @@ class ClientTokens:
         The work goes on when the caller goes away. Raises IdempotencyConflict, and what the work raises.
         """
         if token is None:
-            return await self._parts.background.carry_out(work(), operation)
+            return await self._background.carry_out(work(), operation)
         key = principal.id, operation, token
         found = self._under_way.get(key)
         if found is None:
-            task = self._parts.background.spawn(self._first(key, digest, work), f"{operation} by token")
+            task = self._background.spawn(self._first(key, digest, work), f"{operation} by token")
             found = self._under_way[key] = digest, task
             task.add_done_callback(lambda _: self._under_way.pop(key, None))
         elif found[0] != digest:
@@ -52,7 +56,7 @@ class ClientTokens:
         return await asyncio.shield(found[1])
 
     async def _first(self, key: Key, digest: str, work: Work) -> bytes:
-        before = await self._parts.database.run(lambda c: client_tokens.find(c, key))
+        before = await self._database.run(lambda c: client_tokens.find(c, key))
         if before is not None:
             if before.digest != digest:
                 raise _mismatch()
@@ -63,14 +67,14 @@ class ClientTokens:
 
     async def _keep(self, key: Key, answered: AnsweredRow) -> None:
         """What is done is done: an answer that cannot be kept is given all the same."""
-        now = self._parts.clock.now()
+        now = self._clock.now()
 
         def store(connection: Connection) -> None:
             client_tokens.remove_old(connection, now - KEPT_SECONDS)
             client_tokens.keep(connection, key, answered, now)
 
         try:
-            await self._parts.database.run(store)
+            await self._database.run(store)
         except (GatewayError, IntegrityError) as error:
             log.warning("client_token_not_kept", operation=key[1], error=type(error).__name__)
 

@@ -12,6 +12,7 @@ from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call, Encoded
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
+from kernel_gateway.faces.agentcore.pages import naming_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.shapes import EnvironmentInfo
 
@@ -58,7 +59,8 @@ async def index(call: Call) -> answers.ListedInterpreters:
     if query.type != "SYSTEM":
         cursor = None if token == FIRST_CUSTOM else token
         room = limit - len(items)
-        page = await call.services.environments.list(call.principal, max(room, 1), cursor, "made")
+        with naming_next_token():
+            page = await call.services.environments.list(call.principal, max(room, 1), cursor, "made")
         items += page.items[:room]
         following = page.next_cursor if room else FIRST_CUSTOM if page.items else None
     summaries = [answers.summary(info, call.face.identifiers, call.region) for info in items]

@@ -15,6 +15,7 @@ from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call, Encoded
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
+from kernel_gateway.faces.agentcore.pages import naming_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.shapes import Session, StartSession
 
@@ -56,9 +57,11 @@ async def index(call: Call) -> answers.ListedSessions:
     environment = await call.services.environments.reference(
         call.principal, call.face.identifiers.environment(identifier)
     )
-    page = await call.services.sessions.list(
-        call.principal, body.max_results or PAGE, body.next_token, body.status, environment=environment
-    )
+    limit = body.max_results or PAGE
+    with naming_next_token():
+        page = await call.services.sessions.list(
+            call.principal, limit, body.next_token, body.status, environment=environment
+        )
     return answers.ListedSessions(
         items=[answers.listed(identifier, session) for session in page.items], next_token=page.next_cursor or UNSET
     )
