@@ -40,14 +40,14 @@ log = structlog.get_logger(__name__)
 MOST_WAITING = 10_000
 MOST_WAITING_OF_SESSION = 2_000
 MOST_IN_BATCH = 1_000
-MOST_REMOVED_AT_ONCE = 5_000
+MOST_REMOVED_AT_ONCE = 1_000
 LINGER_SECONDS = 0.05
 """How long a record waits for company."""
 COUNT_SECONDS = 10.0
 """How often it is said at most how many were dropped."""
 RETRY_SECONDS = 1.0
 FLUSH_SECONDS = 10.0
-REMOVALS_IN_SWEEP = 20
+REMOVALS_IN_SWEEP = 100
 DAY = 86_400
 REFUSALS_A_SECOND = 1.0
 MOST_REFUSALS_AT_ONCE = 1_000
