@@ -97,8 +97,9 @@ def test_variables_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
     for text in blocks(page, "toml"):
-        if all(isinstance(value, dict) for value in tomllib.loads(text).values()):
-            assert environments_file.parse(text, settings.Settings(data_dir=str(tmp_path)))
+        if all(isinstance(value, dict | list) for value in tomllib.loads(text).values()):
+            given = settings.Settings(data_dir=str(tmp_path))
+            assert environments_file.parse(text, given) or environments_file.roles(text)
             continue
         file = tmp_path / "settings.toml"
         file.write_text(text)
