@@ -77,6 +77,8 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
     ),
     "a socket that kernels have not": (
         {"type": "Dial", "sandbox_id": ID, "name": "kernel/g1-6", "patience_seconds": 0},
+        {"type": "Dial", "sandbox_id": ID, "name": "kernel/deno-g1-5", "patience_seconds": 0},
+        {"type": "Dial", "sandbox_id": ID, "name": "guest/deno-g1-1", "patience_seconds": 0},
         "matching regex",
     ),
     "patience without end": (

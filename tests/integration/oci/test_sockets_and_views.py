@@ -32,7 +32,10 @@ def test_only_sockets_of_the_sandbox_are_dialled(in_sandboxes: InSandboxes) -> N
         for name in ("kernel/g1-6", "kernel/g0-1", "kernel/../guest", "guest/http.sock", "/run/x", "", "kernel/g1-1\n"):
             with pytest.raises(SandboxFailed, match="no socket"):
                 await dial(info.sandbox_id, name)
-        for name in ("kernel/g7-1", "kernel/g7-2", "kernel/g7-3"):
+        for name in ("kernel/deno-g1-5", "kernel/deno-g0-1", "guest/deno-g1-1", "kernel/deno-g1-1/../http.sock"):
+            with pytest.raises(SandboxFailed, match="no socket"):
+                await dial(info.sandbox_id, name)
+        for name in ("kernel/g7-1", "kernel/g7-2", "kernel/g7-3", "kernel/deno-g1-1"):
             with pytest.raises(NotListening):
                 await dial(info.sandbox_id, name)
         with pytest.raises(SandboxGone):
