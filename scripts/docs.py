@@ -26,6 +26,8 @@ import kernel_gateway  # noqa: E402
 from kernel_gateway import settings  # noqa: E402
 from kernel_gateway.cli.main import sandcell  # noqa: E402
 from kernel_gateway.errors import GatewayError  # noqa: E402
+from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E402
+from kernel_gateway.faces.agentcore import operations  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
 
@@ -81,6 +83,28 @@ def shown(value: Any) -> str:
 def route_table() -> str:
     """Every route of the REST face."""
     return rows("route | does", ((f"`{method} {path}`", what) for method, path, what in routes.documented()))
+
+
+def operation_table() -> str:
+    """Every operation of the AgentCore face."""
+    return rows(
+        "operation | method | path | success",
+        ((f"`{each.name}`", each.method, f"`{each.path}`", str(each.status)) for each in operations.TABLE),
+    )
+
+
+def shape_table() -> str:
+    """What each error code is on the AgentCore face."""
+    found = ((error, refusal_shape(error)) for error in errors())
+    return rows(
+        "error of the service | on this face | status", ((f"`{e.code}`", f"`{s}`", str(n)) for e, (s, n) in found)
+    )
+
+
+def refusal_shape(error: type[GatewayError]) -> tuple[str, int]:
+    """The shape of an error and its status."""
+    shape = next(shape for kind, shape in agentcore_errors.SHAPES if issubclass(error, kind))
+    return shape, error.status if error.code == "method_not_allowed" else agentcore_errors.STATUS[shape]
 
 
 def error_table() -> str:
@@ -233,6 +257,8 @@ TABLES = {
     "routes": route_table,
     "errors": error_table,
     "bounds": bound_table,
+    "operations": operation_table,
+    "shapes": shape_table,
     "seccomp": seccomp_table,
 }
 
