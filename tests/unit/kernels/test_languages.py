@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import nbformat
 import pytest
@@ -14,8 +15,8 @@ from kernels.languages import runtime_of
 from kernels.outputs import UserError
 from kernels.transcript import Cell, Note, notebook
 
-UNEXPLAINED = {"status": "error", "ename": "Error", "evalue": "Execution failed", "traceback": []}
-THROWN = {"status": "error", "ename": "Error", "evalue": "Execution failed", "traceback": ["Error", "at x"]}
+UNEXPLAINED: dict[str, Any] = {"status": "error", "ename": "Error", "evalue": "Execution failed", "traceback": []}
+THROWN: dict[str, Any] = {**UNEXPLAINED, "traceback": ["Error", "at x"]}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_what_is_no_pair_is_refused_with_those_there_are(language: str, asked: s
         runtime_of(language, asked)
 
 
-def closing(reply: dict[str, object], *, interrupted: bool = False, code: str = "1 +") -> list[str | None]:
+def closing(reply: dict[str, Any], *, interrupted: bool = False, code: str = "1 +") -> list[str | None]:
     """The arguments of the code that closes a run."""
     source = DenoDialect().closing(code, reply, interrupted=interrupted)
     assert source is not None
