@@ -24,7 +24,7 @@ _MOST_OUTPUT_BYTES: Final = 2 * 1024 * 1024
 _TRACEBACK_LINES: Final = 100
 _WRITE_SECONDS: Final = 10.0
 _MODULES: Final = {"javascript": "commonjs", "typescript": "module-typescript"}
-_ERROR: Final = re.compile(r"^(?:Uncaught )?([A-Z]\w*(?:Error|Exception))(?: \[\w+\])?: (.*)$", re.MULTILINE)
+_ERROR: Final = re.compile(r"^(?:Uncaught )?((?:[A-Z]\w*)?(?:Error|Exception))(?: \[\w+\])?: (.*)$", re.MULTILINE)
 _NO_NODE: Final = (
     "this environment's image has no `node`: leave the runtime out, or say `deno`, which runs JavaScript and TypeScript"
     " and keeps their state; or choose an environment whose image has Node.js"

@@ -1,0 +1,218 @@
+"""JavaScript and TypeScript in a real sandbox: state, errors, output, interrupts, and every end of their kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernels.environment import Environment
+from kernels.errors import Death
+from kernels.execution import Event, Outcome
+from kernels.kernel_launcher import KernelLauncher
+from kernels.kernel_limits import KernelLimits
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandboxed_kernel import SandboxedKernel
+
+GRACE_SECONDS = 1.0
+
+
+@dataclass
+class Stage:
+    """A live sandbox and what its owner was told."""
+
+    launcher: KernelLauncher
+    kernel: SandboxedKernel
+    deaths: list[Death] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    async def js(self, code: str, timeout_seconds: float = 60, **how: Any) -> Outcome:
+        how = {"language": "javascript", "runtime": "deno", **how}
+        return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append, **how)
+
+    async def value(self, code: str, **how: Any) -> str:
+        outcome = await self.js(code, **how)
+        assert outcome.status == "ok", outcome
+        return str(outcome.outputs[-1]["data"]["text/plain"])
+
+    async def python(self, code: str) -> str:
+        outcome = await self.kernel.execute(code, timeout_seconds=60, emit=lambda _event: None)
+        assert outcome.status == "ok", outcome
+        return str(outcome.outputs[-1]["data"]["text/plain"]) if outcome.outputs else ""
+
+    async def shell(self, line: str) -> str:
+        return (await self.kernel.guest.run_command(line, timeout_seconds=30, output_bytes=10_000)).stdout
+
+    async def while_running(self, code: str, act: Callable[[], Awaitable[object]], **how: Any) -> Outcome:
+        running = asyncio.create_task(self.js(f"console.log('begun');{code}", **how))
+        seen = len(self.events)
+        async with asyncio.timeout(60):
+            while len(self.events) == seen:
+                await asyncio.sleep(0.02)
+        await act()
+        return await running
+
+
+Test = Callable[[Stage], Awaitable[None]]
+OnStage = Callable[[Test], None]
+
+
+async def nothing(_info: SandboxInfo) -> None:
+    """No workspace to restore."""
+
+
+@pytest.fixture
+def on_stage(runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment) -> OnStage:
+    """Runs a coroutine function with a live sandbox, which is destroyed afterwards."""
+
+    async def run(test: Test) -> None:
+        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=GRACE_SECONDS))
+        try:
+            spec = SandboxSpec(str(uuid.uuid4()), environment)
+            stage = Stage(launcher, await launcher.launch(spec, before_first_code=nothing))
+            stage.kernel.on_deno_death = stage.deaths.append
+            try:
+                await test(stage)
+            finally:
+                await stage.kernel.destroy()
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    return lambda test: asyncio.run(run(test))
+
+
+async def state(stage: Stage) -> None:
+    assert await stage.shell("pgrep -c deno || true") == "0\n", "nobody has asked for it"
+    await stage.js("let x = 41; globalThis.seen = new Map()")
+    assert await stage.value("const y: number = x + 1; y", language="typescript") == "42"
+    assert await stage.value("await Promise.resolve(y)") == "42"
+    await stage.python("x = 'of Python'")
+    assert await stage.value("x") == "41"
+    assert await stage.python("x") == "'of Python'"
+    await stage.js("await Deno.writeTextFile('shared.txt', `${Deno.uid()} ${Deno.cwd()}`)")
+    assert await stage.python("open('shared.txt').read()") == "'1000 /workspace'"
+    numbers = [(await stage.js("1")).execution_count for _ in range(2)]
+    assert numbers[1] == (numbers[0] or 0) + 1
+
+
+async def output(stage: Stage) -> None:
+    printed = await stage.js("console.log('a'); console.error('b'); process.stdout.write('c'); 'd'")
+    assert (printed.stdout, printed.stderr) == ("a\nc", "b\n")
+    assert printed.outputs[-1]["data"] == {"text/plain": '"d"'}
+    many = await stage.js("for (let i = 0; i < 5000; i++) console.log(`line ${i}`)")
+    assert many.stdout == "".join(f"line {number}\n" for number in range(5000))
+    assert [each.kind for each in stage.events].count("stream") > 3
+    shown = await stage.js("await Deno.jupyter.image(new Uint8Array([137, 80, 78, 71, 13, 10, 26, 10, 0]))")
+    assert shown.outputs[0]["data"]["image/png"] == "iVBORw0KGgoA"
+    assert (await stage.js("null")).outputs == []
+
+
+async def errors(stage: Stage) -> None:
+    thrown = await stage.js("throw new TypeError('no')")
+    assert (thrown.status, thrown.error and (thrown.error.name, thrown.error.value)) == ("error", ("TypeError", "no"))
+    unparsed = await stage.js("let broken = ;\nsecond", language="typescript")
+    assert unparsed.status == "error"
+    assert unparsed.error is not None
+    assert unparsed.error.name == "SyntaxError"
+    assert "let broken = ;" in unparsed.error.value
+    assert "data:" not in unparsed.error.value
+    absent = await stage.js("import x from './not-there.ts'")
+    assert absent.error is not None
+    assert "not-there.ts" in absent.error.value
+    asking = await stage.js("prompt('name?')")
+    assert asking.error is not None
+    assert "input is not available" in asking.error.value
+    assert await stage.value("typeof broken") == '"undefined"', "code that does not parse does not run"
+
+
+async def interrupts(stage: Stage) -> None:
+    await stage.js("var kept = 1")
+    late = await stage.js("for (;;) {}", timeout_seconds=0.5)
+    assert (late.status, late.death) == ("timeout", None)
+    assert late.error is not None
+    assert late.error.name == "Interrupted"
+    asked = await stage.while_running("for (;;) {}", stage.kernel.interrupt)
+    assert (asked.status, asked.death) == ("interrupted", None)
+    await stage.kernel.interrupt()
+    assert await stage.value("kept") == "1", "an interrupt takes no state"
+    generation = stage.kernel.generation
+    deaf = await stage.js("await new Promise(() => {})", timeout_seconds=0.5)
+    assert (deaf.status, deaf.death and deaf.death.cause) == ("timeout", "deadline")
+    assert await stage.value("typeof kept") == '"undefined"'
+    asked = await stage.while_running("await new Promise(() => {})", stage.kernel.interrupt)
+    assert (asked.status, asked.death and asked.death.cause) == ("interrupted", "deadline")
+    assert (stage.kernel.generation, await stage.python("x")) == (generation, "'of Python'")
+
+
+async def deaths(stage: Stage) -> None:
+    left = await stage.js("Deno.exit(3)")
+    assert (left.status, left.death and left.death.exit_code) == ("died", 3)
+    await stage.js("globalThis.again = 1")
+    assert stage.deaths == [], "the outcome has said it"
+    await stage.shell("pkill -SEGV deno")
+    async with asyncio.timeout(30):
+        while not stage.deaths:
+            await asyncio.sleep(0.02)
+    assert stage.deaths[0].signal == "SIGSEGV"
+    assert await stage.value("typeof again") == '"undefined"'
+
+
+async def restarts(stage: Stage) -> None:
+    await stage.js("globalThis.kept = 7")
+    generation = await stage.kernel.clear()
+    assert await stage.value("kept") == "7", "a blank Python kernel is no blank JavaScript kernel"
+    await stage.kernel.execute("import os; os._exit(1)", timeout_seconds=60, emit=lambda _event: None)
+    assert stage.kernel.generation == generation + 1
+    assert await stage.value("kept") == "7"
+    ended = await stage.while_running("for (;;) {}", stage.kernel.restart)
+    assert (ended.status, ended.death and ended.death.cause) == ("died", "restart")
+    assert await stage.value("typeof kept") == '"undefined"'
+    assert len(stage.deaths) == 1, "whoever asked for the restart knows"
+
+
+async def taken_up(stage: Stage) -> None:
+    await stage.js("globalThis.kept = 'of before'")
+    await stage.kernel.aclose()
+    stage.kernel = await stage.launcher.adopt(stage.kernel.info, stage.kernel.generation)
+    assert await stage.value("kept") == '"of before"'
+    assert (await stage.js("console.log(kept)")).stdout == "of before\n"
+
+
+def test_a_kernel_for_javascript_and_typescript(on_stage: OnStage) -> None:
+    async def test(stage: Stage) -> None:
+        for part in (state, output, errors, interrupts, deaths, restarts, taken_up):
+            await part(stage)
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_memory_that_runs_out_in_javascript_is_said_and_spares_python(on_stage: OnStage) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.python("kept = 1")
+        full = await stage.js("const all = []; for (;;) all.push(new Uint8Array(64 << 20).fill(1))", 120)
+        assert (full.status, full.death and full.death.cause) == ("died", "oom")
+        assert await stage.python("kept") == "1"
+        assert await stage.value("1 + 1") == "2"
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_without_node_the_runtime_nodejs_says_so(on_stage: OnStage) -> None:
+    async def test(stage: Stage) -> None:
+        outcome = await stage.js("1", runtime="nodejs")
+        assert (outcome.status, outcome.error and outcome.error.name) == ("error", "RuntimeNotFound")
+        assert outcome.error is not None
+        assert "no `node`" in outcome.error.value
+
+    on_stage(test)
