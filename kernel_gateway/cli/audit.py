@@ -6,7 +6,8 @@ import click
 
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import show_json, show_table
-from kernel_gateway.client import Client, operations
+from kernel_gateway.client import Client
+from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client.paging import every
 from kernel_gateway.client.steps import Operation
 from kernel_gateway.shapes import AuditRecord, Page
@@ -44,7 +45,7 @@ def audit(
     """Show the audit log, newest first: your own records; an administrator sees everybody's."""
 
     def page(cursor: str | None) -> Operation[Page[AuditRecord]]:
-        return operations.list_audit(
+        return a.list_audit(
             session_id=session_id,
             principal=principal,
             kind=kind,

@@ -6,7 +6,8 @@ import click
 
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
-from kernel_gateway.client import Client, operations
+from kernel_gateway.client import Client
+from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client.paging import every
 
 
@@ -39,7 +40,7 @@ def create(client: Client, *, principal: str, name: str, as_json: bool) -> None:
 @connected
 def list_(client: Client, *, as_json: bool) -> None:
     """List access keys, without their secrets."""
-    found = client.carry_out(every(lambda cursor: operations.list_keys(cursor=cursor)))
+    found = client.carry_out(every(lambda cursor: a.list_keys(cursor=cursor)))
     if as_json:
         show_json(found)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,19 +89,28 @@ def run(
         client.upload(session_id, path.name, path)
     submission = {
         "timeout_seconds": timeout_seconds,
-        "language": language or (LANGUAGES[Path(code).suffix] if _is_script(code) else "python"),
+        "language": language or _language_of(code),
         "runtime": engine,
         "idempotency_key": str(uuid.uuid4()),
     }
     result = _carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
-    saved = save_displays(result.displays, output_dir)
+    _show(result, save_displays(result.displays, output_dir), as_json=as_json)
+    raise click.exceptions.Exit(exits.OF_STATUS[result.status])
+
+
+def _show(result: Result, saved: Sequence[Path], *, as_json: bool) -> None:
+    """The outcome, and where its plots are."""
     if as_json:
         show_json({**msgspec.to_builtins(result.execution), "saved": [str(path) for path in saved]})
-    else:
-        tell_outcome(result)
-        for path in saved:
-            say(f"saved {path}")
-    raise click.exceptions.Exit(exits.OF_STATUS[result.status])
+        return
+    tell_outcome(result)
+    for path in saved:
+        say(f"saved {path}")
+
+
+def _language_of(code: str) -> Language:
+    """By the script's name; of all else Python."""
+    return LANGUAGES[Path(code).suffix] if _is_script(code) else "python"
 
 
 def _source(code: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from kernel_gateway.client.steps import Ask, Operation, decoded, exchange, quoted
+from kernel_gateway.client.steps import Ask, Operation, decoded, exchange, given, quoted
 from kernel_gateway.environment_shapes import AgentInfo, Dependents, EnvironmentKind, Moved
 from kernel_gateway.shapes import EnvironmentInfo, Page
 
@@ -12,16 +12,11 @@ ENVIRONMENTS = "/v1/environments"
 AGENTS = "/v1/agents"
 
 
-def _given(**values: Any) -> dict[str, Any]:
-    """The values that were given: what is left out takes the service's default."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def list_environments(
     *, kind: EnvironmentKind | None = None, limit: int = 100, cursor: str | None = None
 ) -> Operation[Page[EnvironmentInfo]]:
     """One page of the environments that sessions can be started from: the host's, then those that you made."""
-    query = _given(kind=kind, limit=limit, cursor=cursor)
+    query = given(kind=kind, limit=limit, cursor=cursor)
     return decoded((yield from exchange(Ask("GET", ENVIRONMENTS, query))), Page[EnvironmentInfo])
 
 
@@ -37,7 +32,7 @@ def create_environment(
     tags: dict[str, str] | None = None,
 ) -> Operation[EnvironmentInfo]:
     """Make an environment of your own; sessions and agents name it by its id, or by its name."""
-    body = _given(
+    body = given(
         name=name,
         image=image,
         description=description,
@@ -65,7 +60,7 @@ def tag_environment(
     environment: str, tags: dict[str, str] | None = None, *, remove: list[str] | None = None
 ) -> Operation[EnvironmentInfo]:
     """Remove and set tags of an environment of yours."""
-    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/tags", json=_given(set=tags, remove=remove))
+    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/tags", json=given(set=tags, remove=remove))
     return decoded((yield from exchange(ask, repeatable=True)), EnvironmentInfo)
 
 
@@ -81,7 +76,7 @@ def detach_agents(environment: str) -> Operation[Moved]:
 
 def attach_agents(environment: str, *, detached_from: str | None = None) -> Operation[Moved]:
     """Attach all your agents again that were detached from this environment, or from another. Never sent twice."""
-    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/attach", json=_given(detached_from=detached_from))
+    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/attach", json=given(detached_from=detached_from))
     return decoded((yield from exchange(ask)), Moved)
 
 
@@ -93,7 +88,7 @@ def put_agent(name: str, environment: str | None = None, *, description: str = "
 
 def list_agents(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AgentInfo]]:
     """One page of your agents, oldest first."""
-    return decoded((yield from exchange(Ask("GET", AGENTS, _given(limit=limit, cursor=cursor)))), Page[AgentInfo])
+    return decoded((yield from exchange(Ask("GET", AGENTS, given(limit=limit, cursor=cursor)))), Page[AgentInfo])
 
 
 def get_agent(name: str) -> Operation[AgentInfo]:

@@ -11,6 +11,7 @@ from typing import IO, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
+from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import transport as t
@@ -212,13 +213,13 @@ class AsyncClient:
     list_agents = _method(e.list_agents)
     get_agent = _method(e.get_agent)
     delete_agent = _method(e.delete_agent)
-    list_audit = _method(o.list_audit)
-    create_token = _method(o.create_token)
-    list_tokens = _method(o.list_tokens)
-    revoke_token = _method(o.revoke_token)
-    create_key = _method(o.create_key)
-    list_keys = _method(o.list_keys)
-    revoke_key = _method(o.revoke_key)
+    list_audit = _method(a.list_audit)
+    create_token = _method(a.create_token)
+    list_tokens = _method(a.list_tokens)
+    revoke_token = _method(a.revoke_token)
+    create_key = _method(a.create_key)
+    list_keys = _method(a.list_keys)
+    revoke_key = _method(a.revoke_key)
 
 
 class AsyncLiveSession:

@@ -1,4 +1,4 @@
-"""Every operation of the client, once: what is asked, what comes back, what is tried again. No I/O.
+"""The client's operations on sessions and files: what is asked, what comes back, what is tried again. No I/O.
 
 Each function makes a generator (see `steps`) that `Client` and `AsyncClient` run.
 """
@@ -20,13 +20,12 @@ from kernel_gateway.client.steps import (
     Pause,
     decoded,
     exchange,
+    given,
     may_repeat,
     pause_seconds,
     quoted,
 )
 from kernel_gateway.shapes import (
-    AccessKeyInfo,
-    AuditRecord,
     Command,
     Execution,
     FileEntry,
@@ -36,7 +35,6 @@ from kernel_gateway.shapes import (
     Page,
     Session,
     SessionStatus,
-    TokenInfo,
     Workspace,
 )
 
@@ -46,11 +44,6 @@ MARGIN_SECONDS = 60.0
 POLL_SECONDS = 1.0
 ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
 SESSIONS = "/v1/sessions"
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """The values that were given: what is left out takes the service's default."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def start_session(
@@ -64,7 +57,7 @@ def start_session(
     labels: dict[str, str] | None = None,
 ) -> Operation[Session]:
     """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`."""
-    body = _given(
+    body = given(
         environment=environment,
         agent=agent,
         name=name,
@@ -80,7 +73,7 @@ def list_sessions(
     *, status: SessionStatus | None = None, limit: int = 100, cursor: str | None = None
 ) -> Operation[Page[Session]]:
     """One page of your sessions, newest first."""
-    query = _given(status=status, limit=limit, cursor=cursor)
+    query = given(status=status, limit=limit, cursor=cursor)
     return decoded((yield from exchange(Ask("GET", SESSIONS, query))), Page[Session])
 
 
@@ -168,13 +161,13 @@ def submit(
 
 
 def _written_in(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
-    return _given(language=None if language == "python" else language, runtime=runtime)
+    return given(language=None if language == "python" else language, runtime=runtime)
 
 
 def _submission(
     code: str, timeout: float | None, on_busy: OnBusy, generation: int | None, *, clear_context: bool
 ) -> dict[str, Any]:
-    return _given(
+    return given(
         code=code,
         timeout_seconds=timeout,
         on_busy=on_busy,
@@ -214,7 +207,7 @@ def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
 
 def list_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[Page[Execution]]:
     """One page of a session's executions, oldest first."""
-    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions", _given(limit=limit, cursor=cursor))
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions", given(limit=limit, cursor=cursor))
     return decoded((yield from exchange(ask)), Page[Execution])
 
 
@@ -236,7 +229,7 @@ def command(
 
     With `merge_output` what it writes to stderr is in `stdout`, where it was written.
     """
-    body = _given(
+    body = given(
         command=command,
         timeout_seconds=timeout_seconds,
         background=background,
@@ -288,7 +281,7 @@ def remove_file(session_id: str, path: str, *, recursive: bool = False) -> Opera
 def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
     """One page of your workspaces."""
     return decoded(
-        (yield from exchange(Ask("GET", "/v1/workspaces", _given(limit=limit, cursor=cursor)))), Page[Workspace]
+        (yield from exchange(Ask("GET", "/v1/workspaces", given(limit=limit, cursor=cursor)))), Page[Workspace]
     )
 
 
@@ -317,79 +310,12 @@ def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -
     yield from _remove(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive)
 
 
-def list_audit(
-    *,
-    session_id: str | None = None,
-    principal: str | None = None,
-    kind: str | None = None,
-    event: str | None = None,
-    error_code: str | None = None,
-    allowed: bool | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    limit: int = 100,
-    cursor: str | None = None,
-) -> Operation[Page[AuditRecord]]:
-    """One page of the audit log, newest first: your own records, an administrator all. Times are RFC 3339.
-
-    A page may hold fewer than `limit` and still have a `next_cursor`. `principal` is a name or an id, of others an
-    administrator's to ask for.
-    """
-    wanted = None if allowed is None else str(allowed).lower()
-    query = _given(
-        session_id=session_id,
-        principal=principal,
-        kind=kind,
-        event=event,
-        error_code=error_code,
-        allowed=wanted,
-        since=since,
-        until=until,
-        limit=limit,
-        cursor=cursor,
-    )
-    return decoded((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
-
-
-def create_token(principal: str, name: str = "") -> Operation[TokenInfo]:
-    """A new token; the answer alone carries the secret. Administrators only."""
-    ask = Ask("POST", "/v1/tokens", json={"principal": principal, "name": name})
-    return decoded((yield from exchange(ask)), TokenInfo)
-
-
-def list_tokens(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[TokenInfo]]:
-    """One page of the tokens. Administrators only."""
-    return decoded((yield from exchange(Ask("GET", "/v1/tokens", _given(limit=limit, cursor=cursor)))), Page[TokenInfo])
-
-
-def revoke_token(token_id: str) -> Operation[TokenInfo]:
-    """The token counts no longer. Administrators only."""
-    return decoded((yield from exchange(Ask("DELETE", f"/v1/tokens/{quoted(token_id)}"))), TokenInfo)
-
-
-def create_key(principal: str, name: str = "") -> Operation[AccessKeyInfo]:
-    """A new access key; the answer alone carries the secret. Administrators only."""
-    ask = Ask("POST", "/v1/keys", json={"principal": principal, "name": name})
-    return decoded((yield from exchange(ask)), AccessKeyInfo)
-
-
-def list_keys(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AccessKeyInfo]]:
-    """One page of the access keys. Administrators only."""
-    ask = Ask("GET", "/v1/keys", _given(limit=limit, cursor=cursor))
-    return decoded((yield from exchange(ask)), Page[AccessKeyInfo])
-
-
-def revoke_key(key_id: str) -> Operation[AccessKeyInfo]:
-    """The access key counts no longer. Administrators only."""
-    return decoded((yield from exchange(Ask("DELETE", f"/v1/keys/{quoted(key_id)}"))), AccessKeyInfo)
-
-
 def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntry]]:
     # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
     address = f"{owner}/files" + (f"?path={quoted(path)}" if path else "")
 
     def page(cursor: str | None) -> Operation[Page[FileEntry]]:
-        query = _given(recursive="true" if recursive else None, cursor=cursor)
+        query = given(recursive="true" if recursive else None, cursor=cursor)
         return decoded((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
 
     return every(page)
@@ -401,5 +327,5 @@ def _upload(owner: str, path: str, content: bytes | Path) -> Operation[FileEntry
 
 
 def _remove(owner: str, path: str, *, recursive: bool) -> Operation[None]:
-    query = _given(recursive="true" if recursive else None)
+    query = given(recursive="true" if recursive else None)
     yield from exchange(Ask("DELETE", f"{owner}/files/{quoted(path)}", query))

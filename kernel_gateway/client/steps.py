@@ -72,6 +72,11 @@ Step = Ask | Pause
 Operation = Generator[Step, Answer, T]
 
 
+def given(**values: Any) -> dict[str, Any]:
+    """The values that were given: what is left out takes the service's default."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def exchange(ask: Ask, *, repeatable: bool | None = None) -> Operation[bytes]:
     """Send a request and return the content of its answer; raises `SandcellError`.
 
