@@ -3,91 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernels.environment import Environment
-from kernels.errors import Death
-from kernels.execution import Event, Outcome
-from kernels.kernel_launcher import KernelLauncher
-from kernels.kernel_limits import KernelLimits
-from kernels.oci.places import OciSettings
-from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo, SandboxSpec
-from kernels.sandboxed_kernel import SandboxedKernel
-
-GRACE_SECONDS = 1.0
-
-
-@dataclass
-class Stage:
-    """A live sandbox and what its owner was told."""
-
-    launcher: KernelLauncher
-    kernel: SandboxedKernel
-    deaths: list[Death] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-
-    async def js(self, code: str, timeout_seconds: float = 60, **how: Any) -> Outcome:
-        how = {"language": "javascript", "runtime": "deno", **how}
-        return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append, **how)
-
-    async def value(self, code: str, **how: Any) -> str:
-        outcome = await self.js(code, **how)
-        assert outcome.status == "ok", outcome
-        return str(outcome.outputs[-1]["data"]["text/plain"])
-
-    async def python(self, code: str) -> str:
-        outcome = await self.kernel.execute(code, timeout_seconds=60, emit=lambda _event: None)
-        assert outcome.status == "ok", outcome
-        return str(outcome.outputs[-1]["data"]["text/plain"]) if outcome.outputs else ""
-
-    async def shell(self, line: str) -> str:
-        return (await self.kernel.guest.run_command(line, timeout_seconds=30, output_bytes=10_000)).stdout
-
-    async def while_running(self, code: str, act: Callable[[], Awaitable[object]], **how: Any) -> Outcome:
-        running = asyncio.create_task(self.js(f"console.log('begun');{code}", **how))
-        seen = len(self.events)
-        async with asyncio.timeout(60):
-            while len(self.events) == seen:
-                await asyncio.sleep(0.02)
-        await act()
-        return await running
-
-
-Test = Callable[[Stage], Awaitable[None]]
-OnStage = Callable[[Test], None]
-
-
-async def nothing(_info: SandboxInfo) -> None:
-    """No workspace to restore."""
-
-
-@pytest.fixture
-def on_stage(runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment) -> OnStage:
-    """Runs a coroutine function with a live sandbox, which is destroyed afterwards."""
-
-    async def run(test: Test) -> None:
-        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
-        launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=GRACE_SECONDS))
-        try:
-            spec = SandboxSpec(str(uuid.uuid4()), environment)
-            stage = Stage(launcher, await launcher.launch(spec, before_first_code=nothing))
-            stage.kernel.on_deno_death = stage.deaths.append
-            try:
-                await test(stage)
-            finally:
-                await stage.kernel.destroy()
-            assert await runtime.list() == ()
-        finally:
-            await runtime.aclose()
-
-    return lambda test: asyncio.run(run(test))
+from tests.integration.languages.stage import OnStage, Stage
 
 
 async def state(stage: Stage) -> None:
