@@ -17,10 +17,10 @@ printf '127.0.0.1 localhost sandbox\n::1 localhost\n' > /etc/hosts
 
 packages=$(python3 -c 'import sysconfig; print(sysconfig.get_paths("posix_local")["purelib"])')
 
-# pip put commands beside the packages and wrote the Python that it ran with into them: they are for this one, on PATH.
+# pip put commands beside the packages and wrote the Python that it ran with into scripts: they are for this one, on PATH.
 for command in "$packages"/bin/*; do
     [ -f "$command" ] || continue
-    sed -i '1s|^#!.*python[0-9.]*$|#!/usr/bin/python3|' "$command"
+    [ "$(head -c 2 "$command" | tr -d '\0')" = '#!' ] && sed -i '1s|^#!.*python[0-9.]*$|#!/usr/bin/python3|' "$command"
     chmod 755 "$command"
     mv "$command" /usr/local/bin/
 done
