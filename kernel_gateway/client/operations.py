@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,7 @@ def run(
     key = idempotency_key or str(uuid.uuid4())
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     body |= _written_in(language, runtime)
-    answer = yield Ask(
-        "POST",
-        f"{SESSIONS}/{quoted(session_id)}/executions",
-        json={**body, "wait": True},
-        headers={"Idempotency-Key": key},
-        timeout_seconds=patience,
-    )
+    answer = yield replace(_submitting(session_id, {**body, "wait": True}, key), timeout_seconds=patience)
     error = answer.error()
     if error is None:
         return Result(decoded(answer.content, Execution))
@@ -176,13 +171,12 @@ def _submission(
     )
 
 
+def _submitting(session_id: str, body: dict[str, Any], key: str) -> Ask:
+    return Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions", json=body, headers={"Idempotency-Key": key})
+
+
 def _submit(session_id: str, body: dict[str, Any], key: str) -> Operation[Execution]:
-    ask = Ask(
-        "POST",
-        f"{SESSIONS}/{quoted(session_id)}/executions",
-        json={**body, "wait": False},
-        headers={"Idempotency-Key": key},
-    )
+    ask = _submitting(session_id, {**body, "wait": False}, key)
     return decoded((yield from exchange(ask, repeatable=True)), Execution)
 
 
