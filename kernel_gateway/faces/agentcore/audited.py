@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from kernel_gateway.faces.agentcore.calls import Call
+from kernel_gateway.faces.agentcore.identifiers import session_of
 from kernel_gateway.services.api_call import AGENTCORE, CLIENT_GONE, ApiCall
 from kernel_gateway.services.audit_parameters import shown
 
@@ -22,6 +23,7 @@ def record(handler: Any) -> None:
     """Take the record of a handler's request, which is over."""
     request, operation, call, claim = handler.request, handler.operation, handler.call, handler.claim
     code, message = _problem(handler)
+    elements = _elements(handler.answered_with)
     handler.services.audit.call(
         ApiCall(
             event_name=operation.name if operation else UNKNOWN,
@@ -33,9 +35,9 @@ def record(handler: Any) -> None:
             source_ip=request.remote_ip or "",
             user_agent=request.headers.get("User-Agent", ""),
             target=f"{request.method} {request.path}",
-            session_id=call.session_id if call else None,
+            session_id=_session_id(call, elements),
             request_parameters=handler.parameters or shown(handler.labels) or None,
-            response_elements=_elements(handler.answered_with),
+            response_elements=elements,
             status=handler.get_status(),
             error_code=code,
             error_message=message,
@@ -50,6 +52,14 @@ def _problem(handler: Any) -> tuple[str, str]:
     if handler.gone or not handler._finished:
         return CLIENT_GONE, "the client left before it had its answer; what was begun goes on"
     return "", ""
+
+
+def _session_id(call: Call | None, elements: dict[str, Any] | None) -> str | None:
+    """The session that was named, or that was started: only the answer names that one."""
+    if call is None or call.session_id is not None:
+        return call.session_id if call else None
+    started = (elements or {}).get("sessionId")
+    return session_of(started) if started else None
 
 
 def _elements(content: bytes | None) -> dict[str, Any] | None:
