@@ -43,7 +43,7 @@ def test_every_route_of_the_document_is_there(http: httpx.Client, route: Route) 
     known = {str(route.status), "400", "404"}
     assert str(answer.status_code) in known
     assert "unknown_route" not in answer.text
-    assert answer.status_code in (200, 404, 400)
+    assert answer.status_code in (200, 204, 400, 404)  # an agent that the route before has put is there
 
 
 def test_the_probes_answer_without_a_token(service: RunningService) -> None:
