@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,24 +29,25 @@ endpoint_url = "{server}"
 
 @dataclass
 class Place:
-    """The service, and the port of the site."""
+    """The service, the port of the site, and the callers that came back after a restart."""
 
     service: RunningService
     port: int
+    callers: ExitStack
 
     def site(self, path: str) -> str:
         return f"http://{ADDRESS}:{self.port}{path}"
 
     def again(self, session: LiveSession) -> LiveSession:
         """The same session in a service that has started again."""
-        rest = Rest(self.service)
+        rest = self.callers.enter_context(Rest(self.service))
         return LiveSession(rest, rest.get(session.path))
 
 
 @pytest.fixture(scope="module")
 def make_place(make_service: Callable[..., RunningService], tmp_path_factory: Any) -> Iterator[Callable[..., Place]]:
     directory: Path = tmp_path_factory.mktemp("made")
-    with loopback_site() as port, s3_server("rclone", directory) as server:
+    with loopback_site() as port, s3_server("rclone", directory) as server, ExitStack() as callers:
         file = directory / "environments.toml"
         file.write_text(FILE.format(arn=ARN, bucket=BUCKET, server=server))
         keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
@@ -54,7 +56,7 @@ def make_place(make_service: Callable[..., RunningService], tmp_path_factory: An
         def make(**settings: object) -> Place:
             service = make_service(None, keys, environments_file=file, egress_private=f"{ADDRESS}:{port}", **settings)
             made.append(service)
-            return Place(service, port)
+            return Place(service, port, callers)
 
         yield make
         for service in made:

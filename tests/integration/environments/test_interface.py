@@ -127,11 +127,12 @@ def test_starts_and_a_delete_at_the_same_time_never_both_succeed_on_one_environm
     for number in range(4):
         name = f"race{number}"
         made = rest.post("/v1/environments", name=name)["id"]
+        calls = [("POST", "/v1/sessions", {"environment": made}), ("DELETE", f"/v1/environments/{made}", None)] * 2
         with ThreadPoolExecutor(4) as pool:
-            starts = [pool.submit(rest.http.post, "/v1/sessions", json={"environment": made}) for _ in range(2)]
-            deletes = [pool.submit(rest.http.delete, f"/v1/environments/{made}") for _ in range(2)]
-        started = [each.result() for each in starts]
-        deleted = [each.result() for each in deletes]
+            asked = calls if number % 2 else calls[::-1]
+            answers = list(pool.map(lambda call: rest.http.request(call[0], call[1], json=call[2]), asked))
+        started = [each for each in answers if each.request.method == "POST"]
+        deleted = [each for each in answers if each.request.method == "DELETE"]
         live = [answer.json()["id"] for answer in started if answer.status_code == 201]
         assert {answer.status_code for answer in started} <= {201, 404}, [answer.text for answer in started]
         gone = [answer.status_code for answer in deleted].count(200)
@@ -200,7 +201,7 @@ def test_the_command_line_makes_shows_and_deletes(place: Place, tmp_path: Path) 
     refused = sandcell("environments", "rm", "cli")
     assert refused.returncode == 7
     assert "1 agent and 1 live session" in refused.stderr
-    assert "detached 1 agent from" in sandcell("environments", "detach", "cli").stderr
+    assert "detached 1 agent (bot) from" in sandcell("environments", "detach", "cli").stderr
     assert sandcell("session", "new", "--agent", "bot").returncode == 7
     assert sandcell("session", "stop").returncode == 0
     assert sandcell("environments", "rm", "cli").returncode == 0
