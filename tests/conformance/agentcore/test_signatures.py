@@ -55,7 +55,7 @@ def test_boto3_signs_urls_that_are_taken(account: Account) -> None:
     [
         pytest.param(lambda r: replace(r, body=b'{"maxResults": 2}'), id="body"),
         pytest.param(lambda r: replace(r, body=b""), id="no body"),
-        pytest.param(lambda r: replace(r, path=r.path.replace("list", "start")), id="path"),
+        pytest.param(lambda r: replace(r, path=r.path.replace(SYSTEM, "of-another-one")), id="path"),
         pytest.param(lambda r: replace(r, path=r.path + "?maxResults=1"), id="query"),
         pytest.param(lambda r: replace(r, headers={**r.headers, "Content-Type": "text/plain"}), id="signed header"),
         pytest.param(lambda r: replace(r, headers={**r.headers, "Host": "elsewhere:1"}), id="host"),
