@@ -332,23 +332,26 @@ class AuditRecord(Shape):
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class TokenInfo(Shape):
-    """A bearer token without its secret; `token` is present only in the answer that created it."""
+class Credential(Shape):
+    """What a principal proves itself by. Its secret shows in no `repr`."""
 
     id: str
     principal: str
     name: str
     created_at: str
     revoked_at: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r}, principal={self.principal!r}, name={self.name!r})"
+
+
+class TokenInfo(Credential):
+    """A bearer token without its secret; `token` is present only in the answer that created it."""
+
     token: str | None = None
 
 
-class AccessKeyInfo(Shape):
+class AccessKeyInfo(Credential):
     """An access key, which requests are signed with; `secret_access_key` is only in the answer that created it."""
 
-    id: str
-    principal: str
-    name: str
-    created_at: str
-    revoked_at: str | None = None
     secret_access_key: str | None = None

@@ -106,11 +106,9 @@ def test_a_signed_request_counts_and_any_change_to_it_does_not(
         send(http, request, Content_Type="application/json; charset=utf-8"),
         send(http, request, Host="127.0.0.1:1"),
         send(http, request, X_Amz_Date=(datetime.now(UTC) + timedelta(seconds=2)).strftime("%Y%m%dT%H%M%SZ")),
-        http.put(request.url, content=b"{}", headers=dict(request.headers.items())),
         http.post(request.url + "?a=b", content=b"{}", headers=dict(request.headers.items())),
     ):
-        assert problem(answer) in {(403, "InvalidSignatureException"), (404, "UnknownOperationException")}
-        assert answer.status_code == 403 or answer.request.method == "PUT"
+        assert problem(answer) == (403, "InvalidSignatureException")
 
 
 @pytest.mark.parametrize("minutes", [-6, 6, -60 * 24, 60 * 24 * 365])
@@ -128,7 +126,7 @@ def test_nobody_and_anybody_with_another_proof(service: RunningService, key: Acc
     forger = AccessKeyInfo(key.id, "", "", "", secret_access_key="another secret altogether, of 40 letters")
     assert problem(send(http, signed(service, forger))) == (403, "InvalidSignatureException")
     answer = http.get("/v1/sessions", headers={"Authorization": signed(service, key).headers["Authorization"]})
-    assert answer.status_code == 401, "REST takes tokens, and no signatures"
+    assert problem(answer) == (404, "UnknownOperationException"), "REST takes tokens, and no signatures"
 
 
 def test_boto3_with_a_token_a_wrong_secret_and_a_path_prefix(service: RunningService, key: AccessKeyInfo) -> None:

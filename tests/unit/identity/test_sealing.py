@@ -12,6 +12,7 @@ import pytest
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.identity.access_key import KEY_ID, SECRET, new_key_id, new_secret
 from kernel_gateway.identity.sealing import KEY, CannotOpen, Sealing, key_in
+from kernel_gateway.shapes import AccessKeyInfo, TokenInfo
 
 KEY_TEXT = "00112233445566778899aabbccddeeff" * 2
 
@@ -90,3 +91,10 @@ def test_ids_and_secrets_are_such_as_everything_takes() -> None:
     assert len(ids) == len(secrets) == 200
     assert all(re.fullmatch(r"SCAK[A-Z2-7]{16}", each) and KEY_ID.fullmatch(each) for each in ids)
     assert all(re.fullmatch(r"[A-Za-z0-9]{40}", each) and SECRET.fullmatch(each) for each in secrets)
+
+
+def test_no_secret_shows_in_a_repr() -> None:
+    key = AccessKeyInfo("SCAK1", "me", "", "now", secret_access_key="s3cret-key")
+    token = TokenInfo("t", "me", "", "now", token="s3cret-token")
+    assert "s3cret" not in f"{key} {token!r} {[key]}"
+    assert repr(key) == "AccessKeyInfo(id='SCAK1', principal='me', name='')"
