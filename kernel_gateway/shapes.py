@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def timestamp(moment: datetime) -> str:
-    """RFC 3339 with six fractional digits, also when the microsecond is zero (`isoformat` would drop them)."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """RFC 3339 with six fractional digits, also when the microsecond is zero; `moment` is in UTC."""
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 class Shape(msgspec.Struct):

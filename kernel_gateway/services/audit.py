@@ -41,7 +41,7 @@ MOST_WAITING = 10_000
 MOST_WAITING_OF_SESSION = 2_000
 MOST_IN_BATCH = 1_000
 MOST_REMOVED_AT_ONCE = 1_000
-LINGER_SECONDS = 0.05
+LINGER_SECONDS = 0.2
 """How long a record waits for company."""
 COUNT_SECONDS = 10.0
 """How often it is said at most how many were dropped."""
