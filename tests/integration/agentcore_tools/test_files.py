@@ -96,6 +96,8 @@ async def listed(tools: Tools) -> None:
 
 async def removed(tools: Tools) -> None:
     assert await tools.text("removeFiles", paths=["a.csv", "/link", "sub/inner"]) == "Successfully removed all 3 files"
+    await tools("executeCommand", command="mkdir -p d/e; touch d/e/f")
+    assert await tools.text("removeFiles", paths=["d/e/f", "d/e", "d"]) == "Successfully removed all 3 files"
     answer = await tools.error("removeFiles", paths=[".h", "nope", "sub"])
     assert answer.startswith("Removed 1 of 3 files: .h\nNot done: File not found: 'nope', 'sub': ")
     assert "not empty" in answer
@@ -130,21 +132,21 @@ async def partly_written(tools: Tools) -> None:
 
 
 async def too_large_to_read(tools: Tools) -> None:
-    await tools(
-        "executeCommand", command="truncate -s 26M big; truncate -s 20M half; head -c 10000000 /dev/urandom > third"
-    )
-    for given in (["big"], ["third", "half"], ["half"]):
+    made = "truncate -s 26M big; truncate -s 20M half; head -c 10000000 /dev/urandom > third; cp third again"
+    await tools("executeCommand", command=made)
+    for given in (["big"], ["half"], ["third", "again"], ["third", "third", "again", "missing", "big"]):
         answer = await tools.error("readFiles", paths=given)
         assert "25,165,824" in answer
         assert "pieces" in answer
-    assert "/files/big" in await tools.error("readFiles", paths=["big"])
+    assert "'big' is too large" in await tools.error("readFiles", paths=["big"])
+    assert "/files/again" in await tools.error("readFiles", paths=["third", "again"])
     (block,) = (await tools("readFiles", paths=["third"]))["content"]
     assert len(base64.b64decode(block["resource"]["blob"])) == 10_000_000
 
 
 async def full(gateway: Gateway) -> None:
     tools = Tools(gateway, await gateway.start())
-    await tools("executeCommand", command="mkdir gone; fallocate -l 400M filler")
+    await tools("executeCommand", command="mkdir gone; fallocate -l 350M filler")
     content = [
         FileContent("first", text="1"),
         FileContent("large", blob=bytes(90_000_000)),

@@ -15,8 +15,9 @@ from kernel_gateway.faces.agentcore.tools.arguments import Arguments, FileConten
 from kernel_gateway.faces.agentcore.tools.checks import CHECKS
 from kernel_gateway.faces.agentcore.tools.code import execute_code
 from kernel_gateway.faces.agentcore.tools.commands import execute_command, get_task, start_command, stop_task
-from kernel_gateway.faces.agentcore.tools.files import list_files, read_files, remove_files, write_files
+from kernel_gateway.faces.agentcore.tools.files import list_files, remove_files, write_files
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
+from kernel_gateway.faces.agentcore.tools.reading import read_files
 from kernel_gateway.faces.agentcore.tools.results import (
     MOST_PAYLOAD_BYTES,
     ContentBlock,
