@@ -58,6 +58,8 @@ class Call:
     invocation_id: str
     reservation: Reservation | None = None
     session_id: str | None = None
+    result_room: Reservation | None = None
+    over: bool = False
 
     @property
     def services(self) -> Services:
@@ -67,6 +69,23 @@ class Call:
         """The memory that the body takes; whoever takes it releases it."""
         reservation, self.reservation = self.reservation, None
         return reservation
+
+    async def take_room(self, size: int) -> None:
+        """Memory for a large result, until this call is over; raises LimitReached when there is none in time."""
+        if self.result_room is None:
+            self.result_room = await self.face.memory.reserve(size)
+            self._let_go()
+
+    def end(self) -> None:
+        """Called when the request is over: let go of what nobody has taken."""
+        self.over = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.over:
+            for held in (self.reservation, self.result_room):
+                if held is not None:
+                    held.release()
 
 
 @dataclass(frozen=True)

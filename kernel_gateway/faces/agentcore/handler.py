@@ -132,8 +132,9 @@ class AgentCoreHandler(ReceivingHandler):
     def on_finish(self) -> None:
         """Called by tornado when the answer is on its way: what the work has not taken on is let go of."""
         super().on_finish()
-        handed_over = self.call is not None and self.call.reservation is None
-        if self._reservation is not None and not handed_over:
+        if self.call is not None:
+            self.call.end()
+        elif self._reservation is not None:
             self._reservation.release()
 
     def audit(self) -> None:

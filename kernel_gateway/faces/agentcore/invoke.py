@@ -16,11 +16,13 @@ from kernel_gateway.faces.agentcore.calls import Call, Streaming
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
 from kernel_gateway.faces.agentcore.invocations import Key
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
-from kernel_gateway.faces.agentcore.tools import Arguments, Invocation, Tool, tool_of
+from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Arguments, Invocation, Tool, tool_of
 from kernel_gateway.faces.json_bodies import encode
 
 QUEUED: Final = "executeCode"
 """The tool whose work waits in the session's queue."""
+RESULT_ROOM: Final = 2
+"""A large result is in memory as it was read, and as the JSON that is sent."""
 
 
 async def invoke(call: Call) -> Streaming:
@@ -33,7 +35,11 @@ async def invoke(call: Call) -> Streaming:
     tool = tool_of(name, arguments)
     if call.face.invocations.find(key) is None:
         await _admit(call, session_id, name)
-    invocation = Invocation(call.services, call.principal, session_id, arguments, repeated)
+
+    async def room() -> None:
+        await call.take_room(RESULT_ROOM * MOST_PAYLOAD_BYTES)
+
+    invocation = Invocation(call.services, call.principal, session_id, arguments, repeated, room)
     return Streaming({"x-amzn-code-interpreter-session-id": shown}, lambda: _start(call, key, tool, invocation))
 
 
@@ -63,13 +69,16 @@ async def _admit(call: Call, session_id: str, name: str) -> None:
 
 def _start(call: Call, key: Key | None, tool: Tool, invocation: Invocation) -> asyncio.Task[bytes]:
     """Begin the work, or join it; the memory that the body takes is then the work's."""
-    return call.face.invocations.run(key, lambda: _carry_out(tool, invocation, call.hand_over()))
+    return call.face.invocations.run(key, lambda: _carry_out(call, tool, invocation, call.hand_over()))
 
 
-async def _carry_out(tool: Tool, invocation: Invocation, reservation: Reservation | None) -> bytes:
+async def _carry_out(call: Call, tool: Tool, invocation: Invocation, reservation: Reservation | None) -> bytes:
     """The result's JSON: whatever goes wrong is one."""
     try:
-        return encode(await tool(invocation))
+        payload = encode(await tool(invocation))
     finally:
         if reservation is not None:
             reservation.release()
+    if call.result_room is not None:
+        call.result_room.shrink(len(payload))
+    return payload
