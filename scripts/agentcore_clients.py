@@ -63,11 +63,11 @@ def results() -> dict[str, Any]:
 def table_lines() -> list[tuple[str, ...]]:
     """A line for each row: what it is, and for each client whether it works or has nothing for it."""
     clients = results().values()
-    tried = {row for client in clients for row in client["steps"]}
+    tried = {row for client in clients for row in client["works"]}
     unknown = tried - set(ROWS)
     if unknown:
         raise LookupError(f"ROWS lacks what the clients' scripts try: {sorted(unknown)}")
-    return [(row, *("yes" if row in client["steps"] else "-" for client in clients)) for row in ROWS]
+    return [(row, *("yes" if row in client["works"] else "-" for client in clients)) for row in ROWS]
 
 
 def header() -> str:

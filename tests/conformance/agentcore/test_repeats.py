@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,8 +18,10 @@ COUNT = "runs = globals().get('runs', 0) + 1\n"
 
 
 @pytest.fixture
-def fresh(data: Any, start: Start) -> Session:
-    return start(data, name="repeats")
+def fresh(data: Any, start: Start) -> Iterator[Session]:
+    session = start(data, name="repeats")
+    yield session
+    session.stop()
 
 
 def through(session: Session, client: Any) -> Session:
