@@ -32,7 +32,7 @@ async def read_files(call: Invocation) -> Result:
         group = paths[first : first + AT_ONCE]
         together = await asyncio.gather(*(_read(call, path, min(left, SMALL_BYTES)) for _, path in group))
         for (asked, path), early in zip(group, together, strict=True):
-            content = await _read(call, path, left) if isinstance(early, PayloadTooLarge) else early
+            content = await _read_large(call, path, left) if isinstance(early, PayloadTooLarge) else early
             if isinstance(content, bytes):
                 blocks.append(_resource(path, content))
                 left -= _weight(blocks[-1], content)
@@ -47,6 +47,12 @@ async def read_files(call: Invocation) -> Result:
 
 async def _read(call: Invocation, path: str, most_bytes: int) -> bytes | GatewayError:
     return await attempt(call.services.files.read_whole(call.principal, call.session_id, path, most_bytes))
+
+
+async def _read_large(call: Invocation, path: str, most_bytes: int) -> bytes | GatewayError:
+    """One file that may take all that an answer holds."""
+    await call.room()
+    return await _read(call, path, most_bytes)
 
 
 def _resource(path: str, content: bytes) -> ContentBlock:
