@@ -140,6 +140,16 @@ def test_boto3_with_a_token_a_wrong_secret_and_a_path_prefix(service: RunningSer
     assert refused(lambda: forger.list_code_interpreter_sessions(**name)) == (403, "InvalidSignatureException")
 
 
+def test_a_header_of_ours_counts_only_when_it_is_signed(service: RunningService, key: AccessKeyInfo) -> None:
+    name = {"codeInterpreterIdentifier": "aws.codeinterpreter.v1"}
+    ours = {"x-sandcell-idle-timeout-seconds": "60"}
+    before, after = client(service, key), client(service, key)
+    before.meta.events.register("before-call", lambda params, **_: params["headers"].update(ours))
+    assert before.list_code_interpreter_sessions(**name)["items"] == []
+    after.meta.events.register("before-send", lambda request, **_: request.headers.update(ours))
+    assert refused(lambda: after.list_code_interpreter_sessions(**name)) == (400, "IncompleteSignatureException")
+
+
 def test_a_presigned_address(service: RunningService, key: AccessKeyInfo, http: httpx.Client) -> None:
     def presigned(expires: int, at: datetime | None = None) -> str:
         request = AWSRequest(method="GET", url=f"{service.url}{GET}?sessionId=01K1PPWYE373Z99SS2A8ABW0TX")
