@@ -44,6 +44,27 @@ def test_large_bodies_take_turns_and_each_is_carried_out(live: Live) -> None:
     assert live.code("import os; print([os.path.getsize(f'{n}.bin') for n in range(3)])") == str([len(blob)] * 3)
 
 
+def test_large_answers_take_turns_and_give_their_memory_back(live: Live) -> None:
+    """Also when the client asks for one and leaves."""
+    blob, results = bytes(range(256)) * 16_000, []
+    assert live.call("writeFiles", content=[{"path": "large.bin", "blob": blob}])["isError"] is False
+
+    def read() -> None:
+        results.append(live.call("readFiles", paths=["large.bin"]))
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        live.client.invoke_code_interpreter(
+            codeInterpreterIdentifier=SYSTEM, sessionId=live.id, name="readFiles", arguments={"paths": ["large.bin"]}
+        )["stream"].close()
+    for thread in threads:
+        thread.join(60)
+    assert [result["content"][0]["resource"]["blob"] == blob for result in results] == [True] * 4
+    assert live.call("writeFiles", content=[{"path": "a", "blob": bytes(15 * MEGABYTE)}])["isError"] is False
+
+
 def head(caller: Caller, length: int, *more: str) -> bytes:
     """Of a request whose signature nobody has checked yet."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
