@@ -154,7 +154,7 @@ def test_a_killed_service_opens_the_ways_of_its_sessions_again(place: Place) -> 
         assert "you asked" in ask(again, place.url("/after"))
         used = again.show()["network"]["used"]
         assert used["requests"] == 2
-        targets = {each["target"] for each in after.get(f"/v1/audit?session_id={again.id}")["items"]}
+        targets = {each["target"] for each in after.get(f"/v1/audit?kind=egress&session_id={again.id}")["items"]}
         assert targets == {place.url("/before"), place.url("/after")}
         after.http.delete(again.path)
 
