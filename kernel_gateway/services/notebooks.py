@@ -103,9 +103,14 @@ def _split(row: ExecutionRow, blobs: list[transcript.Blob]) -> ExecutionRow:
 
 
 def _written(session_id: str, environment: str, rows: list[ExecutionRow], notes: list[NoteRow]) -> bytes:
-    """Executions where they began and notes where they happened, in the order of time."""
+    """Executions where they began and notes where they happened, in the order of time.
+
+    Of the same moment: the start, executions, notes, and executions that asked for a blank kernel, after its note.
+    """
     timed: list[tuple[float, int, transcript.Cell | transcript.Note]] = [
-        (row.started or row.ended or row.queued, 1, _cell(row)) for row in rows if row.started or row.ended
+        (row.started or row.ended or row.queued, 3 if row.clear_context else 1, _cell(row))
+        for row in rows
+        if row.started or row.ended
     ]
     for note in notes:
         cell = transcript.Note(note.kind, note.body, rfc3339(note.at), note.generation)

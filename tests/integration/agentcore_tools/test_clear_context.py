@@ -29,8 +29,10 @@ async def cleared(gateway: Gateway) -> None:
     assert live[0] == ("generation", {"generation": 2, "cause": "restart"})
     assert [name for name, _ in live] == ["generation", "started", "result", "ended"]
     assert (await gateway.services.tasks.get(gateway.me, session.id, task.id)).status == "running"
+    gateway.clock.advance(1)
     assert await tools.text("executeCode", code="y = 1; y", clearContext=False) == "1"
     assert await tools.text("executeCode", code="y") == "1", "only what asks for it is on a blank kernel"
+    gateway.clock.advance(1)
     assert await tools.text("executeCode", code="print('y' in globals())", clearContext=True) == "False"
     with pytest.raises(errors.GenerationMismatch):
         await gateway.submit(session, "1", clear_context=True, expect_generation=2)
