@@ -39,6 +39,10 @@ axes = months["temp"].plot.bar(title="JFK, 2013", ylabel="mean temperature in F"
 plt.savefig("temperature.png")
 plt.show()
 """
+JAVASCRIPT = """
+const rows = Deno.readTextFileSync("months.csv").trim().split("\\n").slice(1).map((row) => row.split(",").map(Number));
+console.log(`coldest: month ${rows.sort((a, b) => a[1] - b[1])[0][0]}`);
+"""
 
 
 class Session:
@@ -63,9 +67,9 @@ class Session:
         result: dict[str, Any] = next(event["result"] for event in answer["stream"] if "result" in event)
         return result
 
-    def run(self, code: str) -> None:
-        """Run Python, and show what it printed, drew or raised."""
-        result = self.invoke("executeCode", language="python", code=code)
+    def run(self, code: str, language: str = "python") -> None:
+        """Run code, and show what it printed, drew or raised."""
+        result = self.invoke("executeCode", language=language, code=code)
         for block in result["content"]:
             if block["type"] == "image":
                 say(f"an image: {block['mimeType']}")
@@ -102,11 +106,13 @@ def work(session: Session) -> None:
     session.run(PLOT)
     print("4. A shell command sees the same files")
     say(session.invoke("executeCommand", command="head -n 3 months.csv")["structuredContent"]["stdout"])
-    print("5. A command runs in the background")
+    print("5. So does JavaScript, in a kernel of its own")
+    session.run(JAVASCRIPT, "javascript")
+    print("6. A command runs in the background")
     started = session.invoke("startCommandExecution", command="sleep 1; wc -l months.csv")
     task = session.wait(started["structuredContent"]["taskId"])
     say(f"{task['taskStatus']}: {task['stdout'].strip()}")
-    print("6. Files come out")
+    print("7. Files come out")
     listed = session.invoke("listFiles", directoryPath="")["content"]
     say("there are " + ", ".join(sorted(entry["name"] for entry in listed if not entry["name"].startswith("."))))
     for entry in session.invoke("readFiles", paths=["months.csv", "temperature.png"])["content"]:
@@ -121,7 +127,7 @@ def main() -> None:
     with Session(client) as session:
         work(session)
     ended = client.get_code_interpreter_session(**session.names)
-    print(f"7. The session is {ended['status']}")
+    print(f"8. The session is {ended['status']}")
 
 
 if __name__ == "__main__":
