@@ -178,7 +178,8 @@ class Executions:
         return execution_of(job.row)
 
     async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
-        await self._registry.row(principal, row.session_id)
+        if self._registry.find(principal, row.session_id) is None:
+            await self._registry.row(principal, row.session_id)
         key = row.idempotency_key or ""
         found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
         return None if found is None else _same(found, row)
