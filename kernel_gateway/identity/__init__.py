@@ -1,1 +1,1 @@
-"""Who is calling: principals, bearer tokens, and how a token becomes a principal."""
+"""Who is calling: principals, bearer tokens, access keys and signatures, and how each becomes a principal."""
