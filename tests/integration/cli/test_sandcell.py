@@ -154,7 +154,18 @@ def test_help_teaches(sandcell: Shell) -> None:
     text = sandcell("--help").stdout
     assert "sandcell run 'x + 1'" in text
     assert "Exit status" in text
-    for command in ("serve", "run", "session", "notebook", "workspace", "token", "keys", "environments", "doctor"):
+    for command in (
+        "serve",
+        "run",
+        "session",
+        "notebook",
+        "workspace",
+        "token",
+        "keys",
+        "environments",
+        "agents",
+        "doctor",
+    ):
         done = sandcell(command, "--help")
         assert (done.returncode, command in text) == (0, True)
     assert "sandcell" in sandcell("--version").stdout

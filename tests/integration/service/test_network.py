@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,6 +147,7 @@ def test_a_killed_service_opens_the_ways_of_its_sessions_again(place: Place) -> 
         session.run("x = 41")
         assert "you asked" in ask(session, place.url("/before"))
         _until_stored(place.service, session)
+        _until_recorded(before, session)
     place.service.kill()
     place.service.start()
     with Rest(place.service) as after:
@@ -157,6 +159,14 @@ def test_a_killed_service_opens_the_ways_of_its_sessions_again(place: Place) -> 
         targets = {each["target"] for each in after.get(f"/v1/audit?kind=egress&session_id={again.id}")["items"]}
         assert targets == {place.url("/before"), place.url("/after")}
         after.http.delete(again.path)
+
+
+def _until_recorded(rest: Rest, session: LiveSession) -> None:
+    """Until the audit log has the session's first request: records gather for a moment before they are written."""
+    give_up = time.monotonic() + 30
+    while not rest.get(f"/v1/audit?kind=egress&session_id={session.id}")["items"]:
+        assert time.monotonic() < give_up, "the request is not on record"
+        time.sleep(0.05)
 
 
 def _until_stored(service: RunningService, session: LiveSession) -> None:
