@@ -209,7 +209,7 @@ async def ninety_megabytes(gateway: Gateway) -> None:
     assert peak < 8_000_000, "the blob is in memory once, and goes in pieces"
     assert await tools.text("executeCommand", command="stat -c %s big.bin; tail -c 1 big.bin") == "90000000\r\nz"
     refused = await tools.error("readFiles", paths=["big.bin"])
-    assert "90000000" in refused.replace(",", "")
+    assert "'big.bin' is too large" in refused
 
 
 def test_ninety_megabytes_go_in_pieces(on_gateway: OnGateway) -> None:
