@@ -30,6 +30,7 @@ from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
+from scripts import agentcore_clients  # noqa: E402
 
 PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
@@ -251,6 +252,11 @@ def _positional(parameter: click.Parameter) -> bool:
     return isinstance(parameter, click.Argument)
 
 
+def client_table() -> str:
+    """Which operations of AgentCore work through which client, as the conformance tests saw it."""
+    return rows(agentcore_clients.header(), agentcore_clients.table_lines())
+
+
 TABLES = {
     "commands": command_table,
     "settings": setting_table,
@@ -260,6 +266,7 @@ TABLES = {
     "operations": operation_table,
     "shapes": shape_table,
     "seccomp": seccomp_table,
+    "agentcore-clients": client_table,
 }
 
 

@@ -83,6 +83,14 @@ def error() -> None:
     holds(found["content"][-1]["text"], "ZeroDivisionError: division by zero")
 
 
+@steps("executeCode: an image")
+def image() -> None:
+    drawn = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"
+    blocks = result(client.execute_code(drawn))["content"]
+    (plot,) = [block for block in blocks if block["type"] == "image"]
+    equal((plot["mimeType"], plot["data"][:4]), ("image/png", b"\x89PNG"))
+
+
 @steps("executeCommand")
 def command() -> None:
     equal(printed(client.execute_command("echo hello")), "hello\r\n")

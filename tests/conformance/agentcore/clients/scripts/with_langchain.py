@@ -2,8 +2,10 @@
 
 import asyncio
 import time
+import uuid
 from typing import Any
 
+from bedrock_agentcore.tools.code_interpreter_client import CodeInterpreter
 from langchain_aws.tools import create_code_interpreter_toolkit
 from steps import Steps, equal, holds
 from wheel import FILE, NAME, OFFLINE, wheel
@@ -115,6 +117,19 @@ def install() -> None:
     use("execute_command", command=OFFLINE)
     interpreter().upload_file(FILE, wheel())
     holds(use("install_packages", packages=[NAME]), "Successfully installed")
+
+
+@steps("a session of a custom code interpreter")
+def custom() -> None:
+    helper = CodeInterpreter("us-west-2")
+    role = "arn:aws:iam::123456789012:role/Nobody"
+    name, network = f"langchain_{uuid.uuid4().hex[:8]}", {"networkMode": "SANDBOX"}
+    made = helper.create_code_interpreter(name, role, network)["codeInterpreterId"]
+    other, others = asyncio.run(create_code_interpreter_toolkit(region="us-west-2", code_interpreter_identifier=made))
+    (execute,) = [tool for tool in others if tool.name == "execute_code"]
+    equal(execute.invoke({"code": "print(6 * 7)"}, config={"configurable": {"thread_id": "custom"}}), "42")
+    asyncio.run(other.cleanup())
+    helper.delete_code_interpreter(made)
 
 
 @steps("StopCodeInterpreterSession")

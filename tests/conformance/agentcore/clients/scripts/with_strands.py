@@ -1,7 +1,9 @@
 """AgentCoreCodeInterpreter of strands-agents-tools, called as a Strands agent calls it: one tool, an action each."""
 
+import uuid
 from typing import Any
 
+from bedrock_agentcore.tools.code_interpreter_client import CodeInterpreter
 from steps import Steps, equal, holds
 from strands_tools.code_interpreter import AgentCoreCodeInterpreter
 
@@ -78,6 +80,18 @@ def list_files() -> None:
 @steps("removeFiles")
 def remove_files() -> None:
     holds(act("removeFiles", paths=["data/one.txt"]), "Successfully removed all 1 files")
+
+
+@steps("a session of a custom code interpreter")
+def custom() -> None:
+    helper = CodeInterpreter("us-west-2")
+    role = "arn:aws:iam::123456789012:role/Nobody"
+    name, network = f"strands_{uuid.uuid4().hex[:8]}", {"networkMode": "SANDBOX"}
+    made = helper.create_code_interpreter(name, role, network)["codeInterpreterId"]
+    other = AgentCoreCodeInterpreter(region="us-west-2", identifier=made, persist_sessions=False)
+    holds(act("executeCode", other, code="print(6 * 7)", language="python"), "'42'")
+    other.cleanup_platform()
+    helper.delete_code_interpreter(made)
 
 
 @steps("StopCodeInterpreterSession")
