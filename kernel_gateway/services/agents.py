@@ -27,7 +27,6 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import Page
 from kernel_gateway.storage import agents, environments
 from kernel_gateway.storage.agents import AgentRow
-from kernel_gateway.storage.columns import micros, seconds
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
 
@@ -89,7 +88,7 @@ class Agents:
         """Register an agent, or replace what is said of it; raises UnknownEnvironment, InvalidRequest, QuotaReached."""
         if not NAME.fullmatch(name):
             raise InvalidRequest("an agent's name is 1 to 100 letters, digits and . _ @ -, a letter or digit first")
-        description, environment, now = made.described(body.description), None, self._now()
+        description, environment, now = made.described(body.description), None, self._clock.now()
         if body.environment is not None:
             environment = await self._environments.reference(principal, body.environment)
 
@@ -147,13 +146,13 @@ class Agents:
 
     async def detach(self, principal: Principal, environment: str) -> Moved:
         """Detach every agent of the principal from an environment, all at once; their live sessions go on."""
-        reference, now = await self._reference(principal, environment), self._now()
+        reference, now = await self._reference(principal, environment), self._clock.now()
         moved = await self._database.run(lambda c: agents.detach_all(c, principal.id, reference, now))
         return Moved(reference, [*moved.names], moved.count)
 
     async def attach(self, principal: Principal, environment: str, body: AttachAgents) -> Moved:
         """Attach every agent that was detached from this environment, or from another that is named, all at once."""
-        reference, now = await self._environments.reference(principal, environment), self._now()
+        reference, now = await self._environments.reference(principal, environment), self._clock.now()
         was = reference if body.detached_from is None else await self._former(principal, body.detached_from)
 
         def attach(connection: Connection) -> agents.Needs:
@@ -162,10 +161,6 @@ class Agents:
 
         moved = await self._database.run(attach)
         return Moved(reference, [*moved.names], moved.count)
-
-    def _now(self) -> float:
-        """The time as it is stored, so that it is shown the same ever after."""
-        return seconds(micros(self._clock.now()))
 
     async def _reference(self, principal: Principal, name: str) -> str:
         """The id of an environment, also of a host's that is gone while agents or sessions still name it."""

@@ -19,10 +19,10 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The machine's clock, in whole microseconds: a time is shown the same before and after it was stored."""
 
     def now(self) -> float:
-        return time.time()
+        return round(time.time(), 6)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -32,7 +32,7 @@ from kernel_gateway.services.environment_info import info_of_host, info_of_made
 from kernel_gateway.settings import Settings
 from kernel_gateway.shapes import EnvironmentInfo, Page
 from kernel_gateway.storage import agents, environments
-from kernel_gateway.storage.columns import MOST_ROWS, micros, seconds
+from kernel_gateway.storage.columns import MOST_ROWS
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment
@@ -80,7 +80,7 @@ class Environments:
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
         """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
         hosts = self._installed()
-        row = made.new_row(principal, body, hosts, self._settings, self._now())
+        row = made.new_row(principal, body, hosts, self._settings, self._clock.now())
         if row.name in hosts:
             raise Conflict(f"the host has an environment {row.name!r}: choose another name", name=row.name)
 
@@ -127,7 +127,7 @@ class Environments:
     async def delete(self, principal: Principal, name: str) -> EnvironmentInfo:
         """Delete one of the principal's own; raises HasDependents while agents or live sessions need it."""
         row = await self._own(principal, name)
-        now = self._now()
+        now = self._clock.now()
 
         def remove(connection: Connection) -> None:
             environments.require(connection, principal.id, row.id)
@@ -145,7 +145,7 @@ class Environments:
     async def change_tags(self, principal: Principal, name: str, body: ChangeTags) -> EnvironmentInfo:
         """Remove and set tags, all or none; raises InvalidRequest."""
         row = await self._own(principal, name)
-        now = self._now()
+        now = self._clock.now()
 
         def change(connection: Connection) -> EnvironmentRow:
             found = environments.require(connection, principal.id, row.id)
@@ -163,10 +163,6 @@ class Environments:
     def is_made(self, reference: str) -> bool:
         """Whether an id is that of a made environment: the host's may have names of the same form."""
         return made.ID.fullmatch(reference) is not None and reference not in self._installed()
-
-    def _now(self) -> float:
-        """The time as it is stored, so that it is shown the same ever after."""
-        return seconds(micros(self._clock.now()))
 
     async def _row(self, principal_id: str, name: str) -> EnvironmentRow | None:
         """The principal's own by id or name; None leaves it to the host."""
