@@ -24,6 +24,12 @@ bucket = "{bucket}"
 prefix = "team/a"
 access = "read-write"
 endpoint_url = "{server}"
+
+[strong]
+image = "python"
+runtime = "runsc"
+pids = 256
+network = "PUBLIC"
 """
 
 

@@ -36,7 +36,7 @@ def test_the_life_of_an_environment(rest: Rest) -> None:
     listed = [each["id"] for each in rest.get("/v1/environments")["items"]]
     assert listed.index("python") < listed.index(made["id"])
     assert made["id"] in [each["id"] for each in rest.get("/v1/environments?kind=made")["items"]]
-    assert [each["id"] for each in rest.get("/v1/environments?kind=host")["items"]] == ["python"]
+    assert [each["id"] for each in rest.get("/v1/environments?kind=host")["items"]] == ["python", "strong"]
     changed = rest.post("/v1/environments/life/tags", set={"new": "1"}, remove=["team"])
     assert changed["tags"] == {"new": "1"}
     assert rest.http.delete("/v1/environments/life").json()["status"] == "DELETED"

@@ -78,6 +78,15 @@ def test_a_network_and_a_role_are_those_of_the_environment(rest: Rest, place: Pl
     assert rest.get(f"/v1/environments/{closed}")["role_arn"] == ARN + "-that-nobody-declared"
 
 
+def test_the_runtime_and_the_processes_are_the_operators_whatever_is_made_of_them(rest: Rest, place: Place) -> None:
+    made = rest.post("/v1/environments", name="fortified", image="strong", memory_mb=2_000)
+    assert (made["runtime"], made["pids"], made["network"]["mode"]) == ("runsc", 256, "SANDBOX")
+    with rest.session(environment="fortified") as session:
+        assert session.show()["runtime"] == "runsc"
+        assert said(session, "import os; print(os.uname().release)") != os.uname().release, "gVisor brings its own"
+        assert fetched(session, place.site("/made")).startswith("not reached")
+
+
 def test_a_role_is_for_those_whom_the_operator_names(rest: Rest, place: Place) -> None:
     token = rest.post("/v1/tokens", principal="dora")["token"]
     with Rest(place.service, token) as dora:
