@@ -57,6 +57,7 @@ async def send(handler: Any, operation: Operation, answer: Any) -> None:
 
 async def _stream(handler: Any, streaming: Streaming) -> None:
     handler.set_header("Content-Type", event_stream.MEDIA_TYPE)
+    handler.set_header("X-Accel-Buffering", "no")
     for name, value in streaming.headers.items():
         handler.set_header(name, value)
     try:
