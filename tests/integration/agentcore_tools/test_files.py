@@ -22,6 +22,7 @@ async def one_session(gateway: Gateway) -> None:
     tools = Tools(gateway, await gateway.start())
     await written_and_read(tools)
     await listed(tools)
+    await too_many_to_list(tools)
     await removed(tools)
     await paths(tools)
     await partly_written(tools)
@@ -92,6 +93,16 @@ async def listed(tools: Tools) -> None:
     assert "directory" in await tools.error("listFiles", path="a.csv")
     await tools("executeCode", code=r"open(b'sub/\xff\n', 'w').close()")
     assert [block["name"] for block in (await tools("listFiles", path="sub"))["content"]] == ["b", "inner", "\ufffd\n"]
+
+
+async def too_many_to_list(tools: Tools) -> None:
+    await tools(
+        "executeCode", code="import os; os.mkdir('many'); [open(f'many/{n}', 'w').close() for n in range(10_001)]"
+    )
+    assert "more than 10,000 entries" in await tools.error("listFiles", path="many")
+    await tools("executeCommand", command="rm many/0")
+    assert len((await tools("listFiles", path="many"))["content"]) == 10_000
+    await tools("executeCommand", command="rm -r many")
 
 
 async def removed(tools: Tools) -> None:

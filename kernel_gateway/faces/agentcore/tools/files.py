@@ -26,6 +26,11 @@ async def list_files(call: Invocation) -> Result:
         if not is_about_one(error):
             raise
         return said(trouble(asked, error, "Directory"), is_error=True)
+    if page.next_cursor is not None:
+        return said(
+            f"There are more than {len(page.items):,} entries: list a directory further down, or use executeCommand",
+            is_error=True,
+        )
     return Result([_link(entry) for entry in page.items], is_error=False)
 
 
