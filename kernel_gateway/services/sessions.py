@@ -47,8 +47,8 @@ class Sessions:
         self._registry = registry
         self._lifecycle = lifecycle
 
-    async def start(self, principal: Principal, body: StartSession) -> Session:
-        """Start a session and return when its kernel takes code.
+    async def start(self, principal: Principal, body: StartSession, session_id: str | None = None) -> Session:
+        """Start a session and return when its kernel takes code; its id is a new one unless given, a UUID.
 
         Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
         (workspace), WorkspaceInUse, NoSpace, SandboxUnavailable, StoreUnavailable, ShuttingDown, DeadlinePassed. A
@@ -56,7 +56,7 @@ class Sessions:
         """
         self._parts.require_accepting()
         chosen = await self._parts.agents.choose(principal, body.environment, body.agent)
-        row = self._row(principal, body, chosen.environment.name)
+        row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
         self._parts.require_disk()
         self._parts.require_accepting()
         live = self._lifecycle.make(row)
@@ -125,8 +125,8 @@ class Sessions:
                 await kernel.restart()
         return live.shape(await live.sandbox.usage(), live.sandbox.sync())
 
-    def _row(self, principal: Principal, body: StartSession, environment: str) -> SessionRow:
-        settings, now, session_id = self._parts.settings, self._parts.clock.now(), str(uuid.uuid4())
+    def _row(self, principal: Principal, body: StartSession, environment: str, session_id: str) -> SessionRow:
+        settings, now = self._parts.settings, self._parts.clock.now()
         if len(body.name) > LONGEST_NAME or len(body.labels) > MOST_LABELS:
             raise InvalidRequest(f"a name has at most {LONGEST_NAME} characters, a session {MOST_LABELS} labels")
         if body.agent is not None and len(body.agent) > LONGEST_NAME:

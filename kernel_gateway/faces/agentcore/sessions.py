@@ -6,6 +6,7 @@ that were started elsewhere, over REST say, are here too, under the environment 
 
 from __future__ import annotations
 
+import uuid
 from typing import Final
 
 from msgspec import UNSET
@@ -38,12 +39,26 @@ async def start(call: Call) -> Encoded:
 
     async def work() -> bytes:
         call.services.limits.take_invocation(call.principal)
-        return encode(answers.started(identifier, await call.services.sessions.start(call.principal, wanted)))
+        return encode(answers.started(identifier, await _started(call, wanted, body.client_token)))
 
-    digest = digest_of(identifier, wanted)
-    return Encoded(
-        await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", body.client_token, digest, work)
-    )
+    digest, token = digest_of(identifier, wanted), body.client_token
+    return Encoded(await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", token, digest, work))
+
+
+async def _started(call: Call, wanted: StartSession, token: str | None) -> Session:
+    """A new session; or the one that the same request has started, when the service ended before it could answer.
+
+    So that it is known again its id is made of the token.
+    """
+    sessions = call.services.sessions
+    if token is None:
+        return await sessions.start(call.principal, wanted)
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{call.principal.id} {token}"))
+    try:
+        before = await sessions.get(call.principal, session_id)
+    except NotFound:
+        return await sessions.start(call.principal, wanted, session_id)
+    return before if before.status == "READY" else await sessions.start(call.principal, wanted)
 
 
 async def show(call: Call) -> answers.Shown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -172,6 +173,24 @@ def test_code_that_ran_is_not_run_again_after_a_restart(make_service: Callable[.
     assert (again["content"], again["isError"]) == (first["content"], False)
     assert session.code("print(runs)") == "1"
     session.stop()
+
+
+def test_a_session_whose_start_was_not_answered_is_there_for_the_repeat(
+    make_service: Callable[..., RunningService],
+) -> None:
+    caller, token = Caller(make_service(access_key_id=KEY, secret_access_key=SECRET)), "a" * 40
+    first = caller.start(clientToken=token, name="once")
+    caller.service.kill()
+    with sqlite3.connect(caller.service.data_dir / "state" / "sandcell.db") as database:
+        assert database.execute("DELETE FROM client_tokens").rowcount == 1  # as if it had died before it kept this
+    caller.service.start()
+    again = caller.start(clientToken=token, name="once")
+    assert again.id == first.id
+    assert again.code("print('there')") == "there"
+    again.stop()
+    another = caller.start(clientToken="b" * 40)
+    assert another.id != first.id
+    another.stop()
 
 
 def test_a_stream_ends_when_the_service_does(make_service: Callable[..., RunningService]) -> None:
