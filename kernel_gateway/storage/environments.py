@@ -103,10 +103,10 @@ def set_tags(connection: Connection, environment_id: str, tags: dict[str, str], 
 
 
 def remove(connection: Connection, environment_id: str, now: float) -> None:
-    """Delete it: its row stays only while sessions of old name it."""
-    named = connection.execute(select(sessions.c.id).where(sessions.c.environment == environment_id).limit(1)).first()
+    """Delete one that no live session needs: its row stays only while sessions of old name it."""
+    old = (sessions.c.status == "TERMINATED") & (sessions.c.environment == environment_id)
     mine = environments.c.id == environment_id
-    if named is None:
+    if connection.execute(select(sessions.c.id).where(old).limit(1)).first() is None:
         connection.execute(delete(environments).where(mine))
     else:
         connection.execute(update(environments).where(mine).values(deleted=micros(now), updated=micros(now)))

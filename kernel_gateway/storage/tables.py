@@ -164,7 +164,7 @@ sessions = Table(
     Column("record", LargeBinary),
     Index("ix_sessions_principal_id_number", "principal_id", "number"),
     Index("ix_sessions_workspace_id_number", "workspace_id", "number"),
-    Index("ix_sessions_environment_status", "environment", "status"),
+    Index("ix_sessions_status_environment", "status", "environment"),
     Index(
         "uq_sessions_live_workspace",
         "workspace_id",

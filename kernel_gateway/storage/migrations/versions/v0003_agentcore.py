@@ -15,7 +15,7 @@ def upgrade() -> None:
     with op.batch_alter_table("executions") as executions:
         executions.add_column(sa.Column("clear_context", sa.Boolean(), nullable=False, server_default=sa.false()))
         executions.add_column(sa.Column("runtime", sa.String(), nullable=False, server_default="python"))
-    op.create_index("ix_sessions_environment_status", "sessions", ["environment", "status"])
+    op.create_index("ix_sessions_status_environment", "sessions", ["status", "environment"])
     _access_keys()
     _environments()
     _agents()
@@ -25,7 +25,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     for table in ("client_tokens", "agents", "environments", "access_keys"):
         op.drop_table(table)
-    op.drop_index("ix_sessions_environment_status", "sessions")
+    op.drop_index("ix_sessions_status_environment", "sessions")
     with op.batch_alter_table("executions") as executions:
         executions.drop_column("runtime")
         executions.drop_column("clear_context")
