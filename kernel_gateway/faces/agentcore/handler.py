@@ -62,7 +62,7 @@ class AgentCoreHandler(ReceivingHandler):
                 self.give_up()
 
     def _expect_body(self, operation: Operation) -> None:
-        """A body with files is half as large again as they are: they come as base64."""
+        """A body with files is larger than they are by a third: they come as base64."""
         if "Transfer-Encoding" not in self.request.headers:
             files = self.services.settings.payload_bytes // 3 * 4 if operation.carries_files else 0
             self.most_bytes = files + MOST_BESIDE_FILES

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from msgspec import UNSET
 
 from kernel_gateway.environment_shapes import ChangeTags, CreateEnvironment
-from kernel_gateway.errors import Forbidden
+from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call, Encoded
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
@@ -54,7 +55,8 @@ async def index(call: Call) -> answers.ListedInterpreters:
     query, limit = call.outside, call.outside.max_results or PAGE
     items, token = [], query.next_token
     if query.type != "CUSTOM" and token is None:
-        items.append(await call.services.environments.get(call.principal, call.face.identifiers.system))
+        with contextlib.suppress(UnknownEnvironment):  # it is listed once it is built
+            items.append(await call.services.environments.get(call.principal, call.face.identifiers.system))
     following = None
     if query.type != "SYSTEM":
         cursor = None if token == FIRST_CUSTOM else token
