@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -310,6 +311,18 @@ def test_a_principal_has_so_many_and_no_more(at_desk: At) -> None:
         await few.make("c", BEN)
         await few.environments.delete(ANN, "a")
         await few.make("c")
+
+    at_desk(work)
+
+
+def test_many_at_once_get_one_name_once_and_no_more_than_the_quota(at_desk: At) -> None:
+    async def work(desk: Desk) -> None:
+        few = desk.again(environments_per_principal=3)
+        same = await asyncio.gather(*(few.make("same") for _ in range(8)), return_exceptions=True)
+        assert sorted(type(each).__name__ for each in same) == ["Conflict"] * 7 + ["EnvironmentInfo"]
+        others = await asyncio.gather(*(few.make(f"e{number}") for number in range(8)), return_exceptions=True)
+        assert sorted(type(each).__name__ for each in others) == ["EnvironmentInfo"] * 2 + ["QuotaReached"] * 6
+        assert len((await few.environments.list(ANN, kind="made")).items) == 3
 
     at_desk(work)
 
