@@ -17,8 +17,9 @@ Watch = Callable[[RunningService], WatchingProxy]
 
 @pytest.fixture(scope="module")
 def narrow(make_service: Callable[..., RunningService], watch: Watch) -> Account:
-    """A service with room for one session and two invocations a second."""
-    service = make_service(access_key_id=KEY, secret_access_key=SECRET, live_sessions=1, invocations_per_second=2)
+    """A service with room for one session, one waiting execution in it, and two invocations a second."""
+    limits = {"live_sessions": 1, "queue_length": 1, "invocations_per_second": 2, "agentcore_keep_alive_seconds": 0.5}
+    service = make_service(access_key_id=KEY, secret_access_key=SECRET, **limits)
     return Account(watch(service).url)
 
 
@@ -49,4 +50,18 @@ def test_more_invocations_than_there_may_be_are_throttled_and_tried_again(narrow
     patient = narrow.client(retries={"mode": "standard", "total_max_attempts": 8})
     again = Session(patient, session.id)
     assert [again.code("print(1)") for _ in range(4)] == ["1"] * 4
+    session.stop()
+
+
+def test_more_code_than_may_wait_is_throttled_and_tried_again(narrow: Account) -> None:
+    client = narrow.client(retries={"mode": "standard", "total_max_attempts": 8})
+    session = Session(client, client.start_code_interpreter_session(codeInterpreterIdentifier=SYSTEM)["sessionId"])
+    printed: list[str] = []
+    slow = "import time; time.sleep(2); print('done')"
+    threads = [threading.Thread(target=lambda: printed.append(session.code(slow))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert printed == ["done"] * 3
     session.stop()

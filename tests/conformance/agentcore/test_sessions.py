@@ -94,7 +94,7 @@ def test_a_member_that_start_cannot_take_is_named(account: Account, member: str,
     assert reply.json["fieldList"][0]["name"].startswith(member), reply.json
 
 
-@pytest.mark.parametrize("name", ["n", "n" * 100, "a b_c-d.e/f", "日本語"])
+@pytest.mark.parametrize("name", ["n" * 100, "a b_c-d.e/f 日本語"])
 def test_any_name_up_to_100_characters_is_kept(data: Any, start: Start, name: str) -> None:
     session = start(data, name=name)
     assert session.show()["name"] == name

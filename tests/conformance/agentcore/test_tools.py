@@ -272,11 +272,24 @@ def test_much_output_is_cut_in_the_middle_and_says_so(session: Session) -> None:
     assert not set(printed) <= {"x"}
 
 
-def test_large_files_are_written_in_one_call(data: Any, start: Start) -> None:
+def test_a_hundred_megabytes_are_written_in_one_call(data: Any, start: Start) -> None:
     session = start(data, name="large files")
-    blob = bytes(range(256)) * (40_000_000 // 256)
+    blob = bytes(range(256)) * (100_000_000 // 256)
     assert session.call("writeFiles", content=[{"path": "large.bin", "blob": blob}])["isError"] is False
     assert session.code("import os; print(os.path.getsize('large.bin'))") == str(len(blob))
+    session.stop()
+
+
+def test_a_full_workspace_is_a_result_that_says_so(data: Any, start: Start) -> None:
+    session = start(data, name="full")
+    filled = session.call("executeCommand", command="head -c 600000000 /dev/zero > full")
+    assert filled["isError"] is True
+    assert "No space left" in words(filled)
+    written = session.call("writeFiles", content=[{"path": "more", "blob": bytes(MEBIBYTE)}])
+    assert written["isError"] is True
+    assert "space" in words(written)
+    assert session.call("removeFiles", paths=["full"])["isError"] is False
+    assert session.call("writeFiles", content=[{"path": "more", "blob": bytes(MEBIBYTE)}])["isError"] is False
     session.stop()
 
 
