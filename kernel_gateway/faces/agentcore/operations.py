@@ -131,6 +131,7 @@ def _template(path: str) -> tuple[str, ...]:
 _BY_TEMPLATE: Final[dict[tuple[str, ...], dict[str, Operation]]] = {}
 for _each in TABLE:
     _BY_TEMPLATE.setdefault(_template(_each.path), {})[_each.method] = _each
+_LONGEST_FIRST: Final = sorted(_BY_TEMPLATE.items(), key=lambda each: -len(each[0]))
 
 
 def find(method: str, raw_path: str) -> tuple[Operation, dict[str, str]]:
@@ -151,11 +152,10 @@ def at(raw_path: str) -> tuple[dict[str, Operation], dict[str, str]]:
     segments = raw_path.removeprefix("/").split("/")
     if any(segment in ("", ".", "..") for segment in segments):
         return {}, {}
-    for start in range(len(segments)):
-        for template, methods in _BY_TEMPLATE.items():
-            labels = _matched(template, segments[start:])
-            if labels is not None:
-                return methods, labels
+    for template, methods in _LONGEST_FIRST:
+        labels = _matched(template, segments[-len(template) :])
+        if labels is not None:
+            return methods, labels
     return {}, {}
 
 

@@ -68,6 +68,12 @@ def test_other_addresses_are_unknown(path: str) -> None:
         operations.find("GET", path)
 
 
+def test_a_path_of_very_many_parts_costs_no_more_than_reading_it() -> None:
+    """Nobody has signed anything yet: with work that grows as its square this would not end in time."""
+    with pytest.raises(UnknownRoute):
+        operations.find("GET", "/a" * 1_000_000)
+
+
 def test_a_wrong_method_is_told_the_right_ones() -> None:
     with pytest.raises(MethodNotAllowed) as caught:
         operations.find("POST", "/code-interpreters/x/sessions/start")
