@@ -25,6 +25,8 @@ _TRACEBACK_LINES: Final = 100
 _WRITE_SECONDS: Final = 10.0
 _MODULES: Final = {"javascript": "commonjs", "typescript": "module-typescript"}
 _ERROR: Final = re.compile(r"^(?:Uncaught )?((?:[A-Z]\w*)?(?:Error|Exception))(?: \[\w+\])?: (.*)$", re.MULTILINE)
+_PLACE: Final = re.compile(r"^\S+:\d+$", re.MULTILINE)
+"""Where the error is, the first line of what Node says of one that nobody caught."""
 _NO_NODE: Final = (
     "this environment's image has no `node`: leave the runtime out, or say `deno`, which runs JavaScript and TypeScript"
     " and keeps their state; or choose an environment whose image has Node.js"
@@ -78,12 +80,12 @@ def _encoded(data: bytes) -> str:
 
 def _outcome(result: CommandResult, emit: Callable[[Event], None]) -> Outcome:
     outputs: list[dict[str, Any]] = []
-    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
+    error, stderr = (None, result.stderr) if result.exit_code == 0 or result.timed_out else _error(result)
+    for name, text in (("stdout", result.stdout), ("stderr", stderr)):
         if text:
             outputs.append({"output_type": "stream", "name": name, "text": text})
             emit(Event("stream", {"name": name, "text": text}))
-    error = None if result.exit_code == 0 else _error(result)
-    if error is not None and not result.timed_out:
+    if error is not None:
         told = {"name": error.name, "value": error.value, "traceback": error.traceback}
         outputs.append(
             {"output_type": "error", "ename": error.name, "evalue": error.value, "traceback": error.traceback}
@@ -92,9 +94,9 @@ def _outcome(result: CommandResult, emit: Callable[[Event], None]) -> Outcome:
     return Outcome(
         status="timeout" if result.timed_out else "interrupted" if result.status == "stopped" else _status(error),
         stdout=result.stdout,
-        stderr=result.stderr,
+        stderr=stderr,
         outputs=outputs,
-        error=None if result.timed_out else error,
+        error=error,
         truncated=Truncated(result.stdout_truncated, result.stderr_truncated, 0),
     )
 
@@ -103,10 +105,11 @@ def _status(error: UserError | None) -> str:
     return "ok" if error is None else "error"
 
 
-def _error(result: CommandResult) -> UserError:
-    """What ended the process, as it said itself on stderr, or its exit status."""
-    found = _ERROR.search(result.stderr)
-    lines = result.stderr.rstrip("\n").split("\n")[-_TRACEBACK_LINES:] if result.stderr else []
-    if found is None:
-        return UserError("ExitStatus", f"node ended with exit status {result.exit_code}", lines)
-    return UserError(found[1], found[2], lines)
+def _error(result: CommandResult) -> tuple[UserError, str]:
+    """What ended the process, as it said itself last on stderr, or its exit status; and what stderr was before."""
+    place = next(iter([*_PLACE.finditer(result.stderr)][-1:]), None)
+    found = _ERROR.search(result.stderr, place.start()) if place is not None else None
+    if place is None or found is None:
+        return UserError("ExitStatus", f"node ended with exit status {result.exit_code}", []), result.stderr
+    lines = result.stderr[place.start() :].rstrip("\n").split("\n")[-_TRACEBACK_LINES:]
+    return UserError(found[1], found[2], lines), result.stderr[: place.start()]

@@ -77,7 +77,13 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
     ),
     "a socket that kernels have not": (
         {"type": "Dial", "sandbox_id": ID, "name": "kernel/g1-6", "patience_seconds": 0},
+        "matching regex",
+    ),
+    "a socket that the kernel for JavaScript has not": (
         {"type": "Dial", "sandbox_id": ID, "name": "kernel/deno-g1-5", "patience_seconds": 0},
+        "matching regex",
+    ),
+    "another socket of the guest's": (
         {"type": "Dial", "sandbox_id": ID, "name": "guest/deno-g1-1", "patience_seconds": 0},
         "matching regex",
     ),

@@ -58,6 +58,10 @@ def test_node_runs_each_execution_in_a_process_of_its_own(on_stage: OnStage) -> 
             "error",
             ("TypeError", "no"),
         )
+        assert thrown.error is not None
+        assert (thrown.stderr, thrown.error.traceback[0]) == ("", "[stdin]:1")
+        warned = await run(stage, "console.error('before'); require('./not-there')")
+        assert (warned.stderr, warned.error and warned.error.name) == ("before\n", "Error")
         left = await run(stage, "process.exit(3)")
         assert (left.error and left.error.value) == "node ended with exit status 3"
         assert (await run(stage, f"console.log('é'.length) // {'x' * 300_000}")).stdout == "1\n"
