@@ -20,11 +20,13 @@ import sys
 import termios
 import threading
 import types
+import warnings
 from contextlib import nullcontext
 from typing import Any, cast
 
 import zmq
 from ipykernel import kernelapp
+from ipykernel.displayhook import ZMQShellDisplayHook
 from ipykernel.iostream import IOPubThread, OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
@@ -197,8 +199,20 @@ class Forgetful(dict[int, list[Any]]):
         return []
 
 
+class Results(ZMQShellDisplayHook):
+    """`Out`, which lets go of the oldest results after a thousand: on nobody's stderr, who did not ask for it."""
+
+    def cull_cache(self) -> None:
+        """Called when there are too many."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            super().cull_cache()
+
+
 class Shell(ZMQInteractiveShell):
     """IPython's shell, whose memory does not grow with what code prints."""
+
+    displayhook_class = Type(Results)
 
     def init_history(self) -> None:
         """Called by the constructor."""

@@ -25,6 +25,7 @@ async def one_session(gateway: Gateway) -> None:
     await followers(gateway, session)
     await generations(gateway, session)
     await queued_interrupt(gateway, session)
+    await many_results(gateway, session)
     notebook = await gateway.services.notebooks.notebook(gateway.me, session.id)
     assert b"x = 41" in notebook
     assert b"Kernel generation 2" in notebook
@@ -45,6 +46,14 @@ async def state_and_order(gateway: Gateway, session: Session) -> None:
     rest = await gateway.services.executions.list(gateway.me, session.id, 100, page.next_cursor)
     assert [each.code for each in page.items[:2]] == ["x = 41; order = []", "x + 1"]
     assert len(page.items) + len(rest.items) == 13
+
+
+async def many_results(gateway: Gateway, session: Session) -> None:
+    """IPython forgets the oldest results after a thousand, here three, and would warn the code that came next."""
+    await gateway.run(session, "get_ipython().displayhook.cache_size = 3")
+    outcomes = [await gateway.run(session, str(number)) for number in range(6)]
+    assert {each.stderr for each in outcomes} == {""}
+    assert await gateway.text(session, "len(Out) <= 3") == "True"
 
 
 async def idempotency(gateway: Gateway, session: Session) -> None:
