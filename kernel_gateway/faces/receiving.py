@@ -29,6 +29,8 @@ LINGER_SECONDS = 5.0
 """How long a larger refused body is thrown away before the connection is closed."""
 BODY_SECONDS = 300.0
 UNCOUNTED = 1 << 62
+LENGTH_DIGITS = 18
+"""Of an announced length that are read."""
 STALL_SECONDS = 60.0
 """How long a client may leave what it was sent unread before the connection is closed."""
 
@@ -118,9 +120,9 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     @property
     def announced(self) -> int:
-        """The body's length as announced; 0 when it is not."""
+        """The body's length as announced; 0 when it is not. Of an endless number the first digits are too large too."""
         text = self.request.headers.get("Content-Length", "")
-        return int(text) if text.isascii() and text.isdigit() else 0
+        return int(text[:LENGTH_DIGITS]) if text.isascii() and text.isdigit() else 0
 
     @property
     def has_body(self) -> bool:

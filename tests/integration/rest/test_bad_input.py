@@ -202,6 +202,17 @@ def test_101_mb_are_refused_before_they_are_read(service: RunningService, sessio
     assert (status, b"payload_too_large" in body) == (413, True)
 
 
+def test_a_length_of_thousands_of_digits_is_refused_like_any_that_is_too_large(
+    service: RunningService, session_id: str
+) -> None:
+    length = f"Content-Length: {'9' * 5000}\r\n"
+    status, body = raw(service, "PUT", f"/v1/sessions/{session_id}/files/big", length)
+    assert (status, b"payload_too_large" in body) == (413, True)
+    for address, wanted in [("/v1/sessions", 401), ("/code-interpreters/x/tools/invoke", 403)]:
+        status, _ = exchanged(service, f"POST {address} HTTP/1.1\r\nHost: x\r\n{length}\r\n".encode())
+        assert status == wanted
+
+
 def test_a_client_that_sends_101_mb_all_the_same_sees_why_not(http: httpx.Client, session_id: str) -> None:
     answer = http.put(f"/v1/sessions/{session_id}/files/big", content=b"x" * 101_000_000)
     assert (answer.status_code, refusal(answer)["code"]) == (413, "payload_too_large")
