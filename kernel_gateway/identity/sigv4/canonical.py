@@ -21,8 +21,11 @@ _PATH_KEEPS: Final = "/~"
 
 def canonical_request(request: SignedRequest, signed_headers: Sequence[str], payload: str) -> str:
     """The text whose hash is signed; `payload` stands for the body."""
+    headers: dict[str, list[str]] = {}
+    for name, value in request.headers:
+        headers.setdefault(name.lower(), []).append(value)
     lines = [request.method, canonical_path(request.raw_path), canonical_query(request.raw_query)]
-    lines += [f"{name}:{_joined(request.values(name))}" for name in signed_headers]
+    lines += [f"{name}:{_joined(headers.get(name, []))}" for name in signed_headers]
     return "\n".join([*lines, "", ";".join(signed_headers), payload])
 
 
