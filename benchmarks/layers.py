@@ -13,11 +13,11 @@ from typing import Any
 
 from kernels.environment import Environment
 from kernels.kernel_launcher import KernelLauncher
+from kernels.kernel_limits import KernelLimits
 from kernels.oci import environments
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo, SandboxSpec
-from kernels.sandboxed_kernel import KernelLimits
 from tests.running_service import RunningService
 
 PASSES = 30
