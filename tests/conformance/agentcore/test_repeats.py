@@ -30,7 +30,7 @@ def through(session: Session, client: Any) -> Session:
 
 @pytest.mark.parametrize("mode", ["standard", "legacy", "adaptive"])
 def test_code_longer_than_the_read_timeout_is_answered_in_time(account: Account, fresh: Session, mode: str) -> None:
-    impatient = account.client(read_timeout=2, retries={"mode": mode})
+    impatient = account.client(read_timeout=3, retries={"mode": mode})
     assert through(fresh, impatient).code(f"{COUNT}import time; time.sleep(5); print(runs)") == "1"
     assert fresh.code("print(runs)") == "1"
 
@@ -48,9 +48,9 @@ def test_an_answer_that_is_lost_is_given_again(
 def test_an_answer_whose_headers_do_not_come_is_given_again(
     account: Account, proxy: WatchingProxy, fresh: Session
 ) -> None:
-    impatient = account.client(read_timeout=1, retries={"mode": "standard", "total_max_attempts": 3})
+    impatient = account.client(read_timeout=3, retries={"mode": "standard", "total_max_attempts": 3})
     with proxy.holding(2):
-        assert through(fresh, impatient).code(f"{COUNT}import time; time.sleep(4); print(runs)") == "1"
+        assert through(fresh, impatient).code(f"{COUNT}import time; time.sleep(8); print(runs)") == "1"
     assert fresh.code("print(runs)") == "1"
 
 

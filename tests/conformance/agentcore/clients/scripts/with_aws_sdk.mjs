@@ -172,7 +172,7 @@ await step("removeFiles", async () => {
 });
 
 await step("code longer than the read timeout", async () => {
-  const requestHandler = new NodeHttpHandler({ socketTimeout: 2000 });
+  const requestHandler = new NodeHttpHandler({ socketTimeout: 3000 });
   const impatient = new plane.BedrockAgentCoreClient({ requestHandler });
   const slow = "import time\nruns = globals().get('runs', 0) + 1\ntime.sleep(5)\nprint(runs)";
   assert.equal(await code(slow, "python", {}, impatient), "1");

@@ -230,7 +230,7 @@ def install() -> None:
 
 @steps("code longer than the read timeout")
 def impatient() -> None:
-    client = boto3.client("bedrock-agentcore", config=Config(read_timeout=2))
+    client = boto3.client("bedrock-agentcore", config=Config(read_timeout=3))
     equal(code("import time\nruns = globals().get('runs', 0) + 1\ntime.sleep(5)\nprint(runs)", "python", client), "1")
     equal(code("print(runs)"), "1")
 
