@@ -21,7 +21,7 @@ from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.shapes import Session, StartSession
 
 TIMEOUT_SECONDS: Final = 900
-"""A session's time-to-live when none is asked for, as AgentCore has it."""
+"""A session's time-to-live when none is asked for, as AgentCore has it, where so much may be asked for."""
 PAGE: Final = 10
 
 
@@ -29,7 +29,8 @@ async def start(call: Call) -> Encoded:
     """The time-to-live is hard. Idleness ends a session only where our header asks for it."""
     body, identifier = call.body, call.outside.code_interpreter_identifier
     unsupported.refuse(body.certificates, body.filesystem_configurations)
-    timeout = body.session_timeout_seconds or TIMEOUT_SECONDS
+    most = call.services.settings.session_timeout_max_seconds
+    timeout = body.session_timeout_seconds or min(TIMEOUT_SECONDS, most)
     wanted = StartSession(
         environment=call.face.identifiers.environment(identifier),
         name=body.name or "",

@@ -73,6 +73,8 @@ def caller(make_service: Callable[..., RunningService]) -> Caller:
             access_key_id=KEY,
             secret_access_key=SECRET,
             invocations_per_second=1000,
+            session_timeout_seconds=600,
+            session_timeout_max_seconds=600,
             agentcore_keep_alive_seconds=0.5,
             agentcore_body_memory_bytes=40_000_000,
         )

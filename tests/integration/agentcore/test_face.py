@@ -129,6 +129,13 @@ def test_a_bearer_token_is_no_proof_here_and_a_signature_none_there(caller: Call
     assert (unknown.status_code, unknown.headers["x-amzn-errortype"]) == (404, "UnknownOperationException")
 
 
+def test_the_time_to_live_is_no_longer_than_the_operator_allows(caller: Caller, live: Live) -> None:
+    names = {"codeInterpreterIdentifier": SYSTEM, "sessionId": live.id}
+    assert live.client.get_code_interpreter_session(**names)["sessionTimeoutSeconds"] == 600
+    with pytest.raises(ClientError, match="600"):
+        caller.start(sessionTimeoutSeconds=601)
+
+
 def test_sessions_are_the_same_ones_over_rest(caller: Caller, live: Live) -> None:
     with caller.service.client() as rest:
         ours = {session.id.replace("-", ""): session for session in rest.list_sessions().items}
