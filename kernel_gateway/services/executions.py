@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
+    GatewayError,
     GenerationMismatch,
     IdempotencyConflict,
     InvalidRequest,
@@ -56,10 +57,16 @@ class Executions:
         interrupts what runs and then waits its turn like any other.
         """
         row = self._checked(session_id, submission, idempotency_key)
-        if idempotency_key is not None:
-            before = await self._submitted_before(principal, row)
-            if before is not None:
-                return before
+        try:
+            return await self._submit(principal, row, submission)
+        except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
+            before = await self._submitted_before(principal, row) if idempotency_key is not None else None
+            if before is None:
+                raise
+            return before
+
+    async def _submit(self, principal: Principal, row: ExecutionRow, submission: Submission) -> Execution:
+        session_id = row.session_id
         self._parts.require_accepting()
         live = await self._registry.require(principal, session_id)
         self._parts.require_disk()
