@@ -10,7 +10,8 @@ import hashlib
 from typing import Any
 
 from kernel_gateway.errors import InvalidRequest, PayloadTooLarge
-from kernel_gateway.faces.agentcore import audited, operations, replies
+from kernel_gateway.faces.agentcore import audited, operations, replies, requests
+from kernel_gateway.faces.agentcore.blobs import unpacked
 from kernel_gateway.faces.agentcore.body_memory import Reservation
 from kernel_gateway.faces.agentcore.calls import Call, Face
 from kernel_gateway.faces.agentcore.errors import Refusal
@@ -57,7 +58,7 @@ class AgentCoreHandler(ReceivingHandler):
         self._key = await services.access_keys.find(self.claim.access_key_id)
         self._expect_body(self.operation)
         if self.announced > SMALL_BODY:
-            self._reservation = await self.face.memory.reserve(2 * self.announced)
+            self._reservation = await self.face.memory.reserve(self.announced * 5 // 2)
             if self.gone:
                 self.give_up()
 
@@ -89,6 +90,8 @@ class AgentCoreHandler(ReceivingHandler):
         body, self._body = self._body, bytearray()
         call.outside = operations.outside(operation, self.labels, self.request.query, self.request.headers)
         call.body = decode(body, operation.body)
+        if isinstance(call.body, requests.Invoke):
+            call.body = await unpacked(call.body.name, call.body.arguments)
         if self._reservation is not None:
             self._reservation.shrink(len(body))
         del body

@@ -16,7 +16,7 @@ from kernel_gateway.faces.agentcore.calls import Call, Streaming
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
 from kernel_gateway.faces.agentcore.invocations import Key
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
-from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Arguments, Invocation, Tool, tool_of
+from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, tool_of
 from kernel_gateway.faces.json_bodies import encode
 
 QUEUED: Final = "executeCode"
@@ -29,7 +29,7 @@ async def invoke(call: Call) -> Streaming:
     """Admit the call; the answer's headers go out before the tool begins."""
     shown, name = call.outside.session_id, call.body.name
     call.session_id = session_id = session_of(shown)
-    arguments, call.body = call.body.arguments or Arguments(), None
+    arguments, call.body = call.body.arguments, None
     repeated = _repeated(call)
     key = (call.principal.id, session_id, repeated) if repeated else None
     tool = tool_of(name, arguments)

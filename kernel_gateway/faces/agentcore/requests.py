@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kernel_gateway.faces.agentcore.tools import Arguments
+from kernel_gateway.faces.agentcore.blobs import SentArguments
 
 _ARN = r"^arn:aws[-a-z]*"
 _S3_FILES = rf"{_ARN}:s3files:[0-9a-z-:]+:file-system/fs-[0-9a-f]{{17,40}}"
@@ -145,7 +145,7 @@ class Invoke(Members):
     """Body of InvokeCodeInterpreter; `tools` knows the names and what each tool needs."""
 
     name: str
-    arguments: Arguments | None = None
+    arguments: SentArguments | None = None
 
 
 class VpcConfig(Members):

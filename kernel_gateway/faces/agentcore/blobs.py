@@ -1,0 +1,86 @@
+"""Files in an invocation's body, from base64 to bytes: a large one in pieces, so that it holds up nobody else. Pure.
+
+The body is read with its blobs left as they came (`SentFile`); `unpacked` then makes of it what tools take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+from typing import Final
+
+import msgspec
+
+from kernel_gateway.faces.agentcore.tools import Arguments, FileContent
+from kernel_gateway.faces.json_bodies import refused
+
+PIECE_CHARACTERS: Final = 1 << 20
+"""Of base64, decoded at once; a multiple of four."""
+NONE: Final = (b"", b"null")
+
+
+class SentFile(msgspec.Struct):
+    """One file of writeFiles, its blob still JSON; empty when it is left out."""
+
+    path: str
+    text: str | None = None
+    blob: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class SentArguments(Arguments):
+    """The arguments of a tool, blobs as they came."""
+
+    content: list[SentFile] | None = None  # type: ignore[assignment]
+
+
+class Invoked(msgspec.Struct):
+    """What an invocation asks for."""
+
+    name: str
+    arguments: Arguments
+
+
+async def unpacked(name: str, sent: SentArguments | None) -> Invoked:
+    """The invocation with its files as bytes; raises InvalidRequest for what is no base64."""
+    if sent is None:
+        return Invoked(name, Arguments())
+    given = {each: getattr(sent, each) for each in Arguments.__struct_fields__ if each != "content"}
+    if sent.content is None:
+        return Invoked(name, Arguments(**given))
+    files, decoded = [], 0
+    for number, each in enumerate(sent.content):
+        files.append(FileContent(each.path, each.text, await _blob(memoryview(each.blob), number)))
+        decoded += len(memoryview(each.blob))
+        if decoded > PIECE_CHARACTERS:
+            decoded = 0
+            await asyncio.sleep(0)
+    return Invoked(name, Arguments(**given, content=files))
+
+
+async def _blob(sent: memoryview, number: int) -> bytes | None:
+    """One blob; raises InvalidRequest."""
+    if len(sent) <= 4 and bytes(sent) in NONE:
+        return None
+    if len(sent) > PIECE_CHARACTERS:
+        pieces = await _in_pieces(sent[1:-1])
+        if pieces is not None:
+            return pieces
+    try:
+        return msgspec.json.decode(sent, type=bytes)
+    except msgspec.ValidationError as error:
+        raise refused(f"{error} - at `$.arguments.content[{number}].blob`", "the body") from None
+
+
+async def _in_pieces(text: memoryview) -> bytes | None:
+    """The bytes of a large blob; None for what is no plain base64: escaped characters, or an error to be told."""
+    found: list[bytes] = []
+    for start in range(0, len(text), PIECE_CHARACTERS):
+        piece = text[start : start + PIECE_CHARACTERS]
+        try:
+            found.append(binascii.a2b_base64(piece, strict_mode=True))
+        except binascii.Error:
+            return None
+        if len(found[-1]) < len(piece) // 4 * 3 and start + len(piece) < len(text):
+            return None  # padding before the end
+        await asyncio.sleep(0)
+    return b"".join(found)
