@@ -36,7 +36,7 @@ class DenoDialect(Dialect):
         """Code that publishes a marker behind everything else, and before it what is wrong with code that never ran."""
         unexplained = reply.get("evalue") == _UNEXPLAINED and not reply.get("traceback") and not interrupted
         unparsed = code if unexplained and len(code) < _EXPLAINED_BYTES else None
-        return f"await globalThis[Symbol.for('sandcell')].close({json.dumps(self._marker)}, {json.dumps(unparsed)})"
+        return f"await globalThis.__sandcell.close({json.dumps(self._marker)}, {json.dumps(unparsed)})"
 
     def closes(self, msg_type: str, content: dict[str, Any]) -> bool:
         data = content.get("data")

@@ -1,6 +1,6 @@
 // Run once in each new Deno kernel, before any code of the user's: see deno_dialect.py.
 (() => {
-  const ours = Symbol.for("sandcell");
+  const ours = "__sandcell";
   if (globalThis[ours]) return;
   const print = Deno[Deno.internal].core.print;
   const broadcast = Deno.jupyter.broadcast;

@@ -124,6 +124,7 @@ class _Run:
         self._dialect = dialect
         self._code = ""
         self._closing_id: str | None = None
+        self._explanation: dict[str, Any] = {}
         self._collector = collector
         self._emit = emit
         self._interrupt = interrupt
@@ -236,12 +237,21 @@ class _Run:
         self._settle()
 
     def _take_closing(self, channel: str, message: Message) -> None:
-        """What comes after the closing code was sent: the rest of the run's output, and the end."""
+        """What comes after the closing code was sent: the rest of the run's output, and the end.
+
+        An error is part of the run only when the closing code went well: else it is its own, with user code in its way.
+        """
         self._heard = self._loop.time()
-        if channel != "iopub" or message.msg_type in ("status", "execute_input"):
-            return
-        if self._dialect.closes(message.msg_type, message.content):
+        if channel == "shell" and message.content.get("status") == "error":
+            self._note = "the code is in the way of what ends it; the end of the output may be missing"
             self._end(None)
+        elif channel != "iopub" or message.msg_type in ("status", "execute_input"):
+            return
+        elif self._dialect.closes(message.msg_type, message.content):
+            self._tell(self._collector.feed("error", self._explanation) if self._explanation else [])
+            self._end(None)
+        elif message.msg_type == "error":
+            self._explanation = message.content
         elif message.outgrown:
             self._tell(self._collector.skip(message.size_bytes, "it holds more values than are decoded"))
         else:

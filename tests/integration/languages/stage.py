@@ -32,7 +32,8 @@ class Stage:
     async def value(self, code: str, **how: Any) -> str:
         outcome = await self.js(code, **how)
         assert outcome.status == "ok", outcome
-        return str(outcome.outputs[-1]["data"]["text/plain"])
+        results = [each["data"] for each in outcome.outputs if each["output_type"] == "execute_result"]
+        return str(results[0]["text/plain"])
 
     async def python(self, code: str) -> str:
         outcome = await self.kernel.execute(code, timeout_seconds=60, emit=lambda _event: None)

@@ -35,6 +35,18 @@ async def output(stage: Stage) -> None:
     assert (await stage.js("null")).outputs == []
 
 
+async def code_in_our_way(stage: Stage) -> None:
+    """What ends a run is code as well; the user's may break it, and still every run ends and says what it can."""
+    hurt = "globalThis.Symbol = null; globalThis.TextDecoder = null; JSON = null; Array.prototype.map = null; 1"
+    assert await stage.value(hurt) == "1"
+    assert (await stage.js("console.log('on')")).stdout == "on\n"
+    await stage.js("let globalThis = null; setInterval(() => console.log('tick'), 5)")
+    assert await stage.value("2") == "2"
+    assert (await stage.js("throw new Error('no')")).status == "error"
+    await stage.kernel.restart()
+    assert await stage.value("setInterval(() => console.log('tick'), 1); 3") == "3"
+
+
 async def errors(stage: Stage) -> None:
     thrown = await stage.js("throw new TypeError('no')")
     assert (thrown.status, thrown.error and (thrown.error.name, thrown.error.value)) == ("error", ("TypeError", "no"))
@@ -108,7 +120,7 @@ async def taken_up(stage: Stage) -> None:
 
 def test_a_kernel_for_javascript_and_typescript(on_stage: OnStage) -> None:
     async def test(stage: Stage) -> None:
-        for part in (state, output, errors, interrupts, deaths, restarts, taken_up):
+        for part in (state, output, errors, interrupts, deaths, restarts, taken_up, code_in_our_way):
             await part(stage)
 
     on_stage(test)
