@@ -42,6 +42,7 @@ ROWS = (
     "removeFiles",
     "install packages",
     "code longer than the read timeout",
+    "an answer lost on the way",
     "typed errors",
     "CreateCodeInterpreter",
     "GetCodeInterpreter",

@@ -19,6 +19,8 @@ from tests.conformance.agentcore.exchanges import Conversation, Exchange
 from tests.conformance.agentcore.service_model import Operation
 
 PIECE = 1 << 16
+TO_BE_LOST = "the-first-answer-is-lost"
+"""Part of the user agent of a client whose script asks that no first attempt gets its answer."""
 
 
 @dataclass
@@ -161,9 +163,14 @@ class WatchingProxy:
         return True
 
     def _is_lost(self, conversation: Conversation) -> bool:
-        lost = self._to_lose > 0 and begins_invocation(conversation)
-        self._to_lose -= lost
-        return lost
+        if not begins_invocation(conversation):
+            return False
+        if self._to_lose > 0:
+            self._to_lose -= 1
+            return True
+        assert conversation.current is not None
+        headers = conversation.current.headers
+        return TO_BE_LOST in headers.get("user-agent", "") and headers["amz-sdk-request"].startswith("attempt=1")
 
     def _is_held(self, conversation: Conversation) -> bool:
         held = self._to_hold > 0 and begins_invocation(conversation)

@@ -33,6 +33,7 @@ async function call(name, args = {}, client = data) {
     }),
   );
   assert.equal(answer.sessionId, kept.session);
+  kept.attempts = answer.$metadata.attempts;
   const results = [];
   for await (const event of answer.stream) results.push(event.result);
   assert.equal(results.length, 1);
@@ -178,6 +179,14 @@ await step("code longer than the read timeout", async () => {
   assert.equal(await code(slow, "python", {}, impatient), "1");
   assert.equal(await code("print(runs)"), "1");
   impatient.destroy();
+});
+
+await step("an answer lost on the way", async () => {
+  const unlucky = new plane.BedrockAgentCoreClient({ customUserAgent: "the-first-answer-is-lost" });
+  assert.equal(await code("once = globals().get('once', 0) + 1\nprint(once)", "python", {}, unlucky), "1");
+  assert.equal(kept.attempts, 2);
+  assert.equal(await code("print(once)"), "1");
+  unlucky.destroy();
 });
 
 await step("StopCodeInterpreterSession", async () => {

@@ -27,6 +27,7 @@ def call(tool: str, client: Any = data, /, **arguments: Any) -> Any:
         codeInterpreterIdentifier=kept["interpreter"], sessionId=kept["session"], name=tool, arguments=arguments
     )
     equal(answer["sessionId"], kept["session"])
+    kept["retries"] = str(answer["ResponseMetadata"]["RetryAttempts"])
     results = [event["result"] for event in answer["stream"]]
     equal(len(results), 1)
     return results[0]
@@ -233,6 +234,14 @@ def impatient() -> None:
     client = boto3.client("bedrock-agentcore", config=Config(read_timeout=3))
     equal(code("import time\nruns = globals().get('runs', 0) + 1\ntime.sleep(5)\nprint(runs)", "python", client), "1")
     equal(code("print(runs)"), "1")
+
+
+@steps("an answer lost on the way")
+def lost() -> None:
+    client = boto3.client("bedrock-agentcore", config=Config(user_agent_extra="the-first-answer-is-lost"))
+    equal(code("once = globals().get('once', 0) + 1\nprint(once)", "python", client), "1")
+    equal(kept["retries"], "1")
+    equal(code("print(once)"), "1")
 
 
 @steps("StopCodeInterpreterSession")
