@@ -160,8 +160,9 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.answered = True
         self.set_header("Connection", "close")
         self.say(error)
-        if self.request.headers.get("Expect", "").lower() == "100-continue":
-            self.finish()
+        endless = len(self.request.headers.get("Content-Length", "")) > LENGTH_DIGITS
+        if endless or self.request.headers.get("Expect", "").lower() == "100-continue":
+            self.finish()  # tornado would answer an endless length once more, when it reads the body
             return
         self.flush()
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
