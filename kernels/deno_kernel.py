@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 _ONE_TRY: Final = 0.5
 """The part of the time for a start after which another kernel is tried."""
 _INTERRUPT_SECONDS: Final = 5.0
-_PRELUDE_SECONDS: Final = 10.0
 _SILENT: Final = (
     "the kernel for JavaScript and TypeScript did not answer in time (it may have run code from before the service"
     " restarted), so it was killed; its globals are gone"
@@ -68,6 +67,8 @@ class DenoKernel:
         self._run = 0
         """The number of the run that is under way; 0 when none is."""
         self._runs = 0
+        self._lost: Death | None = None
+        """Why there is no state any more, as long as nobody who runs code has been told."""
         self._killed = 0
         """The run that did not stop when somebody asked it to."""
         self._interrupts = 0
@@ -93,6 +94,9 @@ class DenoKernel:
                 return Outcome("died", death=Death("exit", f"no kernel for JavaScript starts in this sandbox: {error}"))
             if self._interrupts > before:
                 return Outcome("interrupted")
+            if self._lost is not None:
+                lost, self._lost = self._lost, None
+                emit(Event("generation", {"runtime": "deno", "cause": lost.cause, "detail": lost.detail}))
             return await self._execute(hub, code, timeout_seconds, emit)
         finally:
             self._run = 0
@@ -169,7 +173,7 @@ class DenoKernel:
                 log.warning("deno_not_started: %s", error)
                 await self._kill_quietly()
                 if isinstance(error, DeadlineExceeded):
-                    self.on_death(Death("deadline", _SILENT))
+                    self._died_idle(Death("deadline", _SILENT))
                 if loop.time() + seconds * _ONE_TRY > give_up:
                     raise
 
@@ -183,7 +187,7 @@ class DenoKernel:
         try:
             await hub.open(seconds)
             prelude = execution.execute_request(PRELUDE, silent=True)
-            await hub.request("shell", "execute_request", prelude, deadline_seconds=_PRELUDE_SECONDS)
+            await hub.request("shell", "execute_request", prelude, deadline_seconds=seconds)
         except BaseException:
             await hub.aclose()
             raise
@@ -219,7 +223,11 @@ class DenoKernel:
         death = expected or await self._cause(gone)
         hub.fail(KernelDied(death))
         if expected is None and not busy:
-            self.on_death(death)
+            self._died_idle(death)
+
+    def _died_idle(self, death: Death) -> None:
+        self._lost = death
+        self.on_death(death)
 
     def _own(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]

@@ -23,6 +23,14 @@ async def state(stage: Stage) -> None:
     assert numbers[1] == (numbers[0] or 0) + 1
 
 
+async def out_of_reach(stage: Stage) -> None:
+    """Its sockets are the guest's: code can neither see them nor put its own in their place."""
+    for line in ("ls", "rm -f {}/deno-g1-1", "ln -s /tmp {}/deno-g2-1", "touch {}/deno-g2-1", "mv {}/deno-g1-1 /tmp"):
+        tried = line.format("/run/sandcell/guest") if "{}" in line else f"{line} /run/sandcell/guest"
+        assert await stage.shell(f"{tried} > /dev/null 2>&1; echo $?") != "0\n", tried
+    assert await stage.value("x") == "41"
+
+
 async def output(stage: Stage) -> None:
     printed = await stage.js("console.log('a'); console.error('b'); process.stdout.write('c'); 'd'")
     assert (printed.stdout, printed.stderr) == ("a\nc", "b\n")
@@ -94,7 +102,9 @@ async def deaths(stage: Stage) -> None:
         while not stage.deaths:
             await asyncio.sleep(0.02)
     assert stage.deaths[0].signal == "SIGABRT"
+    stage.events.clear()
     assert await stage.value("typeof again") == '"undefined"'
+    assert (stage.events[0].kind, stage.events[0].data["cause"]) == ("generation", "signal")
 
 
 async def restarts(stage: Stage) -> None:
@@ -120,7 +130,7 @@ async def taken_up(stage: Stage) -> None:
 
 def test_a_kernel_for_javascript_and_typescript(on_stage: OnStage) -> None:
     async def test(stage: Stage) -> None:
-        for part in (state, output, errors, interrupts, deaths, restarts, taken_up, code_in_our_way):
+        for part in (state, out_of_reach, output, errors, interrupts, deaths, restarts, taken_up, code_in_our_way):
             await part(stage)
 
     on_stage(test)
