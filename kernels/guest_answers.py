@@ -87,10 +87,10 @@ def refused(status: int, body: bytes) -> GuestRefused:
     return GuestRefused(status, str(value.get("code", "failed"))[:100], str(value.get("message", ""))[:1000])
 
 
-def refusals(value: dict[str, Any], count: int) -> list[tuple[int, GuestRefused]]:
-    """Which of `count` files a guest did not write, by their numbers."""
+def refusals(value: dict[str, Any], done: str, count: int) -> list[tuple[int, GuestRefused]]:
+    """Which of `count` files a guest refused, by their numbers; it says under `done` how many it did not."""
     found = [_refusal(each, count) for each in of_type(value, "refused", list)]
-    if of_type(value, "written", int) + len(found) != count or len({number for number, _ in found}) != len(found):
+    if of_type(value, done, int) + len(found) != count or len({number for number, _ in found}) != len(found):
         raise SandboxFailed("the guest has lost count of the files")
     return found
 

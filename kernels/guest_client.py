@@ -37,6 +37,8 @@ DYING_ROUNDS = 50
 WALK_SECONDS = 45.0
 """For a listing or removal; the guest gives up after 30 s."""
 TRANSFER_SECONDS = 900.0
+PATHS_AT_ONCE = 80
+"""To be removed with one call: as JSON the longest of them still fit into one request."""
 
 
 class _BrokenOff(SandboxFailed):
@@ -204,12 +206,21 @@ class GuestClient:
         """Write many files with one call, each as `write_file` does; those refused, by their place in `files`."""
         content = file_stream.stream(files)
         answer = await self._json("PUT", "/v1/files/batch", content=content, deadline_seconds=deadline_seconds)
-        return guest_answers.refusals(answer, len(files))
+        return guest_answers.refusals(answer, "written", len(files))
 
     async def remove_file(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""
         address = f"/v1/files?path={_quoted(path)}&recursive={str(recursive).lower()}"
         await self._json("DELETE", address, deadline_seconds=WALK_SECONDS)
+
+    async def remove_files(self, paths: Sequence[str]) -> list[tuple[int, GuestRefused]]:
+        """Remove files and empty directories in this order; those refused, by their place in `paths`."""
+        refused: list[tuple[int, GuestRefused]] = []
+        for first in range(0, len(paths), PATHS_AT_ONCE):
+            group = list(paths[first : first + PATHS_AT_ONCE])
+            answer = await self._json("POST", "/v1/files/remove", {"paths": group}, deadline_seconds=WALK_SECONDS)
+            refused += [(first + number, why) for number, why in guest_answers.refusals(answer, "removed", len(group))]
+        return refused
 
     async def aclose(self) -> None:
         """Let go of the guest; the sandbox lives on. Later calls raise `SandboxGone`."""

@@ -16,7 +16,7 @@ from kernels.file_stream import Content, size_of
 from kernels.guest_client import FileStat
 
 Refused = tuple[int, GatewayError]
-"""The place of a file among those to be written, and why it was not."""
+"""The place of a file among many, and why it was not written or removed."""
 
 
 class Files:
@@ -94,6 +94,21 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.write_files(files)
+            _flush(live)
+        return tuple((number, translate(error)) for number, error in refused)
+
+    async def remove_all(self, principal: Principal, session_id: str, paths: Sequence[str]) -> tuple[Refused, ...]:
+        """Remove files and empty directories in this order; those that were not, by their place, and why.
+
+        One that the sandbox does not remove keeps no other from it. A caller who goes away stops nothing.
+        """
+        live = await self._registry.require(principal, session_id)
+        return await self._parts.background.carry_out(self._remove_all(live, paths), f"removal in {live.id}")
+
+    async def _remove_all(self, live: LiveSession, paths: Sequence[str]) -> tuple[Refused, ...]:
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            refused = await kernel.guest.remove_files(paths)
             _flush(live)
         return tuple((number, translate(error)) for number, error in refused)
 

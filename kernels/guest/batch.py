@@ -12,7 +12,7 @@ from typing import Any
 
 from .files import Upload
 from .paths import MAX_PATH_BYTES
-from .refusal import Refusal, refusal_of
+from .refusal import Refusal, of_one
 
 MAX_FILES = 100_000
 _FIXED = 12
@@ -92,7 +92,5 @@ class Batch:
         try:
             step(*arguments)
         except (OSError, Refusal) as failure:
-            refusal = refusal_of(failure) if isinstance(failure, OSError) else failure
-            about = {"index": self._count - 1, "status": refusal.status, "code": refusal.code, "message": str(refusal)}
-            self._refused.append(about)
+            self._refused.append(of_one(self._count - 1, failure))
             self.abort()

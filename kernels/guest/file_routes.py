@@ -38,6 +38,16 @@ class FilesHandler(Handler):
         self.answer({})
 
 
+class RemovalHandler(Handler):
+    """POST /v1/files/remove {paths}: remove many files and empty directories."""
+
+    async def post(self) -> None:
+        paths = self.field("paths", list)
+        if not all(isinstance(path, str) for path in paths):
+            raise Refusal(400, "invalid_request", "paths is a list of strings")
+        self.answer(await self.control.as_user(self.control.files.remove_all, paths))
+
+
 class StatHandler(Handler):
     """GET /v1/files/stat?path=: one entry."""
 

@@ -10,13 +10,13 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import nsmallest
 from typing import Any
 
 from .paths import directory, open_directory, split_path
-from .refusal import Refusal
+from .refusal import Refusal, of_one
 
 MAX_LISTED = 100_000
 MAX_LISTED_BYTES = 16 * 1024 * 1024
@@ -85,6 +85,16 @@ class Workspace:
                 removal.content(parent)
             else:
                 raise IsADirectoryError(errno.EISDIR, "the workspace itself is only cleared recursively")
+
+    def remove_all(self, paths: Sequence[str]) -> Entry:
+        """Remove files and empty directories, one after another: which, by their places, were refused and why."""
+        refused = []
+        for index, path in enumerate(paths):
+            try:
+                self.remove(path, recursive=False)
+            except (OSError, Refusal) as failure:
+                refused.append(of_one(index, failure))
+        return {"removed": len(paths) - len(refused), "refused": refused}
 
 
 class Upload:

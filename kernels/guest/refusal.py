@@ -17,6 +17,12 @@ class Refusal(Exception):
         self.code = code
 
 
+def of_one(index: int, failure: OSError | Refusal) -> dict[str, str | int]:
+    """What is said of one among many files, by its place."""
+    refusal = refusal_of(failure) if isinstance(failure, OSError) else failure
+    return {"index": index, "status": refusal.status, "code": refusal.code, "message": str(refusal)}
+
+
 _BY_NUMBER: dict[int, tuple[int, str]] = {
     errno.ENOENT: (404, "not_found"),
     errno.EACCES: (403, "permission_denied"),

@@ -6,7 +6,7 @@ from tornado.web import Application
 
 from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
-from .file_routes import BatchHandler, ContentHandler, FilesHandler, StatHandler
+from .file_routes import BatchHandler, ContentHandler, FilesHandler, RemovalHandler, StatHandler
 from .handler import UnknownHandler
 from .kernel_routes import DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
 
@@ -27,6 +27,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/files/stat", StatHandler, shared),
             (r"/v1/files/content", ContentHandler, shared),
             (r"/v1/files/batch", BatchHandler, shared),
+            (r"/v1/files/remove", RemovalHandler, shared),
         ],
         default_handler_class=UnknownHandler,
         default_handler_args=shared,

@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from tests.integration.agentcore_tools.conftest import Gateway, House, Tools
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
@@ -82,7 +84,7 @@ async def timed(gateway: Gateway, tools: Tools) -> None:
         await asyncio.sleep(0.02)
     gateway.clock.advance(8.13)
     await tools("executeCommand", command="touch go")
-    assert (await running)["structuredContent"]["executionTime"] == 8.13
+    assert (await running)["structuredContent"]["executionTime"] == pytest.approx(8.13, abs=0.001)
 
 
 async def commands(tools: Tools) -> None:

@@ -199,6 +199,13 @@ def test_many_files_in_one_call(with_guests: Runner) -> None:
         assert not list(guest.workspace.rglob(".sandcell-upload-*"))
         assert memory_peak_kilobytes(guest.pid) - before < 10_000
         assert await guest.client.write_files([]) == []
+        paths = [path for path, _ in files[:3_000]]
+        assert [(number, error.code) for number, error in await guest.client.remove_files([*paths, "none"])] == [
+            (3_000, "not_found")
+        ]
+        assert not any(path.is_file() for path in guest.workspace.glob("d*/*"))
+        longest = "\udcff" * 4_096
+        assert {error.code for _, error in await guest.client.remove_files([longest] * 200)} == {"invalid_path"}
 
     with_guests(test)
 

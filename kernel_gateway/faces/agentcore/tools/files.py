@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from kernel_gateway.errors import GatewayError, InvalidRequest
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.media_types import media_type
 from kernel_gateway.faces.agentcore.tools.paths import uri, workspace_path
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, named, said
-from kernel_gateway.faces.agentcore.tools.troubles import AT_ONCE, attempt, is_about_one, trouble
+from kernel_gateway.faces.agentcore.tools.troubles import is_about_one, trouble
 from kernel_gateway.shapes import FileEntry
 
 DESCRIPTIONS = {"file": "File", "directory": "Directory", "link": "Link", "other": "Special file"}
@@ -35,37 +33,18 @@ async def list_files(call: Invocation) -> Result:
 
 
 async def remove_files(call: Invocation) -> Result:
-    """Remove files and directories that are empty by then; one that cannot be removed keeps no other from it."""
+    """Remove files and empty directories, in this order; one that cannot be removed keeps no other from it."""
     given = call.arguments.paths or []
     asked = {workspace_path(path): path for path in given}
     if "" in asked:
         raise InvalidRequest("the workspace itself is not removed: name what is in it")
-    outcomes = await _removed(call, list(asked))
-    refused = {path: error for path, error in outcomes.items() if error is not None}
+    paths = list(asked)
+    refused = dict(await call.services.files.remove_all(call.principal, call.session_id, paths))
     if not refused:
         return said(f"Successfully removed all {len(given)} files")
-    removed = [path for path in outcomes if path not in refused]
-    failures = [trouble(asked[path], error) for path, error in refused.items()]
-    return said(_partly("Removed", removed, len(asked), failures), is_error=True)
-
-
-async def _removed(call: Invocation, paths: list[str]) -> dict[str, GatewayError | None]:
-    """What became of each path; it ends early when something is wrong with more than one of them."""
-    outcomes: dict[str, GatewayError | None] = {}
-    for first in range(0, len(paths), AT_ONCE):
-        group = paths[first : first + AT_ONCE]
-        found = await asyncio.gather(*(_remove(call, path) for path in group))
-        outcomes |= zip(group, found, strict=True)
-        if any(error is not None and not is_about_one(error) for error in found):
-            return outcomes
-    for path, error in outcomes.items():
-        if error is not None and error.details.get("reason") == "directory_not_empty":
-            outcomes[path] = await _remove(call, path)  # what was in it may have gone at the same time
-    return outcomes
-
-
-async def _remove(call: Invocation, path: str) -> GatewayError | None:
-    return await attempt(call.services.files.remove(call.principal, call.session_id, path))
+    removed = [path for number, path in enumerate(paths) if number not in refused]
+    failures = [trouble(asked[paths[number]], error) for number, error in refused.items()]
+    return said(_partly("Removed", removed, len(paths), failures), is_error=True)
 
 
 async def write_files(call: Invocation) -> Result:
