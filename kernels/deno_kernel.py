@@ -27,7 +27,7 @@ from kernels.outputs import UserError
 
 log = logging.getLogger(__name__)
 
-_ONE_TRY: Final = 0.5
+_ONE_TRY: Final = 0.4
 """The part of the time for a start after which another kernel is tried."""
 _INTERRUPT_SECONDS: Final = 5.0
 _SILENT: Final = (
