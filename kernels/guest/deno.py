@@ -24,6 +24,7 @@ class DenoKernel(Kernel):
     """Tells the followers of the first kernel what becomes of it. Belongs to the loop."""
 
     name = "deno"
+    handles_interrupts = False
 
     def __init__(self, options: Options, reaper: Reaper, subscribers: set[Callable[[Event], None]]) -> None:
         super().__init__(options, reaper)

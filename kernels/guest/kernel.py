@@ -34,6 +34,8 @@ class Kernel:
     """
 
     name = "kernel"
+    handles_interrupts = True
+    """Sooner or later: until then it is deaf to them, and so is what it starts."""
 
     def __init__(self, options: Options, reaper: Reaper) -> None:
         self.subscribers: set[Callable[[Event], None]] = set()
@@ -61,7 +63,7 @@ class Kernel:
         os.set_blocking(self.output, False)
         program = Program(command, self._options)
         program.environment = self._environment()
-        program.deaf_to_interrupts = True
+        program.deaf_to_interrupts = self.handles_interrupts
         program.stderr = theirs
         try:
             pid = spawn(program)
