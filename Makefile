@@ -7,6 +7,9 @@ SANDCELL := .venv/bin/sandcell
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 
+# Shares tests out between two processes (tests/conftest.py says how): each waits for sandboxes half of the time.
+SHARED := --numprocesses 2 --dist loadscope
+
 .PHONY: run demo test escape test-long check format bench image
 
 run: ## install what is missing and start the service in the foreground
@@ -26,8 +29,8 @@ test: ## every test but the escape corpus and the long ones
 escape: ## the escape corpus: every attempt to get out of a session, under runc and under gVisor's runsc
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "not runsc-" --durations=5
-	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "runsc-" --durations=5
+	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "not runsc-" $(SHARED) --durations=5
+	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "runsc-" $(SHARED) --durations=5
 
 test-long: ## the soaks and full-size runs
 	@scripts/install dev

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from kernels.environment import Environment
 from kernels.oci import environments
@@ -25,16 +27,38 @@ REPOSITORY = Path(__file__).parent.parent
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    os.environ[leftovers.MARK] = str(uuid.uuid4())
-    session.stash[leftovers.BEFORE] = leftovers.snapshot()
+    if not _one_of_several(session):
+        os.environ[leftovers.MARK] = str(uuid.uuid4())
+        session.stash[leftovers.BEFORE] = leftovers.snapshot()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that leaves a container, mount, cgroup, loop device, network namespace or process."""
+    if _one_of_several(session):
+        return
     left = leftovers.since(session.stash[leftovers.BEFORE])
     if left:
         print("\nleft behind by the tests:", *left, sep="\n  ")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Share tests out by module; the escape corpus by runtime and family: a session's traces are sought by the next."""
+    return _ByModule(config, log)
+
+
+class _ByModule(LoadScopeScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, test = nodeid.partition("::")
+        if module != "tests/escape/test_corpus.py":
+            return module
+        return "-".join(test.partition("[")[2].split("-")[:2])
+
+
+def _one_of_several(session: pytest.Session) -> bool:
+    """Whether this process only runs a share of the tests; the one that shares them out looks at the host."""
+    return hasattr(session.config, "workerinput")
 
 
 @pytest.fixture(scope="session")
