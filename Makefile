@@ -24,7 +24,7 @@ demo: ## run the example analysis against the running service
 test: ## every test but the escape corpus and the long ones
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus"
+	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus" $(SHARED)
 
 escape: ## the escape corpus: every attempt to get out of a session, under runc and under gVisor's runsc
 	@scripts/install dev

@@ -12,6 +12,9 @@ import pytest
 MARK = "TEST_RUN_OF_SANDCELL"
 """Every process that the tests start inherits this variable with the run's id."""
 
+RUN_DIR = Path("/run/sandcell-test")
+"""Where the services of the tests have their sandboxes' sockets."""
+
 BEFORE = pytest.StashKey[dict[str, set[str]]]()
 
 
@@ -23,7 +26,7 @@ def snapshot() -> dict[str, set[str]]:
         "loop device": set(_lines("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")),
         "network namespace": set(_lines("ip", "netns", "list")),
         "process": _marked_processes() | _sandboxed_processes(),
-        "run directory": {str(path) for path in Path("/run/sandcell-test").glob("**/*-*-*-*-*")},
+        "run directory": {top for top, _, _ in os.walk(RUN_DIR) if Path(top).name.count("-") == 4},
     }
 
 

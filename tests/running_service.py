@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests import leftovers
+
 if TYPE_CHECKING:
     from kernel_gateway.client import Client
 
@@ -39,7 +41,7 @@ class RunningService:
         self.output: list[str] = []
         self._settings = {
             "data_dir": data_dir,
-            "run_dir": "/run/sandcell-test",
+            "run_dir": str(leftovers.RUN_DIR),
             "port": 0,
             "token": self.token,
             "log_level": "warning",

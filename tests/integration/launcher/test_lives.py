@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import leftovers
 from tests.integration.service.rest import LiveSession, Rest
 from tests.running_service import RunningService
 
@@ -157,7 +158,7 @@ def refusal(data_dir: Path, **settings: object) -> tuple[int, str]:
             **{name: value for name, value in os.environ.items() if not name.startswith("SANDCELL_")},
             "XDG_CONFIG_HOME": str(data_dir / "config"),
             "SANDCELL_DATA_DIR": str(data_dir),
-            "SANDCELL_RUN_DIR": "/run/sandcell-test",
+            "SANDCELL_RUN_DIR": str(leftovers.RUN_DIR),
             "SANDCELL_PORT": "0",
             **{f"SANDCELL_{name.upper()}": str(value) for name, value in settings.items()},
         },

@@ -215,11 +215,12 @@ def test_restored_files_belong_to_the_owner(local: Bench) -> None:
     assert {(p.lstat().st_uid, p.lstat().st_gid) for p in again.rglob("*")} == {(70123, 70124)}
 
 
-def test_special_files_are_neither_opened_nor_sent(local: Bench) -> None:
+def test_special_files_are_neither_opened_nor_sent(local: Bench, short_directory: Path) -> None:
     live = local.directory()
     os.mkfifo(live / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(live / "socket"))
+        server.bind(str(short_directory / "socket"))
+        (short_directory / "socket").rename(live / "socket")
         (live / "file").write_text("x")
         asyncio.run(local.flush(live))
     assert local.objects() == {"manifest.json", "workspace/file"}
