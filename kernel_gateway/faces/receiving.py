@@ -120,9 +120,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     @property
     def announced(self) -> int:
-        """The body's length as announced; 0 when it is not. Of an endless number the first digits are too large too."""
-        text = self.request.headers.get("Content-Length", "")
-        return int(text[:LENGTH_DIGITS]) if text.isascii() and text.isdigit() else 0
+        """The body's length as announced; 0 when it is not."""
+        return length_of(self.request.headers.get("Content-Length", ""))
 
     @property
     def has_body(self) -> bool:
@@ -236,6 +235,15 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def log_exception(self, *_exc_info: Any) -> None:
         """What we do not handle is logged where it becomes one of our errors, once."""
+
+
+def length_of(announced: str) -> int:
+    """The number in a Content-Length, as tornado reads it: zeros may stand before it, and it may stand there twice.
+
+    0 for what tornado refuses. Of an endless number the first digits are too large too.
+    """
+    digits = announced.partition(",")[0].lstrip("0")[:LENGTH_DIGITS]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 def ours(error: BaseException, request_id: str) -> GatewayError:
