@@ -59,6 +59,7 @@ class Call:
     reservation: Reservation | None = None
     session_id: str | None = None
     result_room: Reservation | None = None
+    at_work: bool = False
     over: bool = False
 
     @property
@@ -66,15 +67,22 @@ class Call:
         return self.face.services
 
     def hand_over(self) -> Reservation | None:
-        """The memory that the body takes; whoever takes it releases it."""
+        """Called as the work begins: the memory that the body takes is the work's to release. `end_work` ends it."""
+        self.at_work = True
         reservation, self.reservation = self.reservation, None
         return reservation
 
     async def take_room(self, size: int) -> None:
-        """Memory for a large result, until this call is over; raises LimitReached when there is none in time."""
+        """Memory for a large result, until work and call are both over; raises LimitReached when none comes in time."""
         if self.result_room is None:
             self.result_room = await self.face.memory.reserve(size)
-            self._let_go()
+
+    def end_work(self, result_bytes: int) -> None:
+        """Called when the work has ended, its client still there or not."""
+        self.at_work = False
+        if self.result_room is not None:
+            self.result_room.shrink(result_bytes)
+        self._let_go()
 
     def end(self) -> None:
         """Called when the request is over: let go of what nobody has taken."""
@@ -82,7 +90,7 @@ class Call:
         self._let_go()
 
     def _let_go(self) -> None:
-        if self.over:
+        if self.over and not self.at_work:
             for held in (self.reservation, self.result_room):
                 if held is not None:
                     held.release()

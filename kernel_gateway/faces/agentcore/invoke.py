@@ -74,11 +74,11 @@ def _start(call: Call, key: Key | None, tool: Tool, invocation: Invocation) -> a
 
 async def _carry_out(call: Call, tool: Tool, invocation: Invocation, reservation: Reservation | None) -> bytes:
     """The result's JSON: whatever goes wrong is one."""
+    payload = b""
     try:
         payload = encode(await tool(invocation))
     finally:
         if reservation is not None:
             reservation.release()
-    if call.result_room is not None:
-        call.result_room.shrink(len(payload))
+        call.end_work(len(payload))
     return payload
