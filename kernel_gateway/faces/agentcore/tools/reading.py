@@ -19,7 +19,7 @@ from kernel_gateway.faces.agentcore.tools.results import (
 from kernel_gateway.faces.agentcore.tools.troubles import AT_ONCE, attempt, is_about_one, trouble
 
 SMALL_BYTES = 1024 * 1024
-"""A larger file is read while no other is."""
+"""A larger file is read while no other is; what is more than this takes room in memory first."""
 
 
 async def read_files(call: Invocation) -> Result:
@@ -29,6 +29,8 @@ async def read_files(call: Invocation) -> Result:
     failures: list[str] = []
     left = MOST_PAYLOAD_BYTES
     for first in range(0, len(paths), AT_ONCE):
+        if left < MOST_PAYLOAD_BYTES - SMALL_BYTES:
+            await call.room()
         group = paths[first : first + AT_ONCE]
         together = await asyncio.gather(*(_read(call, path, min(left, SMALL_BYTES)) for _, path in group))
         for (asked, path), early in zip(group, together, strict=True):
