@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 import uuid
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -65,17 +66,19 @@ async def _command(guest: GuestClient, code: str, language: str, missing: str) -
     start = f"command -v node >/dev/null || {{ echo {missing} >&2; exit 127; }}\n"
     data = code.encode()
     if len(data) <= _PIECE_BYTES:
-        return f"{start}base64 -d <<'END' | {node}\n{_encoded(data)}\nEND"
+        return f"{start}{_decoding(data)} | {node}"
     file = f"/tmp/.{uuid.uuid4().hex}"  # noqa: S108 - in the sandbox
     for begin in range(0, len(data), _PIECE_BYTES):
-        piece = _encoded(data[begin : begin + _PIECE_BYTES])
-        line = f"base64 -d >> {file} <<'END'\n{piece}\nEND"
-        await guest.run_command(line, timeout_seconds=_WRITE_SECONDS, output_bytes=1000)
+        line = f"{_decoding(data[begin : begin + _PIECE_BYTES])} >> {file} || {{ rm -f {file}; exit 1; }}"
+        written = await guest.run_command(line, timeout_seconds=_WRITE_SECONDS, output_bytes=1000)
+        if written.exit_code != 0:  # the beginning of code is other code
+            raise GuestRefused(507, "no_space", f"its code could not be written to /tmp: {written.stderr.strip()}")
     return f"exec < {file}\nrm {file}\n{start}{node}"
 
 
-def _encoded(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _decoding(data: bytes) -> str:
+    """What writes these bytes to its stdout, without a file of the shell's: the disk may be full."""
+    return f"printf %s '{base64.b64encode(data).decode()}' | base64 -d"
 
 
 def _outcome(result: CommandResult, emit: Callable[[Event], None]) -> Outcome:
@@ -107,7 +110,7 @@ def _status(error: UserError | None) -> str:
 
 def _error(result: CommandResult) -> tuple[UserError, str]:
     """What ended the process, as it said itself last on stderr, or its exit status; and what stderr was before."""
-    place = next(iter([*_PLACE.finditer(result.stderr)][-1:]), None)
+    place = next(iter(deque(_PLACE.finditer(result.stderr), maxlen=1)), None)
     found = _ERROR.search(result.stderr, place.start()) if place is not None else None
     if place is None or found is None:
         return UserError("ExitStatus", f"node ended with exit status {result.exit_code}", []), result.stderr
