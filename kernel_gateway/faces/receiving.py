@@ -26,7 +26,7 @@ SMALL_BODY = 65_536
 """A refused body of up to this many bytes is read first, which keeps the connection; also what a route without a body
 puts up with."""
 LINGER_SECONDS = 5.0
-"""How long a larger refused body is thrown away before the connection is closed."""
+"""How long a refused body may still come; then the connection is closed."""
 BODY_SECONDS = 300.0
 UNCOUNTED = 1 << 62
 LENGTH_DIGITS = 18
@@ -154,6 +154,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
         chunked = "Transfer-Encoding" in self.request.headers
         if chunked or self.announced - self.received > SMALL_BODY:
             self._answer_early(error)
+        elif self.has_body:
+            self.arm(LINGER_SECONDS)
 
     def _answer_early(self, error: Exception) -> None:
         self.answered = True
@@ -167,7 +169,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
 
     def arm(self, seconds: float) -> None:
-        """Refuse the request in so many seconds, unless `disarm` comes first."""
+        """Refuse the request in so many seconds, for what it is refused already or as too slow; `disarm` stops that."""
         if self.gone:
             return
         self._timer = asyncio.get_running_loop().call_later(seconds, self._too_slow)
@@ -179,7 +181,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def _too_slow(self) -> None:
         self.give_up()
-        self.refusal = BodyTooSlow("the body did not arrive in time")
+        self.refusal = self.refusal or BodyTooSlow("the body did not arrive in time")
         self.answered = True
         self.set_header("Connection", "close")
         self.say(self.refusal)
