@@ -56,6 +56,8 @@ class SandboxedKernel:
         self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
         self._deno.on_death = self._deno_died
         self._node: asyncio.Task[Outcome] | None = None
+        self._node_death: Death | None = None
+        """Why that process ends, when it is us who end it and nobody has interrupted it."""
         self._runtime = runtime
         self._limits = limits
         self._hub: Hub | None = None
@@ -151,22 +153,27 @@ class SandboxedKernel:
     async def _run_node(
         self, code: str, language: str, timeout_seconds: float, emit: Callable[[Event], None]
     ) -> Outcome:
-        """A process of its own; interrupting cancels it."""
+        """A process of its own; interrupting cancels it, and so does a restart, which its death says."""
         running = run_node(
             self.guest, code, language, timeout_seconds=timeout_seconds, caps=self._limits.caps, emit=emit
         )
-        self._node = asyncio.ensure_future(running)
+        self._node, self._node_death = asyncio.ensure_future(running), None
         try:
             await asyncio.wait({self._node})
-            return Outcome("interrupted") if self._node.cancelled() else self._node.result()
+            if not self._node.cancelled():
+                return self._node.result()
+            return Outcome("died", death=self._node_death) if self._node_death else Outcome("interrupted")
         finally:
             self._node.cancel()
             self._node = None
 
     async def restart(self) -> int:
-        """Replace the kernel by a blank one and end the one for JavaScript, if any; returns the new generation."""
+        """Replace the kernel by a blank one and end what runs JavaScript, if any; returns the new generation."""
         hub = self._hub
         death = Death("restart", "the kernel was restarted on request; its globals are gone")
+        if self._node is not None:
+            self._node_death = death
+            self._node.cancel()
         await self._replace(hub, death, keep_deno=False)
         return self._generation
 
