@@ -130,6 +130,7 @@ def test_a_name_is_taken_once_until_it_is_deleted(at_desk: At) -> None:
         ({"image": "nowhere"}, "the host has no environment 'nowhere' to make one from; it has: data, python, web"),
         ({"role_arn": "etl"}, "written as arn:aws:iam"),
         ({"role_arn": "arn:aws:iam::123:role/x"}, "written as arn:aws:iam"),
+        ({"role_arn": "arn:aws-\0\n:iam::123456789012:role/x"}, "written as arn:aws:iam"),
         ({"description": "nul\0"}, "no control characters"),
         ({"description": "\ud800"}, "no control characters"),
         ({"description": "x" * 4_097}, "at most 4,096"),
