@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.environment_shapes import AgentInfo, AttachAgents, Dependents, Moved, PutAgent
+from kernel_gateway.environments_file import NAME as ENVIRONMENT_NAME
 from kernel_gateway.errors import (
     AgentDetached,
     Conflict,
@@ -172,10 +173,12 @@ class Agents:
             return name
 
     async def _former(self, principal: Principal, name: str) -> str:
-        """The id of an environment that may be deleted by now."""
+        """The id of an environment that may be deleted by now; raises UnknownEnvironment for what can be no name."""
         try:
             return await self._environments.reference(principal, name)
         except UnknownEnvironment:
+            if not ENVIRONMENT_NAME.fullmatch(name):
+                raise
             return name
 
     def _require(self, connection: Connection, principal: Principal, reference: str) -> None:

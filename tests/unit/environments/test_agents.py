@@ -162,6 +162,15 @@ def test_agents_of_a_host_environment_that_is_gone_can_be_moved(at_desk: At) -> 
     at_desk(work)
 
 
+@pytest.mark.parametrize("former", ["", "a\0b", "half a pair \ud800", "x" * 1_000])
+def test_agents_were_never_attached_to_what_is_no_name(at_desk: At, former: str) -> None:
+    async def work(desk: Desk) -> None:
+        with pytest.raises(UnknownEnvironment):
+            await desk.agents.attach(ANN, "python", AttachAgents(former))
+
+    at_desk(work)
+
+
 def test_an_agent_is_not_attached_to_what_is_deleted_meanwhile(at_desk: At) -> None:
     async def work(desk: Desk) -> None:
         info = await desk.make("lab")
