@@ -142,8 +142,9 @@ def test_a_command_that_fails_has_all_its_output_in_stderr() -> None:
     )
 
 
-def test_a_command_past_its_time_says_so_also_when_it_ended_well() -> None:
-    made = wire(finished(Command("i", "timeout", "so far\n", exit_code=0, timed_out=True)))
+@pytest.mark.parametrize("so_far", ["so far\n", "so far"])
+def test_a_command_past_its_time_says_so_in_a_line_also_when_it_ended_well(so_far: str) -> None:
+    made = wire(finished(Command("i", "timeout", so_far, exit_code=0, timed_out=True)))
     assert made["isError"]
     assert made["structuredContent"]["stderr"].startswith("so far\r\nThe command ran longer")
 

@@ -117,5 +117,7 @@ def _about(command: Command, *, failed: bool) -> StructuredContent:
 
 
 def _output(command: Command) -> str:
-    late = "The command ran longer than it may and was ended\n" if command.timed_out else ""
-    return command_text(command.stdout + late)
+    if not command.timed_out:
+        return command_text(command.stdout)
+    between = "\n" if command.stdout and not command.stdout.endswith("\n") else ""
+    return command_text(f"{command.stdout}{between}The command ran longer than it may and was ended\n")
