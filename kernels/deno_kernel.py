@@ -110,8 +110,10 @@ class DenoKernel:
             await self._send_interrupt(self._hub)
 
     def exited(self, gone: KernelExit) -> None:
-        """The guest says that one of these kernels ended."""
-        self._exited = max(self._exited, gone.generation)
+        """The guest says that one of these kernels ended; it says so again to whoever follows it anew."""
+        if gone.generation <= self._exited:
+            return
+        self._exited = gone.generation
         if self._opening is not None and self._opening[0] == gone.generation:
             death = Death("exit", f"the kernel ended while it started ({_how(gone)}): {gone.last_words[-500:]}")
             self._opening[1].fail(KernelDied(self._expected or death))
