@@ -18,6 +18,8 @@ KEPT_SECONDS: Final = 300.0
 KEPT_BYTES: Final = 64 * 1024 * 1024
 """Results that ended lately, all together; the oldest go."""
 MOST_KEPT: Final = 10_000
+MOST_REPEATABLE_BYTES: Final = 1024 * 1024
+"""A larger result is not kept where asking again is safe: it would push out those that nobody can ask for twice."""
 Key = tuple[str, str, str]
 """Principal, session, and a hash of the client's own id of the invocation and of its body."""
 
@@ -42,20 +44,27 @@ class Invocations:
             return self._ended[key][1]
         return running
 
-    def run(self, key: Key | None, work: Callable[[], Coroutine[Any, Any, bytes]]) -> asyncio.Task[bytes]:
-        """Start the work, unless it is that of an invocation which is there already."""
+    def run(
+        self, key: Key | None, work: Callable[[], Coroutine[Any, Any, bytes]], *, repeatable: bool = False
+    ) -> asyncio.Task[bytes]:
+        """Start the work, unless it is that of an invocation which is there already.
+
+        `repeatable` work may be done again once it has ended, for who asks again.
+        """
         found = self.find(key)
         if found is not None:
             return found
         task = self._background.spawn(work(), "invocation")
         if key is not None:
             self._running[key] = task
-            task.add_done_callback(lambda _: self._end(key, task))
+            task.add_done_callback(lambda _: self._end(key, task, repeatable=repeatable))
         return task
 
-    def _end(self, key: Key, task: asyncio.Task[bytes]) -> None:
+    def _end(self, key: Key, task: asyncio.Task[bytes], *, repeatable: bool) -> None:
         self._running.pop(key, None)
         if task.cancelled() or task.exception() is not None:
+            return
+        if repeatable and len(task.result()) > MOST_REPEATABLE_BYTES:
             return
         self._ended[key] = self._monotonic() + KEPT_SECONDS, task
         self._kept_bytes += len(task.result())

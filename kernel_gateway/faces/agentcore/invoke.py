@@ -14,13 +14,14 @@ from kernel_gateway.errors import NotFound, SessionTerminated
 from kernel_gateway.faces.agentcore.body_memory import Reservation
 from kernel_gateway.faces.agentcore.calls import Call, Streaming
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
-from kernel_gateway.faces.agentcore.invocations import Key
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
 from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, tool_of
 from kernel_gateway.faces.json_bodies import encode
 
 QUEUED: Final = "executeCode"
 """The tool whose work waits in the session's queue."""
+REPEATABLE: Final = frozenset({"getTask", "listFiles", "readFiles"})
+"""Tools that change nothing."""
 RESULT_ROOM: Final = 2
 """A large result is in memory as it was read, and as the JSON that is sent."""
 
@@ -40,7 +41,14 @@ async def invoke(call: Call) -> Streaming:
         await call.take_room(RESULT_ROOM * MOST_PAYLOAD_BYTES)
 
     invocation = Invocation(call.services, call.principal, session_id, arguments, repeated, room)
-    return Streaming({"x-amzn-code-interpreter-session-id": shown}, lambda: _start(call, key, tool, invocation))
+
+    def start() -> asyncio.Task[bytes]:
+        """Begin the work, or join it; the memory that the body takes is then the work's."""
+        return call.face.invocations.run(
+            key, lambda: _carry_out(call, tool, invocation, call.hand_over()), repeatable=name in REPEATABLE
+        )
+
+    return Streaming({"x-amzn-code-interpreter-session-id": shown}, start)
 
 
 def _repeated(call: Call) -> str:
@@ -65,11 +73,6 @@ async def _admit(call: Call, session_id: str, name: str) -> None:
     if name == QUEUED:
         live.require_room(services.settings.queue_length)
     services.limits.take_invocation(call.principal)
-
-
-def _start(call: Call, key: Key | None, tool: Tool, invocation: Invocation) -> asyncio.Task[bytes]:
-    """Begin the work, or join it; the memory that the body takes is then the work's."""
-    return call.face.invocations.run(key, lambda: _carry_out(call, tool, invocation, call.hand_over()))
 
 
 async def _carry_out(call: Call, tool: Tool, invocation: Invocation, reservation: Reservation | None) -> bytes:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from kernel_gateway.faces.agentcore import invocations
 from kernel_gateway.faces.agentcore.invocations import Invocations
 from kernel_gateway.services.background import Background
@@ -92,6 +94,20 @@ def test_what_is_kept_is_bounded_in_bytes() -> None:
             await found.run(key, quarter)
         await asyncio.sleep(0)
         assert [found.find(key) is not None for key in keys] == [False, False, True, True, True, True]
+
+    scene(test)
+
+
+@pytest.mark.parametrize(("more", "kept"), [(0, True), (1, False)])
+def test_a_large_result_that_can_be_had_again_is_not_kept(more: int, kept: bool) -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        work = Work(bytes(invocations.MOST_REPEATABLE_BYTES + more))
+        first = found.run(KEY, work, repeatable=True)
+        assert found.run(KEY, work, repeatable=True) is first
+        work.may_end.set()
+        await first
+        await asyncio.sleep(0)
+        assert (found.find(KEY) is not None) is kept
 
     scene(test)
 
