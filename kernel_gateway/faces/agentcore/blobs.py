@@ -1,6 +1,7 @@
 """Files in an invocation's body, from base64 to bytes: a large one in pieces, so that it holds up nobody else. Pure.
 
-The body is read with its blobs left as they came (`SentFile`); `unpacked` then makes of it what tools take.
+The body is read with its blobs left as they came (`SentFile`); `unpacked` then makes of it what tools take. Long texts
+that are not ASCII become bytes too: a single emoji makes a string of any length four times as large as its bytes.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import Final
 import msgspec
 
 from kernel_gateway.faces.agentcore.tools import Arguments, FileContent
+from kernel_gateway.faces.agentcore.tools.checks import LONGEST_TEXT
 from kernel_gateway.faces.json_bodies import refused
 
 PIECE_CHARACTERS: Final = 1 << 20
 """Of base64, decoded at once; a multiple of four."""
+LONG_TEXT: Final = 1024
+"""A text of more characters that is not ASCII becomes bytes."""
 NONE: Final = (b"", b"null")
 
 
@@ -47,9 +51,11 @@ async def unpacked(name: str, sent: SentArguments | None) -> Invoked:
     given = {each: getattr(sent, each) for each in Arguments.__struct_fields__ if each != "content"}
     if sent.content is None:
         return Invoked(name, Arguments(**given))
+    texts = [_long_text(each) for each in sent.content]  # before anybody else's body is decoded
     files, decoded = [], 0
     for number, each in enumerate(sent.content):
-        files.append(FileContent(each.path, each.text, await _blob(memoryview(each.blob), number)))
+        blob = await _blob(memoryview(each.blob), number) if texts[number] is None else texts[number]
+        files.append(FileContent(each.path, each.text, blob))
         decoded += len(memoryview(each.blob))
         if decoded > PIECE_CHARACTERS:
             decoded = 0
@@ -57,9 +63,25 @@ async def unpacked(name: str, sent: SentArguments | None) -> Invoked:
     return Invoked(name, Arguments(**given, content=files))
 
 
+def _long_text(file: SentFile) -> bytes | None:
+    """A file's text, taken out of it, when it is smaller as bytes; not one that is refused anyway."""
+    text = file.text
+    if text is None or text.isascii() or len(text) <= LONG_TEXT or not _is_none(memoryview(file.blob)):
+        return None
+    encoded = text.encode()
+    if len(encoded) > LONGEST_TEXT:
+        return None
+    file.text = None
+    return encoded
+
+
+def _is_none(sent: memoryview) -> bool:
+    return len(sent) <= 4 and bytes(sent) in NONE
+
+
 async def _blob(sent: memoryview, number: int) -> bytes | None:
     """One blob; raises InvalidRequest."""
-    if len(sent) <= 4 and bytes(sent) in NONE:
+    if _is_none(sent):
         return None
     if len(sent) > PIECE_CHARACTERS:
         pieces = await _in_pieces(sent[1:-1])

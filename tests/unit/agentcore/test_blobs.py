@@ -12,7 +12,7 @@ import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.agentcore import requests
-from kernel_gateway.faces.agentcore.blobs import PIECE_CHARACTERS, Invoked, unpacked
+from kernel_gateway.faces.agentcore.blobs import LONG_TEXT, PIECE_CHARACTERS, Invoked, unpacked
 from kernel_gateway.faces.json_bodies import decode
 
 EDGE = PIECE_CHARACTERS // 4 * 3
@@ -34,6 +34,22 @@ def test_blobs_of_every_size(size: int) -> None:
     content = found.arguments.content
     assert content is not None
     assert [(each.path, each.text, each.blob) for each in content] == [("a", None, blob), ("b", "é", None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [("a" * LONG_TEXT + "a", True), ("a" * LONG_TEXT + "é", False), ("é" * LONG_TEXT, True)]
+)
+def test_a_long_text_that_is_not_ascii_becomes_its_bytes(text: str, kept: bool) -> None:
+    content = read(written({"path": "a", "text": text}, {"path": "b", "text": text, "blob": None})).arguments.content
+    assert content is not None
+    given = (text, None) if kept else (None, text.encode())
+    assert [(each.text, each.blob) for each in content] == [given, given]
+
+
+def test_a_long_text_beside_a_blob_stays_one_of_two() -> None:
+    content = read(written({"path": "a", "text": "é" * LONG_TEXT * 2, "blob": "AP8="})).arguments.content
+    assert content is not None
+    assert (content[0].text, content[0].blob) == ("é" * LONG_TEXT * 2, b"\0\xff")
 
 
 def test_slashes_may_be_escaped() -> None:
