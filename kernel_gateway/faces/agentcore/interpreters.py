@@ -24,6 +24,7 @@ FIRST_CUSTOM: Final = "custom"
 
 async def create(call: Call) -> Encoded:
     """A new environment, of the image that the system's interpreter has."""
+    call.services.limits.take_invocation(call.principal)
     body = call.body
     mode = body.network_configuration.network_mode
     unsupported.refuse(body.certificates, body.filesystem_configurations, mode)
@@ -71,6 +72,7 @@ async def index(call: Call) -> answers.ListedInterpreters:
 
 async def delete(call: Call) -> Encoded:
     """Refused while sessions of it live."""
+    call.services.limits.take_invocation(call.principal)
 
     async def work() -> bytes:
         info = await _info(call)

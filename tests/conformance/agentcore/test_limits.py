@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conformance.agentcore.accounts import KEY, SECRET, SYSTEM, Account, Session
+from tests.conformance.agentcore.accounts import CONTROL, KEY, SECRET, SYSTEM, Account, Session
 from tests.conformance.agentcore.signed_requests import invocation, send, signed
 from tests.conformance.agentcore.watching_proxy import WatchingProxy
 from tests.running_service import RunningService
@@ -65,3 +65,19 @@ def test_more_code_than_may_wait_is_throttled_and_tried_again(narrow: Account) -
         thread.join(60)
     assert printed == ["done"] * 3
     session.stop()
+
+
+def test_interpreters_are_made_and_deleted_at_the_same_rate(narrow: Account) -> None:
+    hasty = narrow.client(CONTROL)
+    patient = narrow.client(CONTROL, retries={"mode": "standard", "total_max_attempts": 8})
+    made = []
+    with pytest.raises(hasty.exceptions.ThrottlingException):
+        for number in range(100):
+            made.append(
+                hasty.create_code_interpreter(name=f"hasty{number}", networkConfiguration={"networkMode": "SANDBOX"})[
+                    "codeInterpreterId"
+                ]
+            )
+    assert made
+    for each in made:
+        patient.delete_code_interpreter(codeInterpreterId=each)
