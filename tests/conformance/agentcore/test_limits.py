@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import pytest
@@ -70,14 +71,15 @@ def test_more_code_than_may_wait_is_throttled_and_tried_again(narrow: Account) -
 def test_interpreters_are_made_and_deleted_at_the_same_rate(narrow: Account) -> None:
     hasty = narrow.client(CONTROL)
     patient = narrow.client(CONTROL, retries={"mode": "standard", "total_max_attempts": 8})
-    made = []
+    made: list[str] = []
+
+    def make(number: int) -> None:
+        network = {"networkMode": "SANDBOX"}
+        reply = hasty.create_code_interpreter(name=f"hasty{number}", networkConfiguration=network)
+        made.append(reply["codeInterpreterId"])
+
     with pytest.raises(hasty.exceptions.ThrottlingException):
-        for number in range(100):
-            made.append(
-                hasty.create_code_interpreter(name=f"hasty{number}", networkConfiguration={"networkMode": "SANDBOX"})[
-                    "codeInterpreterId"
-                ]
-            )
+        deque(map(make, range(100)), maxlen=0)
     assert made
     for each in made:
         patient.delete_code_interpreter(codeInterpreterId=each)
