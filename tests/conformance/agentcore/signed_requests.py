@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -96,8 +97,8 @@ def signed(
     return Request(request.method, path, {"Host": address.netloc, **dict(made.headers.items())}, request.body)
 
 
-def send(account: Account, request: Request, *, timeout_seconds: float = 60) -> Reply:
-    """Send exactly this, and read the whole answer."""
+def send(account: Account, request: Request, *, timeout_seconds: float = 60, pause_seconds: float = 0) -> Reply:
+    """Send exactly this, the body so long after the headers, and read the whole answer."""
     connection = http.client.HTTPConnection(urlsplit(account.url).netloc, timeout=timeout_seconds)
     try:
         connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
@@ -106,7 +107,9 @@ def send(account: Account, request: Request, *, timeout_seconds: float = 60) -> 
             headers.setdefault("Content-Length", str(len(request.body)))
         for name, value in headers.items():
             connection.putheader(name, value)
-        connection.endheaders(request.body or None)
+        connection.endheaders()
+        time.sleep(pause_seconds)
+        connection.send(request.body)
         answer = connection.getresponse()
         return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
     finally:

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from tests.conformance.agentcore.accounts import CONTROL, SYSTEM, Account, Session
 from tests.conformance.agentcore.signed_requests import Reply, Request, invocation, send, signed
+from tests.running_service import RunningService
 
 LIST = Request(
     "POST", f"/code-interpreters/{SYSTEM}/sessions/list", {"Content-Type": "application/json"}, b'{"maxResults": 1}'
@@ -111,6 +112,15 @@ def test_a_late_replay_is_refused(account: Account, session: Session) -> None:
     request = signed(account, invocation(session.id, body), moment=datetime.now(UTC) - timedelta(minutes=6))
     refused(send(account, request), "InvalidSignatureException")
     assert session.code("print('late' in globals())") == "False"
+
+
+def test_a_body_may_take_its_time_when_the_request_came_in_time(
+    account: Account, agentcore_service: RunningService
+) -> None:
+    direct = replace(account, url=agentcore_service.url)
+    request = signed(direct, LIST, moment=datetime.now(UTC) - timedelta(minutes=5, seconds=-4))
+    assert send(direct, request, pause_seconds=6).status == 200
+    refused(send(direct, request), "InvalidSignatureException")
 
 
 @pytest.mark.parametrize("presigned_for_seconds", [None, 60])
