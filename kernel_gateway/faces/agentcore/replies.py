@@ -23,7 +23,12 @@ from kernel_gateway.faces.json_bodies import encode
 
 JSON: Final = "application/json"
 CLIENT_GONE: Final = 499
-_ENDED: Final = encode({"message": "the service is shutting down: the tool was not carried out to its end"})
+_ENDED: Final = encode(
+    {
+        "message": "the service is shutting down before the tool has ended. Where sessions outlive a restart, code that"
+        " waits runs after it: look at the session before you send it anew"
+    }
+)
 IS_ERROR: Final = b',"isError":true'
 """Stands in a result's JSON as its member alone: within a text the quotes have backslashes."""
 log = structlog.get_logger(__name__)
