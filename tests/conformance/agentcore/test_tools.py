@@ -160,7 +160,7 @@ def test_a_missing_directory_is_named(session: Session) -> None:
     assert "never/was" in words(result)
 
 
-@pytest.mark.parametrize("task_id", ["unknown", str(uuid.uuid4()), "../x", "", "a" * 1000])
+@pytest.mark.parametrize("task_id", ["unknown", "6f1c9f5e-52a7-4c0b-9d37-0d2f4b8f3c11", "../x", "", "a" * 1000])
 def test_a_task_that_never_was_is_a_result_or_refused(account: Account, session: Session, task_id: str) -> None:
     for tool in ("getTask", "stopTask"):
         reply = send(account, signed(account, invocation(session.id, {"name": tool, "arguments": {"taskId": task_id}})))
