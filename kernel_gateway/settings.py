@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.identity.access_key import KEY_ID, SECRET
+from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
 
 PREFIX = "SANDCELL_"
 CONFIG_VARIABLE = "SANDCELL_CONFIG"
@@ -342,7 +342,7 @@ def _require_key(settings: Settings) -> None:
         raise SettingInvalid("access_key_id must be 3 to 128 letters, digits, - and _")
     if settings.secret_access_key and not SECRET.fullmatch(settings.secret_access_key):
         raise SettingInvalid("secret_access_key must be 8 to 256 printable ASCII characters without blanks")
-    if settings.secrets_key and not re.fullmatch(r"[0-9A-Fa-f]{64}", settings.secrets_key):
+    if settings.secrets_key and not SEALING_KEY.fullmatch(settings.secrets_key):
         raise SettingInvalid("secrets_key must be 64 hexadecimal digits, as `openssl rand -hex 32` makes them")
 
 

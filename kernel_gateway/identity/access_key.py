@@ -10,6 +10,8 @@ from typing import Final
 KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{3,128}")
 """An id that may be given to us; the ones that we make are `SCAK` and 16 of A-Z and 2-7."""
 SECRET: Final = re.compile(r"[!-~]{8,256}")
+SEALING_KEY: Final = re.compile(r"[0-9A-Fa-f]{64}")
+"""What secrets are sealed with, as text: 32 bytes in hexadecimal digits."""
 _ID_LETTERS: Final = string.ascii_uppercase + "234567"
 _SECRET_LETTERS: Final = string.ascii_letters + string.digits
 

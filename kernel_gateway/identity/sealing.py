@@ -7,7 +7,6 @@ that the first start makes. Neither the key nor what it opens shows in any `repr
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from pathlib import Path
 from typing import Final
@@ -16,9 +15,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from kernel_gateway.errors import StartRefused
+from kernel_gateway.identity.access_key import SEALING_KEY
 
-KEY: Final = re.compile(r"[0-9A-Fa-f]{64}")
-"""A key as text: 32 bytes in hexadecimal digits."""
 _KEY_LENGTH: Final = 32
 _NONCE_LENGTH: Final = 12
 _LONGEST_BYTES: Final = 1_024
@@ -55,7 +53,7 @@ def key_in(file: Path) -> str:
         text = _read(file) if file.exists() else _make(file)
     except OSError as error:
         raise StartRefused(f"the key file {file} cannot be used: {error.strerror}") from error
-    if not KEY.fullmatch(text):
+    if not SEALING_KEY.fullmatch(text):
         raise StartRefused(
             f"the key file {file} is damaged: restore it from a backup; without one, remove it, "
             "and create the access keys anew"

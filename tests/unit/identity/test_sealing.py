@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.identity.access_key import KEY_ID, SECRET, new_key_id, new_secret
-from kernel_gateway.identity.sealing import KEY, CannotOpen, Sealing, key_in
+from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET, new_key_id, new_secret
+from kernel_gateway.identity.sealing import CannotOpen, Sealing, key_in
 from kernel_gateway.shapes import AccessKeyInfo, TokenInfo
 
 KEY_TEXT = "00112233445566778899aabbccddeeff" * 2
@@ -55,7 +55,7 @@ def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
         key = key_in(file)
     finally:
         os.umask(before)
-    assert KEY.fullmatch(key)
+    assert SEALING_KEY.fullmatch(key)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o644)
     assert key_in(file) == key
@@ -65,7 +65,7 @@ def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_what_a_start_that_was_cut_off_left_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "secrets.new").write_text("0011")
-    assert KEY.fullmatch(key_in(tmp_path / "secrets.key"))
+    assert SEALING_KEY.fullmatch(key_in(tmp_path / "secrets.key"))
 
 
 @pytest.mark.parametrize("content", ["", "00", "zz" * 32, KEY_TEXT + "00", KEY_TEXT + "\n" + KEY_TEXT, "\xff" * 64])
