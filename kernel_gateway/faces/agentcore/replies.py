@@ -68,7 +68,6 @@ async def _stream(handler: Any, streaming: Streaming) -> None:
     try:
         await handler.push(event_stream.KEEP_ALIVE)
         work = streaming.start()
-        del streaming
         await _keep_alive(handler, work)
         if not handler.gone:
             handler.answered_with = _told(work)
