@@ -294,7 +294,7 @@ class _Run:
 
     def _status(self, error: UserError | None) -> str:
         if error is None:
-            return "ok"
+            return "interrupted" if self._reply is None and self._was_interrupted() else "ok"
         if self._dialect.says_interrupted(error) and self._was_interrupted():
             return "interrupted"
         return "error"

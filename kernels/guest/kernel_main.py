@@ -267,18 +267,35 @@ class Kernel(IPythonKernel):
     """IPython's kernel; each execution starts with streams that work, and asking for input gets a sentence."""
 
     shell_class = Type(Shell)
+    _interrupted_early = False
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
             stream.restore()
             setattr(sys, name, stream)
 
+    def pre_handler_hook(self) -> None:
+        """Called by ipykernel before each request: an interrupt is kept until there is code that it can end.
+
+        Raised before that, it would end ipykernel's own handling of the request, and nobody would get a reply.
+        """
+        super().pre_handler_hook()
+        self._interrupted_early = False
+        signal.signal(signal.SIGINT, self._keep_interrupt)
+
+    def _keep_interrupt(self, *_signal: object) -> None:
+        self._interrupted_early = True
+
     async def do_execute(self, *arguments: Any, **options: Any) -> Any:
         """Run a cell; called by ipykernel for each execute request."""
         self._restore_streams()
         try:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                if self._interrupted_early:
+                    raise KeyboardInterrupt
             return await super().do_execute(*arguments, **options)
-        except KeyboardInterrupt:  # a second one, while the first was being reported
+        except KeyboardInterrupt:  # before the code began, or a second one while the first was being reported
             count = cast("Any", self.shell).execution_count - 1
             return {
                 "status": "error",

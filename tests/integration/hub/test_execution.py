@@ -248,6 +248,47 @@ def test_an_interrupt_that_someone_asked_for_is_told_from_one_that_code_raised(o
     on_kernel(scenario)
 
 
+def test_an_interrupt_while_the_kernel_makes_ready_ends_the_code(start: Callable[..., RunningKernel]) -> None:
+    signal_itself = """
+import os, signal
+kernel = get_ipython().kernel
+publish = kernel._publish_execute_input
+def publish_and_signal(*arguments):
+    publish(*arguments)
+    os.kill(os.getpid(), signal.SIGINT)
+kernel._publish_execute_input = publish_and_signal
+"""
+
+    async def scenario(runner: Runner) -> None:
+        await runner.run(signal_itself)
+        running = asyncio.ensure_future(runner.run("import time; time.sleep(60)"))
+        await asyncio.sleep(0)
+        runner.hub.note_interrupt()
+        outcome = await running
+        assert (outcome.status, outcome.note) == ("interrupted", "")
+        assert outcome.error is not None and outcome.error.name == "KeyboardInterrupt"
+
+    asyncio.run(with_hub(start(), scenario))
+
+
+def test_interrupted_code_that_the_kernel_gives_no_reply_to_is_interrupted(start: Callable[..., RunningKernel]) -> None:
+    give_up = """
+async def give_up(*request):
+    raise KeyboardInterrupt
+get_ipython().kernel.shell_handlers["execute_request"] = give_up
+"""
+
+    async def scenario(runner: Runner) -> None:
+        await runner.run(give_up)
+        running = asyncio.ensure_future(runner.run("1"))
+        await asyncio.sleep(0)
+        runner.hub.note_interrupt()
+        outcome = await running
+        assert (outcome.status, "no reply" in outcome.note) == ("interrupted", True)
+
+    asyncio.run(with_hub(start(), scenario))
+
+
 def test_an_interrupt_from_before_the_code_began_is_not_lost(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         running = asyncio.create_task(runner.run("import time; time.sleep(60)"))

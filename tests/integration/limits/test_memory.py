@@ -90,7 +90,7 @@ def test_files_in_memory_count(in_sandboxes: Callable[[Test], None]) -> None:
     async def test(sandboxes: Sandboxes) -> None:
         limit, info = await small(sandboxes)
         before = await sandboxes.runtime.usage(info.sandbox_id)
-        filled = await sandboxes.run(info, "head -c 1G /dev/zero > /dev/shm/x; wc -c < /dev/shm/x")
+        filled = await sandboxes.run(info, "dd if=/dev/zero of=/dev/shm/x bs=1M; wc -c < /dev/shm/x")
         usage = await sandboxes.runtime.usage(info.sandbox_id)
         assert "No space left" in filled.stderr
         assert int(filled.stdout) == limit // 2

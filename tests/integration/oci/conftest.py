@@ -33,7 +33,7 @@ class Sandboxes:
         return await self.runtime.create(SandboxSpec(str(uuid.uuid4()), environment or self.environment))
 
     async def run(
-        self, info: SandboxInfo, command: str, timeout_seconds: float = 30, ready_seconds: float = 30
+        self, info: SandboxInfo, command: str, timeout_seconds: float = 120, ready_seconds: float = 60
     ) -> CommandResult:
         guest = GuestClient(partial(self.runtime.dial, info.sandbox_id))
         try:
@@ -42,7 +42,7 @@ class Sandboxes:
         finally:
             await guest.aclose()
 
-    async def python(self, info: SandboxInfo, code: str, timeout_seconds: float = 30) -> str:
+    async def python(self, info: SandboxInfo, code: str, timeout_seconds: float = 120) -> str:
         """What a program run as the user prints, errors included."""
         result = await self.run(info, f"python3 - <<'END' 2>&1\n{code}\nEND", timeout_seconds)
         return result.stdout.strip()
