@@ -266,7 +266,8 @@ kernel._publish_execute_input = publish_and_signal
         runner.hub.note_interrupt()
         outcome = await running
         assert (outcome.status, outcome.note) == ("interrupted", "")
-        assert outcome.error is not None and outcome.error.name == "KeyboardInterrupt"
+        assert outcome.error is not None
+        assert outcome.error.name == "KeyboardInterrupt"
 
     asyncio.run(with_hub(start(), scenario))
 
