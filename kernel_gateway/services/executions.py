@@ -47,16 +47,22 @@ class Executions:
         self._registry = registry
 
     async def submit(
-        self, principal: Principal, session_id: str, submission: Submission, idempotency_key: str | None = None
+        self,
+        principal: Principal,
+        session_id: str,
+        submission: Submission,
+        idempotency_key: str | None = None,
+        *,
+        face: str = "rest",
     ) -> Execution:
-        """Store an execution and queue it; the row is durable when this returns.
+        """Store an execution and queue it; the row is durable when this returns. It came through that `face`.
 
         The same key and the same submission return the same execution, also when its session has ended. Otherwise
         raises NotFound, SessionTerminated, InvalidRequest, PayloadTooLarge, SessionBusy (on_busy=reject: nothing is
         stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
         interrupts what runs and then waits its turn like any other.
         """
-        row = self._checked(session_id, submission, idempotency_key)
+        row = replace(self._checked(session_id, submission, idempotency_key), author=principal.name, face=face)
         try:
             return await self._submit(principal, row, submission)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart

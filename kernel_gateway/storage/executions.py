@@ -41,6 +41,10 @@ class ExecutionRow:
     queued: float
     clear_context: bool = False
     runtime: str = "python"
+    kind: str = "code"
+    author: str = ""
+    face: str = ""
+    provenance: dict[str, Any] | None = None
     execution_count: int | None = None
     last_sequence: int | None = None
     outcome: StoredOutcome | None = None
@@ -73,7 +77,16 @@ _FINISH = (
     .values(
         {
             name: bindparam(f"its_{name}")
-            for name in ("status", "generation", "execution_count", "last_sequence", "outcome", "started", "ended")
+            for name in (
+                "status",
+                "generation",
+                "execution_count",
+                "last_sequence",
+                "outcome",
+                "provenance",
+                "started",
+                "ended",
+            )
         }
     )
 )
@@ -93,6 +106,9 @@ def add(connection: Connection, row: ExecutionRow) -> None:
         "request_digest": row.request_digest,
         "clear_context": row.clear_context,
         "runtime": row.runtime,
+        "kind": row.kind,
+        "author": row.author,
+        "face": row.face,
         "queued": micros(row.queued),
     }
     connection.execute(_ADD, values)
@@ -112,6 +128,7 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
         "its_execution_count": row.execution_count,
         "its_last_sequence": row.last_sequence,
         "its_outcome": to_json(row.outcome),
+        "its_provenance": None if row.provenance is None else to_json(row.provenance),
         "its_started": micros_or_none(row.started),
         "its_ended": micros_or_none(row.ended),
     }
@@ -181,6 +198,10 @@ def _execution(row: Row[Any]) -> ExecutionRow:
         queued=seconds(row.queued),
         clear_context=row.clear_context,
         runtime=row.runtime,
+        kind=row.kind,
+        author=row.author,
+        face=row.face,
+        provenance=None if row.provenance is None else msgspec.json.decode(row.provenance),
         execution_count=row.execution_count,
         last_sequence=row.last_sequence,
         outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=StoredOutcome),

@@ -194,6 +194,10 @@ executions = Table(
     Column("outcome", LargeBinary),
     Column("clear_context", Boolean, nullable=False, server_default=false()),
     Column("runtime", String, nullable=False, server_default="python"),
+    Column("kind", String, nullable=False, server_default="code"),
+    Column("author", String, nullable=False, server_default=""),
+    Column("face", String, nullable=False, server_default=""),
+    Column("provenance", LargeBinary),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -207,7 +211,8 @@ executions = Table(
     ),
 )
 """`outcome` is JSON: stdout, stderr, outputs, error, death, truncated. It is null until the execution has ended.
-`clear_context`: a blank kernel runs it. `runtime` is what runs its language: python, deno or nodejs."""
+`clear_context`: a blank kernel runs it. `runtime` is what runs its language: python, deno or nodejs. `kind` is code or
+command, `author` who ran it and `face` the protocol it came through. `provenance` is JSON: what it used and changed."""
 
 notes = Table(
     "notes",
@@ -221,6 +226,39 @@ notes = Table(
     Index("ix_notes_session_id_number", "session_id", "number"),
 )
 """What happened to a session besides executions; each becomes a Markdown cell of its notebook."""
+
+cells = Table(
+    "cells",
+    metadata,
+    _number(),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("execution_id", String),
+    Column("note", BigInteger),
+    Column("cell", LargeBinary, nullable=False),
+    Column("hash", String, nullable=False),
+    UniqueConstraint("session_id", "position"),
+    Index("ix_cells_execution_id", "execution_id"),
+)
+"""The record of a session as it is written: one row for each cell of its notebook, in order, never changed. `cell` is
+the cell's JSON, `hash` its link in the chain; it tells of an execution (`execution_id`), of a note, or of neither."""
+
+attach_tokens = Table(
+    "attach_tokens",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("principal_id", ForeignKey("principals.id"), nullable=False),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("digest", String, nullable=False, unique=True),
+    Column("can", String, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("revoked", BigInteger),
+    Index("ix_attach_tokens_session_id_number", "session_id", "number"),
+)
+"""Tokens that let a Jupyter client attach to one session. `can` is what else they allow: words with spaces between."""
 
 audit = Table(
     "audit",

@@ -21,5 +21,5 @@ async def execute_code(call: Invocation) -> Result:
         runtime=cast("LanguageRuntime | None", arguments.runtime),
         clear_context=bool(arguments.clear_context) and language == "python",
     )
-    execution = await executions.submit(call.principal, call.session_id, submission, call.key or None)
+    execution = await executions.submit(call.principal, call.session_id, submission, call.key or None, face="agentcore")
     return rendered(await executions.wait(call.principal, call.session_id, execution.id))
