@@ -12,6 +12,7 @@ Tree:
     ├── LauncherRefused          the launcher does not do this for the service
     ├── KernelDied               the kernel ended while someone waited on it; carries a Death
     ├── GuestRefused             the guest said no; carries the code, message and status it gave
+    ├── InvalidManifest          what was given as a notebook's manifest is none
     └── DeadlineExceeded         a wait of ours ran out
 
 `retryable` says whether the same call may succeed when made again unchanged.
@@ -92,6 +93,10 @@ class GuestRefused(KernelsError):
         super().__init__(message)
         self.status = status
         self.code = code
+
+
+class InvalidManifest(KernelsError):
+    """What was given as the manifest of a notebook is none, or one of another version."""
 
 
 class DeadlineExceeded(KernelsError):
