@@ -14,6 +14,7 @@ from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.identity.authentication import Identity
 from kernel_gateway.services.access_keys import AccessKeys
 from kernel_gateway.services.agents import Agents
+from kernel_gateway.services.attachments import Attachments
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, SystemClock
@@ -62,6 +63,7 @@ class Services:
     audit: Audit
     sessions: Sessions
     executions: Executions
+    attachments: Attachments
     commands: Commands
     tasks: Tasks
     files: Files
@@ -129,6 +131,7 @@ class Services:
         registry, identity = Registry(database), Identity(database)
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
+        sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
         return cls(
             settings=settings,
             identity=identity,
@@ -138,8 +141,9 @@ class Services:
             environments=parts.environments,
             agents=parts.agents,
             audit=parts.audit,
-            sessions=Sessions(parts, registry, lifecycle),
-            executions=Executions(parts, registry),
+            sessions=sessions,
+            executions=executions,
+            attachments=Attachments(parts, registry, executions, sessions),
             commands=Commands(parts, registry),
             tasks=Tasks(parts, registry),
             files=Files(parts, registry),
