@@ -6,8 +6,10 @@ import click
 
 from kernel_gateway.cli import exits
 from kernel_gateway.cli.agents import agents
+from kernel_gateway.cli.attach_tokens import attach_token
 from kernel_gateway.cli.audit import audit
 from kernel_gateway.cli.environments import environments
+from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, serve
@@ -35,5 +37,19 @@ def sandcell() -> None:
     """
 
 
-for command in (serve, run, session, notebook, workspace, audit, token, keys, environments, agents, doctor):
+for command in (
+    serve,
+    run,
+    session,
+    notebook,
+    workspace,
+    attach_token,
+    audit,
+    token,
+    keys,
+    environments,
+    agents,
+    kernelspec,
+    doctor,
+):
     sandcell.add_command(command)

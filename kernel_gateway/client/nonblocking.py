@@ -12,6 +12,7 @@ from typing import IO, Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 
 from kernel_gateway.client import administration_operations as a
+from kernel_gateway.client import attach_operations as at
 from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import transport as t
@@ -214,6 +215,9 @@ class AsyncClient:
     get_agent = _method(e.get_agent)
     delete_agent = _method(e.delete_agent)
     list_audit = _method(a.list_audit)
+    create_attach_token = _method(at.create_attach_token)
+    list_attach_tokens = _method(at.list_attach_tokens)
+    revoke_attach_token = _method(at.revoke_attach_token)
     create_token = _method(a.create_token)
     list_tokens = _method(a.list_tokens)
     revoke_token = _method(a.revoke_token)
@@ -267,3 +271,6 @@ class AsyncLiveSession:
     upload = _bound(o.upload)
     download = _bound(o.download)
     remove_file = _bound(o.remove_file)
+    create_attach_token = _bound(at.create_attach_token)
+    list_attach_tokens = _bound(at.list_attach_tokens)
+    revoke_attach_token = _bound(at.revoke_attach_token)

@@ -26,7 +26,7 @@ OPEN = frozenset({"labels", "set", "tags"})
 """Objects whose keys are the caller's; their texts are shown."""
 SHOWN = frozenset(
     {
-        *("accessPointArn", "agent", "agent_id", "agents", "clientToken", "codeInterpreterArn"),
+        *("accessPointArn", "agent", "agent_id", "agents", "can", "clientToken", "codeInterpreterArn"),
         *("codeInterpreterId", "codeInterpreterIdentifier", "createdAt", "cursor", "description"),
         *("detached_from", "directoryPath", "environment", "environment_id", "error_code", "event"),
         *("executionRoleArn", "execution_id", "fileSystemArn", "id", "image", "key_id", "kind", "language"),

@@ -14,6 +14,7 @@ from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.identity.authentication import Identity
 from kernel_gateway.services.access_keys import AccessKeys
 from kernel_gateway.services.agents import Agents
+from kernel_gateway.services.attach_tokens import AttachTokens
 from kernel_gateway.services.attachments import Attachments
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
@@ -31,6 +32,8 @@ from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.replay_stage import Doing
+from kernel_gateway.services.replays import Replays
 from kernel_gateway.services.sessions import Sessions
 from kernel_gateway.services.shutdown import shut_down
 from kernel_gateway.services.spool import Spool
@@ -57,6 +60,7 @@ class Services:
     identity: Identity
     limits: Limits
     tokens: Tokens
+    attach_tokens: AttachTokens
     access_keys: AccessKeys
     environments: Environments
     agents: Agents
@@ -68,6 +72,7 @@ class Services:
     tasks: Tasks
     files: Files
     notebooks: Notebooks
+    replays: Replays
     workspaces: Workspaces
     parts: Parts
     registry: Registry
@@ -137,6 +142,7 @@ class Services:
             identity=identity,
             limits=Limits(settings.invocations_per_second),
             tokens=Tokens(database, identity, parts.clock),
+            attach_tokens=AttachTokens(database, registry, identity, parts.clock),
             access_keys=AccessKeys(database, settings, parts.clock),
             environments=parts.environments,
             agents=parts.agents,
@@ -148,6 +154,7 @@ class Services:
             tasks=Tasks(parts, registry),
             files=Files(parts, registry),
             notebooks=notebooks,
+            replays=Replays(doing, registry, notebooks),
             workspaces=Workspaces(parts),
             parts=parts,
             registry=registry,
@@ -162,7 +169,9 @@ class Services:
 
     async def aclose(self) -> None:
         """Take no more work, let what runs finish within `drain_seconds`, flush, and end or leave the sessions."""
+        self.parts.accepting = False
         try:
+            await self.replays.aclose()
             await shut_down(self.parts, self.registry, self.lifecycle)
         finally:
             await self._close()

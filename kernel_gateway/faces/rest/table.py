@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_gateway import errors as e
+from kernel_gateway.attach_shapes import AttachToken, CreateAttachToken
 from kernel_gateway.environment_shapes import (
     AgentInfo,
     AttachAgents,
@@ -21,7 +22,7 @@ from kernel_gateway.environment_shapes import (
 )
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
-from kernel_gateway.faces.rest import administration, environments, files, sessions
+from kernel_gateway.faces.rest import administration, attaching, environments, files, sessions
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document, Endpoint
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
@@ -131,6 +132,7 @@ S = "/v1/sessions"
 ONE = "/v1/sessions/{session_id}"
 RUNS = "/v1/sessions/{session_id}/executions"
 RUN_ONE = "/v1/sessions/{session_id}/executions/{execution_id}"
+ATTACH = "/v1/sessions/{session_id}/attach-tokens"
 TASK = "/v1/sessions/{session_id}/tasks/{task_id}"
 LIVE_FILES = "/v1/sessions/{session_id}/files"
 W = "/v1/workspaces"
@@ -209,6 +211,18 @@ TABLE: tuple[Route, ...] = (
         errors=FILE,
     ),
     Route("GET", f"{ONE}/notebook", sessions.notebook, "The session's `.ipynb`", AnyObject, media=NOTEBOOK, errors=ID),
+    Route(
+        "POST",
+        ATTACH,
+        attaching.create,
+        "Create a token that lets a person's Jupyter client attach; the answer alone carries it",
+        AttachToken,
+        201,
+        CreateAttachToken,
+        errors=(*LIVE, e.QuotaReached),
+    ),
+    Route("GET", ATTACH, attaching.index, "List a session's attach tokens", Page[AttachToken], query=PageOf, errors=ID),
+    Route("DELETE", f"{ATTACH}/{{token_id}}", attaching.revoke, "Revoke an attach token", AttachToken, errors=ID),
     Route("GET", W, files.workspaces, "List your workspaces", Page[Workspace], query=PageOf),
     Route("GET", f"{W}/{{workspace_id}}", files.workspace, "Show a workspace", Workspace, errors=ID),
     Route("GET", W_FILES, files.index_durable, "List durable files", Page[FileEntry], query=Listing, errors=DURABLE),
