@@ -1,7 +1,9 @@
 """Executions to a notebook (nbformat 4.5) that any Jupyter tool opens. Pure; the same input gives the same bytes.
 
-A *cell* is one execution; a *note* is something that happened to the session and becomes a Markdown cell. What a cell's
-outputs hold beyond `MAX_INLINE_BYTES` each is split off into *blobs*, files beside the notebook (see `split_output`).
+A *cell* is one execution; a *note* is something that happened to the session and becomes a Markdown cell. `render`
+makes their nbformat cells, `seal` links one to the chain (see `kernels.chain`) and writes it, once. A notebook is
+`HEAD`, the written cells with `BETWEEN` between them, and an `ending`. Outputs beyond `MAX_INLINE_BYTES` each are
+split off into *blobs*, files beside the notebook (see `split_output`).
 """
 
 # mypy: allow-untyped-calls
@@ -12,6 +14,7 @@ import base64
 import binascii
 import hashlib
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -20,6 +23,7 @@ import msgspec
 import nbformat
 from nbformat import NotebookNode
 
+from kernels import chain
 from kernels.capped_text import cut_middle, encodable
 from kernels.errors import Death
 from kernels.outputs import Output, Truncated, clean_bundle
@@ -49,11 +53,17 @@ _EXTENSIONS: Final = {
 _BINARY: Final = frozenset({"image/png", "image/jpeg", "image/gif", "application/pdf"})
 
 
+HEAD: Final = b'{"cells": [\n'
+BETWEEN: Final = b",\n"
+
+
 @dataclass(frozen=True)
 class Cell:
     """One execution; times are RFC 3339. `outputs` are nbformat outputs; `author` is who ran it, when known.
 
-    `clear_context`: it asked for a blank kernel. `runtime` is what ran its language.
+    `kind` is code or command, `face` the protocol it came through. `clear_context`: it asked for a blank kernel.
+    `runtime` is what ran its language. `why` says why it was not run. `exit_code` and `task` are of commands: `task` is
+    the id of one in the background. `provenance` is what it used and changed, `full` where outputs that were cut lie.
     """
 
     execution_id: str
@@ -70,6 +80,13 @@ class Cell:
     clear_context: bool = False
     language: str = "python"
     runtime: str = "python"
+    kind: str = "code"
+    face: str | None = None
+    why: str | None = None
+    exit_code: int | None = None
+    task: str | None = None
+    provenance: dict[str, Any] | None = None
+    full: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,8 @@ class Note:
     text: str
     at: str | None = None
     generation: int | None = None
+    number: int | None = None
+    """What tells it from the session's other notes."""
 
 
 @dataclass(frozen=True)
@@ -90,32 +109,57 @@ class Blob:
     data: bytes
 
 
+@dataclass(frozen=True)
+class Sealed:
+    """A cell as it is written for good: its id, its JSON, and its link in the chain."""
+
+    id: str
+    data: bytes
+    hash: str
+
+
+def render(entry: Cell | Note) -> list[dict[str, Any]]:
+    """The nbformat cells of an entry; an execution that the kernel died of has a second one, which says so."""
+    if isinstance(entry, Note):
+        wanted = "note" if entry.number is None else f"note-{entry.number}"
+        return [_markdown(wanted, entry.text, _present(asdict(entry), "kind", "at", "generation"))]
+    if entry.death is None:
+        return [_code(entry)]
+    text = f"**The kernel died ({_plain(entry.death.cause)}).** {_plain(entry.death.detail)}"
+    return [
+        _code(entry),
+        _markdown(f"death-{entry.execution_id}", text, {"kind": "death", **_death(entry.death)}),
+    ]
+
+
+def seal(cell: dict[str, Any], previous: str) -> Sealed:
+    """The cell with its place in the chain after `previous`, written."""
+    about = {**cell["metadata"]["sandcell"], "previous": previous}
+    linked = {**cell, "metadata": {**cell["metadata"], "sandcell": about}}
+    about["hash"] = chain.link(linked, previous)
+    return Sealed(cell["id"], msgspec.json.encode(linked), about["hash"])
+
+
+def ending(session_id: str, environment: str, *, cells: int, head: str, kernel_name: str = "python3") -> bytes:
+    """What follows the written cells, of which there are so many; `head` is the link of the last one."""
+    about = {"session_id": _plain(session_id), "environment": _plain(environment), "cells": cells, "head": head}
+    metadata = msgspec.json.encode({**_language_of(kernel_name), "sandcell": about})
+    return b'\n], "metadata": ' + metadata + b', "nbformat": 4, "nbformat_minor": 5}\n'
+
+
 def notebook(
     cells: Iterable[Cell | Note], *, session_id: str, environment: str, kernel_name: str = "python3"
 ) -> NotebookNode:
-    """The notebook of a session, always valid; cells that have not run yet have no outputs and no number."""
-    ids = _Ids()
-    made: list[NotebookNode] = []
-    for number, cell in enumerate(cells):
-        if isinstance(cell, Note):
-            made.append(_markdown(ids, f"note-{number}", cell.text, _present(asdict(cell), "kind", "at", "generation")))
-            continue
-        made.append(_code(ids, cell))
-        if cell.death is not None:
-            text = f"**The kernel died ({_plain(cell.death.cause)}).** {_plain(cell.death.detail)}"
-            made.append(_markdown(ids, f"death-{cell.execution_id}", text, {"kind": "death", **_death(cell.death)}))
-    node: NotebookNode = nbformat.from_dict(
-        {
-            "nbformat": 4,
-            "nbformat_minor": 5,
-            "metadata": {
-                "kernelspec": {"name": _plain(kernel_name), "display_name": _display_name(kernel_name)},
-                "language_info": {"name": "python"},
-                "sandcell": {"session_id": _plain(session_id), "environment": _plain(environment)},
-            },
-            "cells": made,
-        }
-    )
+    """A notebook of entries as one value, always valid; cells that have not run yet have no outputs and no number."""
+    ids, previous = _Ids(), chain.genesis(_plain(session_id), _plain(environment))
+    written: list[bytes] = []
+    for entry in cells:
+        for cell in render(entry):
+            sealed = seal({**cell, "id": ids.take(cell["id"])}, previous)
+            previous = sealed.hash
+            written.append(sealed.data)
+    last = ending(session_id, environment, cells=len(written), head=previous, kernel_name=kernel_name)
+    node: NotebookNode = nbformat.from_dict(msgspec.json.decode(HEAD + BETWEEN.join(written) + last))
     return node
 
 
@@ -162,25 +206,37 @@ def split_output(output: Output, max_inline_bytes: int = MAX_INLINE_BYTES) -> tu
     return {**output, "data": kept, "metadata": metadata}, list(blobs.values())
 
 
-def _code(ids: _Ids, cell: Cell) -> NotebookNode:
+def _code(cell: Cell) -> dict[str, Any]:
     ran = cell.status not in _UNRUN
-    about = _present(asdict(cell), "execution_id", "generation", "status", "started_at", "ended_at", "author")
-    if any(cut := asdict(cell.truncated).values()) and sum(cut):
-        about["truncated"] = asdict(cell.truncated)
-    if cell.death is not None:
-        about["death"] = _death(cell.death)
+    source = f"%%bash\n{cell.code}" if cell.kind == "command" else cell.code
+    return {
+        "id": _legal(cell.execution_id),
+        "cell_type": "code",
+        "metadata": {"sandcell": _about(cell), **_language(cell)},
+        "source": _plain(source),
+        "outputs": [trim_output(each, sys.maxsize)[0] for each in cell.outputs] if ran else [],
+        "execution_count": _count(cell.execution_count) if ran else None,
+    }
+
+
+def _about(cell: Cell) -> dict[str, Any]:
+    """The cell's own part of the record, in the order of the docs."""
+    names = ("execution_id", "kind", "author", "face", "started_at", "ended_at", "generation", "status")
+    about = _present(vars(cell), *names)
     if cell.clear_context:
         about["clear_context"] = True
     if cell.runtime != "python":
         about["runtime"] = _plain(cell.runtime)
-    return NotebookNode(
-        id=ids.take(cell.execution_id),
-        cell_type="code",
-        metadata=nbformat.from_dict({"sandcell": about, **_language(cell)}),
-        source=_plain(cell.code),
-        outputs=[nbformat.from_dict(trim_output(each)[0]) for each in cell.outputs] if ran else [],
-        execution_count=_count(cell.execution_count) if ran else None,
-    )
+    about |= _present(vars(cell), "why", "exit_code", "task")
+    if cell.death is not None:
+        about["death"] = _death(cell.death)
+    if any(cut := asdict(cell.truncated).values()) and sum(cut):
+        about["truncated"] = asdict(cell.truncated)
+    if cell.provenance:
+        about["provenance"] = cell.provenance
+    if cell.full:
+        about["full"] = list(cell.full)
+    return about
 
 
 def _language(cell: Cell) -> dict[str, Any]:
@@ -190,23 +246,30 @@ def _language(cell: Cell) -> dict[str, Any]:
     return {"language": _plain(cell.language), "vscode": {"languageId": _plain(cell.language)}}
 
 
-def _markdown(ids: _Ids, wanted: str, text: str, about: dict[str, Any]) -> NotebookNode:
-    return NotebookNode(
-        id=ids.take(wanted),
-        cell_type="markdown",
-        metadata=nbformat.from_dict({"sandcell": about}),
-        source=_plain(text),
-    )
+def _markdown(wanted: str, text: str, about: dict[str, Any]) -> dict[str, Any]:
+    return {"id": _legal(wanted), "cell_type": "markdown", "metadata": {"sandcell": about}, "source": _plain(text)}
+
+
+def _language_of(kernel_name: str) -> dict[str, Any]:
+    return {
+        "kernelspec": {"name": _plain(kernel_name), "display_name": _display_name(kernel_name)},
+        "language_info": {"name": "python"},
+    }
+
+
+def _legal(wanted: str) -> str:
+    """A cell's id as nbformat has it."""
+    return wanted if _CELL_ID.fullmatch(wanted) else _digest(wanted)
 
 
 class _Ids:
-    """Cell ids: unique in the notebook, legal, and the same each time."""
+    """Cell ids: unique in the notebook, and the same each time."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def take(self, wanted: str) -> str:
-        candidate = wanted if _CELL_ID.fullmatch(wanted) else _digest(wanted)
+        candidate = wanted
         while candidate in self._taken:
             candidate = _digest(candidate)
         self._taken.add(candidate)

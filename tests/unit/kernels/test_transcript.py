@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import nbformat
@@ -10,9 +11,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kernels import chain
 from kernels.errors import Death
 from kernels.outputs import OutputCaps, OutputCollector, Truncated
-from kernels.transcript import Blob, Cell, Note, notebook, split_output, trim_output
+from kernels.transcript import (
+    BETWEEN,
+    HEAD,
+    Blob,
+    Cell,
+    Note,
+    ending,
+    notebook,
+    render,
+    seal,
+    split_output,
+    trim_output,
+)
 from tests.unit.kernels.test_outputs import ANY_JSON, ANY_TEXT
 
 OUTPUT = st.dictionaries(
@@ -30,6 +44,10 @@ CELL = st.builds(
     outputs=st.lists(OUTPUT, max_size=3),
     death=st.none() | st.builds(Death, ANY_TEXT, ANY_TEXT),
     author=st.none() | ANY_TEXT,
+    kind=st.sampled_from(["code", "command"]),
+    why=st.none() | ANY_TEXT,
+    exit_code=st.none() | st.integers(-64, 255),
+    provenance=st.none() | st.dictionaries(st.sampled_from(["cpu_seconds", "files"]), st.floats(0, 9) | st.just([])),
 )
 
 
@@ -46,6 +64,7 @@ def test_every_notebook_is_valid_and_written_the_same_way_each_time(cells: list[
     assert text == nbformat.writes(made(*cells))
     text.encode()
     assert len({cell.id for cell in first.cells}) == len(first.cells)
+    assert chain.verify(json.loads(text)) == chain.Verified(whole=True, cells=len(first.cells))
 
 
 def test_a_cell_carries_its_execution() -> None:
@@ -53,8 +72,12 @@ def test_a_cell_carries_its_execution() -> None:
     cell = Cell("0b7c", "print('hi')", "ok", 3, [output], 2, "t0", "t1", Truncated(stdout=5), author="ada")
     (node,) = made(cell).cells
     assert (node.id, node.source, node.execution_count, node.outputs) == ("0b7c", "print('hi')", 3, [output])
-    assert node.metadata.sandcell == {
+    first = chain.genesis("s", "python")
+    about = dict(node.metadata.sandcell)
+    assert (about.pop("previous"), about.pop("hash")) == (first, chain.link(node, first))
+    assert about == {
         "execution_id": "0b7c",
+        "kind": "code",
         "generation": 2,
         "status": "ok",
         "started_at": "t0",
@@ -62,6 +85,26 @@ def test_a_cell_carries_its_execution() -> None:
         "author": "ada",
         "truncated": {"stdout": 5, "stderr": 0, "outputs": 0},
     }
+
+
+def test_a_command_is_a_cell_for_bash() -> None:
+    output = {"output_type": "stream", "name": "stderr", "text": "no\n"}
+    (node,) = made(Cell("c", "ls nowhere", "error", outputs=[output], kind="command", exit_code=2)).cells
+    assert (node.source, node.outputs, node.metadata.sandcell.exit_code) == ("%%bash\nls nowhere", [output], 2)
+
+
+def test_written_cells_between_head_and_ending_are_the_notebook() -> None:
+    entries = [Note("started", "hi", "t", number=7), Cell("a", "1", "ok", 1), Cell("b", "2", "ok", 2)]
+    head, written = chain.genesis("s", "python"), []
+    for cell in (cell for entry in entries for cell in render(entry)):
+        sealed = seal(cell, head)
+        written.append(sealed.data)
+        head = sealed.hash
+    text = HEAD + BETWEEN.join(written) + ending("s", "python", cells=3, head=head)
+    node = nbformat.reads(text.decode(), as_version=4)
+    nbformat.validate(node)
+    assert node == made(*entries)
+    assert [cell.id for cell in node.cells] == ["note-7", "a", "b"]
 
 
 def test_a_cell_says_that_it_asked_for_a_blank_kernel() -> None:
