@@ -267,6 +267,7 @@ KERNELS: tuple[tuple[type[below.KernelsError], type[GatewayError]], ...] = (
     (below.RuntimeUnusable, StartRefused),
     (below.SandboxFailed, SandboxUnavailable),
     (below.KernelDied, SandboxUnavailable),
+    (below.InvalidNotebook, InvalidRequest),
     (below.KernelsError, InternalError),
 )
 """What each error of `kernels` becomes; the first class that fits counts."""

@@ -148,11 +148,22 @@ class Settings:
         20 * MEGABYTE, "images and other rich outputs kept per execution", low=1_024, high=100 * MEGABYTE
     )
     stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
+    notebook_bytes: int = _(
+        100 * MEGABYTE, "largest notebook that is read: to replay it, to show it", low=1_024, high=2_000 * MEGABYTE
+    )
     command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=2 * MEGABYTE)
     event_log_bytes: int = _(2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9)
     finished_jobs_bytes: int = _(
         32 * MEGABYTE, "memory for executions that ended lately, whole and with their events", low=0, high=10**10
     )
+    replays: int = _(16, "replays of notebooks running at once", low=0, high=10_000)
+    replays_per_principal: int = _(4, "replays of notebooks of one principal running at once", low=0, high=10_000)
+    replay_cells: int = _(10_000, "code cells of one replayed notebook", low=1, high=1_000_000)
+    replay_seconds: float = _(28_800.0, "time one replay has, all its cells together", low=1, high=TWO_WEEKS)
+    replay_memory_bytes: int = _(
+        400 * MEGABYTE, "memory for notebooks that are replayed, and for replays that ended lately", low=1_024, high=10**11
+    )
+    replay_kept_seconds: float = _(3_600.0, "time a replay and its notebook are kept after its end", low=0, high=DAY)
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
 
     egress_private: str = _("", "private addresses that sandboxes may reach all the same, as host:port, host:port")

@@ -13,6 +13,7 @@ Tree:
     ├── KernelDied               the kernel ended while someone waited on it; carries a Death
     ├── GuestRefused             the guest said no; carries the code, message and status it gave
     ├── InvalidManifest          what was given as a notebook's manifest is none
+    ├── InvalidNotebook          a notebook file cannot be read; the sentence names the cell
     └── DeadlineExceeded         a wait of ours ran out
 
 `retryable` says whether the same call may succeed when made again unchanged.
@@ -97,6 +98,10 @@ class GuestRefused(KernelsError):
 
 class InvalidManifest(KernelsError):
     """What was given as the manifest of a notebook is none, or one of another version."""
+
+
+class InvalidNotebook(KernelsError):
+    """A file is no notebook, or one that cannot be run; the message says what is wrong, and with which cell."""
 
 
 class DeadlineExceeded(KernelsError):
