@@ -64,7 +64,7 @@ class NoteRow:
     number: int = 0
 
 
-# The three statements of every execution are built once: building one costs as much as running it.
+# The statements of every execution are built once: building one costs as much as running it.
 _ADD = insert(executions)
 _BEGIN = (
     update(executions)
@@ -89,6 +89,14 @@ _FINISH = (
             )
         }
     )
+)
+
+_FIND = select(executions).where(
+    executions.c.id == bindparam("execution"), executions.c.session_id == bindparam("session")
+)
+_NOTE = select(notes).where(notes.c.number == bindparam("note"))
+_PROVENANCE = (
+    update(executions).where(executions.c.id == bindparam("execution")).values(provenance=bindparam("its_provenance"))
 )
 
 
@@ -136,8 +144,7 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
 
 
 def find(connection: Connection, session_id: str, execution_id: str) -> ExecutionRow | None:
-    query = select(executions).where(executions.c.id == execution_id, executions.c.session_id == session_id)
-    row = connection.execute(query).first()
+    row = connection.execute(_FIND, {"execution": execution_id, "session": session_id}).first()
     return _execution(row) if row else None
 
 
@@ -175,12 +182,23 @@ def add_note(connection: Connection, note: NoteRow) -> None:
     )
 
 
+def find_note(connection: Connection, number: int) -> NoteRow | None:
+    row = connection.execute(_NOTE, {"note": number}).first()
+    return None if row is None else _note(row)
+
+
 def list_notes(connection: Connection, session_id: str) -> list[NoteRow]:
     query = select(notes).where(notes.c.session_id == session_id).order_by(notes.c.number)
-    return [
-        NoteRow(row.session_id, row.generation, seconds(row.at), row.kind, row.body, row.number)
-        for row in connection.execute(query)
-    ]
+    return [_note(row) for row in connection.execute(query)]
+
+
+def set_provenance(connection: Connection, execution_id: str, provenance: dict[str, Any]) -> None:
+    """What an execution used and changed, once that is known."""
+    connection.execute(_PROVENANCE, {"execution": execution_id, "its_provenance": to_json(provenance)})
+
+
+def _note(row: Row[Any]) -> NoteRow:
+    return NoteRow(row.session_id, row.generation, seconds(row.at), row.kind, row.body, row.number)
 
 
 def _execution(row: Row[Any]) -> ExecutionRow:

@@ -233,15 +233,17 @@ cells = Table(
     _number(),
     Column("session_id", ForeignKey("sessions.id"), nullable=False),
     Column("position", Integer, nullable=False),
-    Column("execution_id", String),
-    Column("note", BigInteger),
+    Column("cell_id", String, nullable=False),
+    Column("execution_id", String, unique=True),
+    Column("note", BigInteger, unique=True),
     Column("cell", LargeBinary, nullable=False),
     Column("hash", String, nullable=False),
+    Column("total_bytes", BigInteger, nullable=False),
     UniqueConstraint("session_id", "position"),
-    Index("ix_cells_execution_id", "execution_id"),
 )
 """The record of a session as it is written: one row for each cell of its notebook, in order, never changed. `cell` is
-the cell's JSON, `hash` its link in the chain; it tells of an execution (`execution_id`), of a note, or of neither."""
+the cell's JSON, `hash` its link in the chain; it tells of an execution (`execution_id`), of a note, or of neither.
+`total_bytes` is what it and all cells before it have."""
 
 attach_tokens = Table(
     "attach_tokens",

@@ -39,15 +39,18 @@ def _cells() -> None:
         _number(),
         sa.Column("session_id", sa.String(), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("cell_id", sa.String(), nullable=False),
         sa.Column("execution_id", sa.String(), nullable=True),
         sa.Column("note", sa.BigInteger(), nullable=True),
         sa.Column("cell", sa.LargeBinary(), nullable=False),
         sa.Column("hash", sa.String(), nullable=False),
+        sa.Column("total_bytes", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("number", name="pk_cells"),
         sa.UniqueConstraint("session_id", "position", name="uq_cells_session_id_position"),
+        sa.UniqueConstraint("execution_id", name="uq_cells_execution_id"),
+        sa.UniqueConstraint("note", name="uq_cells_note"),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name="fk_cells_session_id"),
     )
-    op.create_index("ix_cells_execution_id", "cells", ["execution_id"])
 
 
 def _attach_tokens() -> None:

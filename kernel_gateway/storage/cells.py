@@ -1,0 +1,159 @@
+"""Queries on the record of a session: its cells as they were written, and what has no cell yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, or_, select
+
+from kernel_gateway.storage.columns import seconds, seconds_or_none
+from kernel_gateway.storage.tables import cells, executions, notes
+
+PAGE_BYTES = 4_000_000
+"""Cells read at once, beside the first."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """How far a session's record is: how many cells it has, the last one's id and link, and the bytes of all."""
+
+    cells: int = 0
+    cell_id: str = ""
+    hash: str = ""
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class NewCell:
+    """A cell to be written; it tells of an execution, of a note by its number, or of neither."""
+
+    cell_id: str
+    cell: bytes
+    hash: str
+    execution_id: str | None = None
+    note: int | None = None
+
+
+@dataclass(frozen=True)
+class Unrecorded:
+    """An execution without a cell, in the least that tells where it belongs."""
+
+    number: int
+    id: str
+    kind: str
+    clear_context: bool
+    queued: float
+    started: float | None
+    ended: float | None
+
+
+# The statements of every execution are built once: building one costs as much as running it.
+_HEAD = (
+    select(cells.c.position, cells.c.cell_id, cells.c.hash, cells.c.total_bytes)
+    .where(cells.c.session_id == bindparam("session"))
+    .order_by(cells.c.position.desc())
+    .limit(1)
+)
+_EXECUTIONS = (
+    select(
+        executions.c.number,
+        executions.c.id,
+        executions.c.kind,
+        executions.c.clear_context,
+        executions.c.queued,
+        executions.c.started,
+        executions.c.ended,
+    )
+    .select_from(executions.outerjoin(cells, cells.c.execution_id == executions.c.id))
+    .where(
+        executions.c.session_id == bindparam("session"),
+        executions.c.number > bindparam("after"),
+        cells.c.number.is_(None),
+    )
+    .order_by(executions.c.number)
+)
+_NOTES = (
+    select(notes.c.number, notes.c.at, notes.c.kind)
+    .select_from(notes.outerjoin(cells, cells.c.note == notes.c.number))
+    .where(notes.c.session_id == bindparam("session"), notes.c.number > bindparam("after"), cells.c.number.is_(None))
+    .order_by(notes.c.number)
+)
+_PAGE = (
+    select(cells.c.position, cells.c.cell, cells.c.total_bytes)
+    .where(
+        cells.c.session_id == bindparam("session"),
+        cells.c.position > bindparam("after"),
+        or_(cells.c.total_bytes <= bindparam("up_to"), cells.c.position == bindparam("after") + 1),
+    )
+    .order_by(cells.c.position)
+)
+_APPEND = insert(cells)
+
+
+def head(connection: Connection, session_id: str) -> Head:
+    """How far the record is."""
+    row = connection.execute(_HEAD, {"session": session_id}).first()
+    return Head() if row is None else Head(row.position + 1, row.cell_id, row.hash, row.total_bytes)
+
+
+def executions_without(connection: Connection, session_id: str, after: int) -> list[Unrecorded]:
+    """Executions that have no cell, also those that have not ended, of numbers after that one."""
+    found = connection.execute(_EXECUTIONS, {"session": session_id, "after": after})
+    return [
+        Unrecorded(
+            row.number,
+            row.id,
+            row.kind,
+            row.clear_context,
+            seconds(row.queued),
+            seconds_or_none(row.started),
+            seconds_or_none(row.ended),
+        )
+        for row in found
+    ]
+
+
+def notes_without(connection: Connection, session_id: str, after: int) -> list[tuple[int, float, str]]:
+    """Number, time and kind of the notes that have no cell, of numbers after that one."""
+    found = connection.execute(_NOTES, {"session": session_id, "after": after})
+    return [(row.number, seconds(row.at), row.kind) for row in found]
+
+
+def append(connection: Connection, session_id: str, after: Head, new: Sequence[NewCell]) -> Head:
+    """Write cells behind `after`, the record's last; raises IntegrityError when somebody else has written there."""
+    total, rows = after.total_bytes, []
+    for position, cell in enumerate(new, start=after.cells):
+        total += len(cell.cell)
+        rows.append(_values(session_id, position, cell, total))
+    connection.execute(_APPEND, rows)
+    return Head(after.cells + len(new), new[-1].cell_id, new[-1].hash, total)
+
+
+def page(connection: Connection, session_id: str, after: Head) -> tuple[list[bytes], Head]:
+    """The next cells behind `after`, of which only position and size count here, and where they end."""
+    asked = {"session": session_id, "after": after.cells - 1, "up_to": after.total_bytes + PAGE_BYTES}
+    rows = connection.execute(_PAGE, asked).all()
+    if not rows:
+        return [], after
+    return [row.cell for row in rows], Head(rows[-1].position + 1, total_bytes=rows[-1].total_bytes)
+
+
+def links(connection: Connection, session_id: str) -> list[tuple[str, str]]:
+    """Id and link of every cell, in order."""
+    query = select(cells.c.cell_id, cells.c.hash).where(cells.c.session_id == session_id).order_by(cells.c.position)
+    return [(row.cell_id, row.hash) for row in connection.execute(query)]
+
+
+def _values(session_id: str, position: int, cell: NewCell, total_bytes: int) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "position": position,
+        "cell_id": cell.cell_id,
+        "execution_id": cell.execution_id,
+        "note": cell.note,
+        "cell": cell.cell,
+        "hash": cell.hash,
+        "total_bytes": total_bytes,
+    }
