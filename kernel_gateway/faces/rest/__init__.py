@@ -14,7 +14,8 @@ from tornado.web import Application
 
 from kernel_gateway.faces.rest import replies
 from kernel_gateway.faces.rest.handler import RestHandler
-from kernel_gateway.faces.rest.table import PARAMETER, TABLE, Route
+from kernel_gateway.faces.rest.route import PARAMETER, Route
+from kernel_gateway.faces.rest.table import TABLE
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_gateway.faces.rest.calls import Accepted
-from kernel_gateway.faces.rest.table import Route
+from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.services.api_call import CLIENT_GONE, REST, ApiCall
 from kernel_gateway.services.audit_parameters import answered, shown
 from kernel_gateway.shapes import Session

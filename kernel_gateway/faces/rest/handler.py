@@ -16,7 +16,7 @@ from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
 from kernel_gateway.faces.rest import audited, bodies, paths, replies
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.table import Route
+from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.upload import Upload
 from kernel_gateway.identity.principal import Principal
 

@@ -11,7 +11,8 @@ import msgspec
 from kernel_gateway.faces.operations import VERSION
 from kernel_gateway.faces.rest.calls import JSON, OCTETS
 from kernel_gateway.faces.rest.parameters import ErrorBody
-from kernel_gateway.faces.rest.table import TABLE, Route, any_route
+from kernel_gateway.faces.rest.route import Route
+from kernel_gateway.faces.rest.table import TABLE, any_route
 
 REFERENCE = "#/components/schemas/{name}"
 BYTES = {"type": "string", "format": "binary"}

@@ -5,10 +5,6 @@ An address is written with its parameters in braces; `{path}` comes last and tak
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from typing import Any
-
 from kernel_gateway import errors as e
 from kernel_gateway.attach_shapes import AttachToken, CreateAttachToken
 from kernel_gateway.environment_shapes import (
@@ -23,7 +19,7 @@ from kernel_gateway.environment_shapes import (
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
 from kernel_gateway.faces.rest import administration, attaching, environments, files, sessions
-from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document, Endpoint
+from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
     AuditPage,
@@ -32,11 +28,11 @@ from kernel_gateway.faces.rest.parameters import (
     EnvironmentsPage,
     Health,
     Listing,
-    Nothing,
     PageOf,
     Removal,
     SessionsPage,
 )
+from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.shapes import (
     AccessKeyInfo,
     AuditRecord,
@@ -53,40 +49,6 @@ from kernel_gateway.shapes import (
     TokenInfo,
     Workspace,
 )
-
-Errors = tuple[type[e.GatewayError], ...]
-PARAMETER = re.compile(r"\{(\w+)\}")
-
-
-@dataclass(frozen=True)
-class Route:
-    """One method at one address.
-
-    `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
-    `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
-    also answers 202. `public`: needs no token. `errors`: what it raises beside the ones any route may raise.
-    """
-
-    method: str
-    path: str
-    endpoint: Endpoint
-    summary: str
-    result: Any = None
-    status: int = 200
-    body: Any = None
-    query: type = Nothing
-    media: str = JSON
-    headers: dict[str, str] = field(default_factory=dict)
-    uploads: bool = False
-    invocation: bool = False
-    accepted: bool = False
-    public: bool = False
-    errors: Errors = ()
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the address's parameters."""
-        return tuple(PARAMETER.findall(self.path))
 
 
 async def openapi(call: Call) -> Document:

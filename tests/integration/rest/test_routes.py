@@ -14,7 +14,8 @@ import nbformat
 import pytest
 from openapi_spec_validator import validate
 
-from kernel_gateway.faces.rest.table import TABLE, Route
+from kernel_gateway.faces.rest.route import Route
+from kernel_gateway.faces.rest.table import TABLE
 from tests.running_service import RunningService
 
 

@@ -9,7 +9,8 @@ from openapi_spec_validator import validate
 
 from kernel_gateway.errors import every_error
 from kernel_gateway.faces.rest import openapi, pattern
-from kernel_gateway.faces.rest.table import TABLE, Route, documented
+from kernel_gateway.faces.rest.route import Route
+from kernel_gateway.faces.rest.table import TABLE, documented
 
 
 def test_the_document_is_valid_openapi() -> None:

@@ -1,0 +1,45 @@
+"""What one row of the table of routes is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernel_gateway import errors as e
+from kernel_gateway.faces.rest.calls import JSON, Endpoint
+from kernel_gateway.faces.rest.parameters import Nothing
+
+Errors = tuple[type[e.GatewayError], ...]
+PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method at one address.
+
+    `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
+    `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
+    also answers 202. `public`: needs no token. `errors`: what it raises beside the ones any route may raise.
+    """
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    summary: str
+    result: Any = None
+    status: int = 200
+    body: Any = None
+    query: type = Nothing
+    media: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    uploads: bool = False
+    invocation: bool = False
+    accepted: bool = False
+    public: bool = False
+    errors: Errors = ()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the address's parameters."""
+        return tuple(PARAMETER.findall(self.path))
