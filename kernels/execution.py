@@ -19,6 +19,7 @@ from kernels.errors import Death, KernelDied, KernelsError
 from kernels.hub import Hub
 from kernels.message import Message
 from kernels.outputs import Event, OutputCaps, OutputCollector, Outputs, Truncated, UserError, user_error
+from kernels.run_usage import RunUsage, usage_in
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Outcome:
     """How a run ended. `status` is one of ok, error, timeout, interrupted, died.
 
     `needs_kill`: the kernel still runs the code, or cannot be reached, and has to be killed and replaced. `note` says
-    in a sentence what is doubtful about this outcome, if anything.
+    in a sentence what is doubtful about this outcome, if anything. `usage` is what the kernel said of it, if it did.
     """
 
     status: str
@@ -53,6 +54,7 @@ class Outcome:
     death: Death | None = None
     needs_kill: bool = False
     note: str = ""
+    usage: RunUsage | None = None
 
 
 async def execute(
@@ -132,6 +134,7 @@ class _Run:
         self._msg_id: str | None = None
         self._interrupts = hub.interrupts
         self._reply: dict[str, Any] | None = None
+        self._usage: RunUsage | None = None
         self._idle = False
         self._heard = 0.0
         self._settling: asyncio.TimerHandle | None = None
@@ -202,6 +205,7 @@ class _Run:
             death=death,
             needs_kill=needs_kill or (death is not None and self._hub.lost),
             note=self._note,
+            usage=None if death else self._usage,
         )
 
     def _take(self, channel: str, message: Message) -> None:
@@ -217,6 +221,7 @@ class _Run:
                 self._tell(self._collector.feed(message.msg_type, message.content))
         elif channel == "shell" and message.msg_type == "execute_reply" and self._reply is None:
             self._reply = message.content
+            self._usage = usage_in(message.metadata_json)
             self._tell(self._collector.feed("execute_input", message.content))
             for page in _pages(message.content):
                 self._tell(self._collector.feed("display_data", page))

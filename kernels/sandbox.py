@@ -29,12 +29,14 @@ class SandboxInfo:
 
     `workspace_directory` shows `/workspace` with the user's files as the service's own; what the service makes there is
     the user's inside. It is hostile: open what is in it relative to a directory descriptor and follow no link. Until
-    the sandbox is `furnished`, it may hold a part of what belongs in it.
+    the sandbox is `furnished`, it may hold a part of what belongs in it. `environment_digest` names the image that it
+    was made from; empty when a version of the service made it that wrote none down.
     """
 
     sandbox_id: str
     workspace_directory: str
     furnished: bool = False
+    environment_digest: str = ""
 
 
 @dataclass(frozen=True)

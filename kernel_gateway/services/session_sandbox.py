@@ -74,6 +74,11 @@ class SessionSandbox:
         """The generation of the kernel that takes code now; None when there is none."""
         return self.kernel.generation if self.kernel is not None and self._usable() else None
 
+    @property
+    def environment_digest(self) -> str:
+        """The image that the present sandbox was made from, or the last one when there is none; empty if not known."""
+        return self._info.environment_digest if self._info is not None else ""
+
     def _usable(self) -> bool:
         return self._death is None and not self._given_up
 

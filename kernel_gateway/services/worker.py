@@ -20,10 +20,12 @@ from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.outcomes import died, outcome_of, refused, trimmed
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.provenance import provenance_of
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution import Event
+from kernels.run_usage import RunUsage
 
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
@@ -49,8 +51,15 @@ class Worker:
             finally:
                 self._live.running = None
 
-    async def finish(self, job: Job, status: str, outcome: StoredOutcome, execution_count: int | None = None) -> None:
-        """Store how a job ended, then tell."""
+    async def finish(
+        self,
+        job: Job,
+        status: str,
+        outcome: StoredOutcome,
+        execution_count: int | None = None,
+        usage: RunUsage | None = None,
+    ) -> None:
+        """Store how a job ended and what it used, then tell."""
         if job.has_ended:
             return
         now = self._parts.clock.now()
@@ -59,6 +68,7 @@ class Worker:
             status=status,
             execution_count=execution_count,
             outcome=outcome,
+            provenance=provenance_of(usage, self._live.sandbox.environment_digest) if job.row.started else None,
             ended=now,
             last_sequence=job.log.last_sequence + 1,
         )
@@ -139,7 +149,7 @@ class Worker:
         ours = outcome_of(outcome)
         if ours.death is not None:
             ours.death.detail = self._explained(ours.death.detail)
-        await self.finish(job, outcome.status, ours, outcome.execution_count)
+        await self.finish(job, outcome.status, ours, outcome.execution_count, outcome.usage)
 
     def _explained(self, detail: str) -> str:
         """Why something died, with why the session ended when that was the reason."""

@@ -1,14 +1,13 @@
 """The process that runs user code: ipykernel, with output that is bounded and survives what code does to it.
 
 Started inside the sandbox by the environment's own Python as `kernel_main.py -f CONNECTION_FILE`. Needs the standard
-library and ipykernel 6 or newer, and nothing of ours.
+library and ipykernel 6 or newer, and of ours only the modules beside it that it loads itself (`beside`).
 """
 
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import fcntl
 import importlib.util
@@ -19,9 +18,8 @@ import signal
 import sys
 import termios
 import threading
-import types
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 
 import zmq
@@ -40,12 +38,21 @@ PIECE_CHARACTERS = 65_536
 SEND_MESSAGES = 32
 """Published messages that wait for a slow reader; then whoever writes waits."""
 
-DEBUGGER = "ipykernel.debugger"
-
 NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
     " from a file in the workspace"
 )
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def beside(name: str) -> Any:
+    """A module of ours from this directory, which is on nobody's path, as a value that user code finds nowhere."""
+    spec: Any = importlib.util.spec_from_file_location(f"sandcell_{name}", os.path.join(HERE, f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class BoundedStream(OutStream):
@@ -224,50 +231,19 @@ class Shell(ZMQInteractiveShell):
         return nullcontext()
 
 
-class DeferredDebugger:
-    """Stands for ipykernel's debugger until somebody debugs: importing it is a quarter of a kernel's start."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self._arguments = arguments
-        self._made = asyncio.Event()
-        self._real: Any = None
-
-    async def process_request(self, message: Any) -> Any:
-        """Called in the control thread for each debug request."""
-        return await self._debugger().process_request(message)
-
-    async def handle_stopped_event(self) -> None:
-        """Called in the control thread, again and again."""
-        await self._made.wait()
-        await self._real.handle_stopped_event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._debugger(), name)
-
-    def _debugger(self) -> Any:
-        if self._real is None:
-            os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else it prints advice to stderr
-            sys.modules.pop(DEBUGGER, None)
-            self._real = importlib.import_module(DEBUGGER).Debugger(*self._arguments)
-            self._made.set()
-        return self._real
-
-
-def defer_debugger() -> None:
-    """Put a module in the place of ipykernel's debugger that is cheap to import."""
-    if importlib.util.find_spec("debugpy") is None:
-        return
-    stand_in: Any = types.ModuleType(DEBUGGER)
-    stand_in._is_debugpy_available = True
-    stand_in.Debugger = DeferredDebugger
-    sys.modules[DEBUGGER] = stand_in
-
-
 class Kernel(IPythonKernel):
-    """IPython's kernel; each execution starts with streams that work, and asking for input gets a sentence."""
+    """IPython's kernel; each execution starts with streams that work, and asking for input gets a sentence.
+
+    The reply to an execution says in its metadata, under `sandcell`, what the execution used.
+    """
 
     shell_class = Type(Shell)
     _interrupted_early = False
+
+    def __init__(self, **options: Any) -> None:
+        self._meter = beside("cell_usage").Meter()
+        self._used: dict[str, Any] | None = None
+        super().__init__(**options)
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
@@ -289,6 +265,8 @@ class Kernel(IPythonKernel):
     async def do_execute(self, *arguments: Any, **options: Any) -> Any:
         """Run a cell; called by ipykernel for each execute request."""
         self._restore_streams()
+        with suppress(Exception):  # code may have replaced what it measures with
+            self._meter.start()
         try:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -307,7 +285,15 @@ class Kernel(IPythonKernel):
         finally:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reply is not to be lost; ipykernel restores it
+            with suppress(Exception):
+                self._used = self._meter.read()
             self._restore_streams()
+
+    def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
+        """Called by ipykernel for the reply to an execute request, and for one that is not carried out."""
+        metadata = super().finish_metadata(parent, metadata, reply_content)
+        used, self._used = self._used, None
+        return metadata if used is None else {**metadata, "sandcell": used}
 
     def raw_input(self, prompt: str = "") -> str:
         """What `input` is while code runs."""
@@ -357,9 +343,8 @@ def make_stream(*arguments: Any, **options: Any) -> BoundedStream:
 
 def main() -> None:
     """Run the kernel until it is told to end."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [path for path in sys.path if path != here]  # our modules are not for user code to import
-    defer_debugger()
+    sys.path[:] = [path for path in sys.path if path != HERE]  # our modules are not for user code to import
+    beside("deferred_debugger").defer()
     app = KernelApp.instance(kernel_class=Kernel, outstream_class="__main__.make_stream", log_level=50)
     app.config.HistoryManager.hist_file = ":memory:"
     app.initialize(sys.argv[1:])

@@ -80,10 +80,16 @@ class SandboxPlaces:
 
     def info(self) -> SandboxInfo:
         """The sandbox as its users see it."""
-        return SandboxInfo(self.sandbox_id, workspace_directory=str(self.view), furnished=self.furnished.exists())
+        return SandboxInfo(
+            self.sandbox_id,
+            workspace_directory=str(self.view),
+            furnished=self.furnished.exists(),
+            environment_digest=self._environment_digest(),
+        )
 
-    def write_journal(self, uid_base: int, runtime: str) -> None:
-        self.journal.write_text(json.dumps({"uid_base": uid_base, "runtime": runtime}))
+    def write_journal(self, uid_base: int, runtime: str, environment_digest: str = "") -> None:
+        content = {"uid_base": uid_base, "runtime": runtime, "environment_digest": environment_digest}
+        self.journal.write_text(json.dumps(content))
 
     def read_journal(self) -> int | None:
         """The sandbox's first host uid, or None when it was cut off before it had one."""
@@ -98,6 +104,12 @@ class SandboxPlaces:
             return str(json.loads(self.journal.read_text())["runtime"])
         except (OSError, ValueError, KeyError):
             return None
+
+    def _environment_digest(self) -> str:
+        try:
+            return str(json.loads(self.journal.read_text()).get("environment_digest", ""))
+        except (OSError, ValueError, AttributeError):
+            return ""
 
     def first_process(self) -> int | None:
         """Host id of PID 1, as the runtime wrote it."""

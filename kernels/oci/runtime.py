@@ -150,7 +150,7 @@ class OciRuntime:
     def _build(self, spec: SandboxSpec, places: SandboxPlaces, command: OciCommand) -> SandboxInfo:
         root = self._uids.claim(places.home)
         user = root + bundle.USER_ID
-        places.write_journal(root, command.name)
+        places.write_journal(root, command.name, spec.environment.digest)
         storage.make_image(places.image, spec.environment.resources.storage_bytes, root)
         storage.mount_image(places.image, places.storage)
         storage.make_directories(places.storage, root, user)

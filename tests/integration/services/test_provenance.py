@@ -1,0 +1,40 @@
+"""What is stored of an execution beside its outcome, in real sandboxes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kernel_gateway.shapes import Execution, Session
+from kernel_gateway.storage import executions
+from kernels.environment import Environment
+from tests.integration.services.conftest import Gateway
+
+Test = Callable[[Gateway], Awaitable[None]]
+
+
+async def stored(gateway: Gateway, session: Session, execution: Execution) -> dict[str, Any]:
+    row = await gateway.services.parts.database.run(lambda c: executions.find(c, session.id, execution.id))
+    assert row is not None
+    return row.provenance or {}
+
+
+def test_what_a_cell_used_is_stored_with_the_image_it_ran_on(
+    on_gateway: Callable[[Test], None], environment: Environment
+) -> None:
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        wrote = await gateway.run(session, "with open('f', 'wb') as f: f.write(bytes(5_000_000))")
+        found = await stored(gateway, session, wrote)
+        assert found["environment_digest"] == environment.digest
+        assert found["written_bytes"] >= 5_000_000
+        assert found["memory_peak_bytes"] > 10_000_000
+        assert found["cpu_seconds"] >= 0
+        large = await gateway.run(session, "len(bytearray(b'1') * 300_000_000)")
+        assert (await stored(gateway, session, large))["memory_peak_bytes"] > 300_000_000
+        small = await gateway.run(session, "1")
+        assert (await stored(gateway, session, small))["memory_peak_bytes"] < 300_000_000
+        died = await gateway.run(session, "import os; os._exit(1)")
+        assert await stored(gateway, session, died) == {"environment_digest": environment.digest}
+
+    on_gateway(test)
