@@ -161,7 +161,7 @@ class Settings:
     replay_cells: int = _(10_000, "code cells of one replayed notebook", low=1, high=1_000_000)
     replay_seconds: float = _(28_800.0, "time one replay has, all its cells together", low=1, high=TWO_WEEKS)
     replay_memory_bytes: int = _(
-        400 * MEGABYTE, "memory for notebooks that are replayed, and for replays that ended lately", low=1_024, high=10**11
+        400 * MEGABYTE, "memory for notebooks under replay and replays that ended lately", low=1_024, high=10**11
     )
     replay_kept_seconds: float = _(3_600.0, "time a replay and its notebook are kept after its end", low=0, high=DAY)
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)

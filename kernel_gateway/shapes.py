@@ -148,6 +148,7 @@ class StartSession(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions`; what is left out takes the environment's or the service's default.
 
     `environment` is an id or a name; left out it is that of the `agent`, if it is registered, else `python`.
+    `replay_of` is a session, ended or live: the new one has its environment, a copy of its files, and ran its cells.
     """
 
     environment: str | None = None
@@ -157,6 +158,7 @@ class StartSession(Shape, forbid_unknown_fields=True):
     idle_timeout_seconds: int | None = None
     agent: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    replay_of: str | None = None
 
 
 class ExecutionError(Shape):

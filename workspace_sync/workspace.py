@@ -140,6 +140,20 @@ class DurableWorkspace:
             raise IllegalName(f"{name!r} is no name beside a workspace's files")
         self._store.put(f"{self._durable.prefix}/{name}", io.BytesIO(data), len(data))
 
+    def copy_to(self, prefix: str) -> None:
+        """Copy the files to a prefix beneath which there are none yet, inside the store; their manifest goes last."""
+        target = DurableFiles(self._store, prefix, TransferLimits().manifest_bytes)
+        with target.changing:
+            remote = self._durable.load()
+            for raw, key in remote.keys.items():
+                self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
+            target.write_manifest(remote.entries.values())
+
+    def clear(self) -> None:
+        """Remove every file and the manifest, as of a workspace that no session came to use."""
+        with self._durable.changing:
+            self._store.delete([each.key for each in self._store.list(f"{self._durable.prefix}/")])
+
     def _find(self, raw: bytes) -> Remote:
         """The one path, without a listing when it lies under its own key."""
         manifest = self._durable.read_manifest()

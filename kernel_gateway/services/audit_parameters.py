@@ -34,7 +34,7 @@ SHOWN = frozenset(
         *("path", "paths", "principal", "remove", "resourceArn", "role_arn", "runtime", "secretArn"),
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
-        *("workspace_id",),
+        *("continue_session", "inputs", "replay_id", "replay_of", "workspace_id"),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""
@@ -91,8 +91,8 @@ def _one(name: str, value: Any, level: int) -> Any:
         return _shown_text(name, value)
     if isinstance(value, bool | int | float):
         return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return {"bytes": len(value)}
+    if isinstance(value, bytes | bytearray | memoryview | msgspec.Raw):
+        return {"bytes": len(memoryview(value))}
     return {"omitted": True} if level == MOST_LEVELS else _several(name, value, level)
 
 

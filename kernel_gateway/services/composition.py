@@ -137,6 +137,7 @@ class Services:
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
+        commands = Commands(parts, registry)
         return cls(
             settings=settings,
             identity=identity,
@@ -150,11 +151,11 @@ class Services:
             sessions=sessions,
             executions=executions,
             attachments=Attachments(parts, registry, executions, sessions),
-            commands=Commands(parts, registry),
+            commands=commands,
             tasks=Tasks(parts, registry),
             files=Files(parts, registry),
             notebooks=notebooks,
-            replays=Replays(doing, registry, notebooks),
+            replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
             parts=parts,
             registry=registry,

@@ -15,7 +15,12 @@ from kernel_gateway.services.audit_parameters import answered, shown
 from kernel_gateway.shapes import Session
 
 EVENTS = {
-    "sessions.start": "StartSession",
+    "replays.begin": "StartSession",
+    "replays.start": "StartReplay",
+    "replays.show": "GetReplay",
+    "replays.follow": "FollowReplay",
+    "replays.notebook": "GetReplayNotebook",
+    "replays.stop": "StopReplay",
     "sessions.index": "ListSessions",
     "sessions.show": "GetSession",
     "sessions.stop": "StopSession",

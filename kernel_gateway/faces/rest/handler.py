@@ -92,7 +92,7 @@ class RestHandler(ReceivingHandler):
 
     def _expect_body(self, route: Route) -> None:
         settings = self.services.settings
-        if route.uploads:
+        if route.uploads or route.large:
             self.most_bytes = settings.payload_bytes
         elif route.body is not None:
             self.most_bytes = min(settings.payload_bytes, 3 * settings.code_bytes + SMALL_BODY)

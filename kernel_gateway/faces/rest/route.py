@@ -20,7 +20,8 @@ class Route:
 
     `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
     `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
-    also answers 202. `public`: needs no token. `errors`: what it raises beside the ones any route may raise.
+    also answers 202. `large`: its body may be a whole notebook. `public`: needs no token. `errors`: what it raises
+    beside the ones any route may raise.
     """
 
     method: str
@@ -36,6 +37,7 @@ class Route:
     uploads: bool = False
     invocation: bool = False
     accepted: bool = False
+    large: bool = False
     public: bool = False
     errors: Errors = ()
 

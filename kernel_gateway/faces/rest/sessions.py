@@ -10,10 +10,6 @@ from kernel_gateway.shapes import Command, Execution, Page, Session
 MOST_KEY_CHARACTERS = 200
 
 
-async def start(call: Call) -> Session:
-    return await call.services.sessions.start(call.principal, call.body)
-
-
 async def index(call: Call) -> Page[Session]:
     query = call.query
     sessions, environment = call.services.sessions, query.environment

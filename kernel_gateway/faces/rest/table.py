@@ -18,7 +18,7 @@ from kernel_gateway.environment_shapes import (
 )
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
-from kernel_gateway.faces.rest import administration, attaching, environments, files, sessions
+from kernel_gateway.faces.rest import administration, attaching, environments, files, replay_routes, replays, sessions
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
@@ -106,7 +106,7 @@ KEY = {"Idempotency-Key": "the same key and body return the same execution: code
 LAST = {"Last-Event-ID": "go on after this event"}
 
 TABLE: tuple[Route, ...] = (
-    Route("POST", S, sessions.start, "Start a session", Session, 201, StartSession, invocation=True, errors=START),
+    Route("POST", S, replays.begin, "Start a session", Session, 201, StartSession, invocation=True, errors=START),
     Route("GET", S, sessions.index, "List your sessions, newest first", Page[Session], query=SessionsPage),
     Route("GET", ONE, sessions.show, "Show a session: status, generation, usage, expiry", Session, errors=ID),
     Route("DELETE", ONE, sessions.stop, "Stop a session, after its last flush", Session, errors=ID),
@@ -185,6 +185,7 @@ TABLE: tuple[Route, ...] = (
     ),
     Route("GET", ATTACH, attaching.index, "List a session's attach tokens", Page[AttachToken], query=PageOf, errors=ID),
     Route("DELETE", f"{ATTACH}/{{token_id}}", attaching.revoke, "Revoke an attach token", AttachToken, errors=ID),
+    *replay_routes.ROUTES,
     Route("GET", W, files.workspaces, "List your workspaces", Page[Workspace], query=PageOf),
     Route("GET", f"{W}/{{workspace_id}}", files.workspace, "Show a workspace", Workspace, errors=ID),
     Route("GET", W_FILES, files.index_durable, "List durable files", Page[FileEntry], query=Listing, errors=DURABLE),

@@ -1,0 +1,166 @@
+"""Runs the cells of a replay in one session, one after another, through the same services as any caller's.
+
+So each of them is an execution of that session, with its own record. What ran is given back as it is stored: cut and
+redacted by the same rules as what it is compared with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.commands import Commands
+from kernel_gateway.services.executions import Executions
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.replay_steps import Step
+from kernel_gateway.services.sessions import Sessions
+from kernel_gateway.shapes import Command, CommandRequest, Execution, Submission
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import StoredOutcome
+from kernels.outputs import Output
+from kernels.transcript import split_output, trim_output
+
+FACE: Final = "replay"
+COMMAND_STATUS: Final = {"done": "ok", "running": "ok", "timeout": "timeout"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of one cell. `status` is an execution's; `blank`: the kernel and its globals are gone since."""
+
+    status: str
+    outputs: list[Output] = field(default_factory=list)
+    execution_id: str | None = None
+    execution_count: int | None = None
+    started_at: str | None = None
+    seconds: float | None = None
+    exit_code: int | None = None
+    blank: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """The services that a replay runs its cells through."""
+
+    parts: Parts
+    sessions: Sessions
+    executions: Executions
+    commands: Commands
+
+
+class Stage:
+    """One session in which a replay's cells run. `timeout_seconds` is each cell's; None: the service's default."""
+
+    def __init__(self, doing: Doing, principal: Principal, session_id: str, timeout_seconds: float | None) -> None:
+        self.session_id = session_id
+        self._doing = doing
+        self._principal = principal
+        self._timeout_seconds = timeout_seconds
+        self._recorded_generation: int | None = None
+        self._blank = False
+
+    async def run(self, step: Step) -> Ran:
+        """Run one cell to its end, on a blank kernel if that is where it ran; raises our errors."""
+        await self._follow_generation(step)
+        if step.kind == "code":
+            ran = await self._code(step)
+        else:
+            ran = await self._command(step)
+        self._blank = ran.blank
+        return ran
+
+    async def _follow_generation(self, step: Step) -> None:
+        """Where the recorded kernel was replaced between two cells, this one is too, unless it died by itself."""
+        before, self._recorded_generation = self._recorded_generation, step.generation
+        if before is None or step.generation is None or step.generation <= before:
+            return
+        if not self._blank and not step.clear_context:
+            await self._doing.sessions.restart(self._principal, self.session_id)
+
+    async def _code(self, step: Step) -> Ran:
+        services, session_id = self._doing, self.session_id
+        submission = Submission(
+            code=step.source,
+            language=step.language,  # type: ignore[arg-type]
+            runtime=step.runtime,  # type: ignore[arg-type]
+            timeout_seconds=self._timeout(step, services.parts.settings.execution_timeout_max_seconds),
+            clear_context=step.clear_context,
+        )
+        execution = await services.executions.submit(self._principal, session_id, submission, face=FACE)
+        try:
+            execution = await services.executions.wait(self._principal, session_id, execution.id)
+        except asyncio.CancelledError:
+            services.parts.background.spawn(self._interrupt(execution.id), f"interrupt {execution.id}")
+            raise
+        return _ran(execution, await self._stored(execution), step)
+
+    async def _command(self, step: Step) -> Ran:
+        timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
+        request = CommandRequest(step.source, None if step.kind == "task" else timeout, background=step.kind == "task")
+        command = await self._doing.commands.run(self._principal, self.session_id, request)
+        return _ran_command(command, self._doing.parts.settings.stored_text_bytes)
+
+    def _timeout(self, step: Step, most: float) -> float | None:
+        asked = step.timeout_seconds or self._timeout_seconds
+        return None if asked is None else min(asked, most)
+
+    async def _stored(self, execution: Execution) -> list[Output]:
+        """Its outputs as the record has them."""
+        find = executions.find
+        row = await self._doing.parts.database.run(lambda c: find(c, self.session_id, execution.id))
+        return list((row.outcome if row is not None and row.outcome is not None else StoredOutcome()).outputs)
+
+    async def _interrupt(self, execution_id: str) -> None:
+        """The replay was stopped while this ran."""
+        await self._doing.executions.interrupt(self._principal, self.session_id, execution_id)
+
+
+def failed(error: GatewayError) -> str:
+    """An error of ours in a sentence about a cell."""
+    return f"it could not be run: {error.message}"
+
+
+def _ran(execution: Execution, outputs: list[Output], step: Step) -> Ran:
+    why = ""
+    if execution.death is not None:
+        why = f"the kernel died ({execution.death.cause}): {execution.death.detail}"
+    elif execution.status == "rejected" and execution.error is not None:
+        why = f"it could not be run: {execution.error.value}"
+    if step.ours:  # whose record keeps large outputs as files
+        outputs = [split_output(each)[0] for each in outputs]
+    return Ran(
+        status=execution.status,
+        outputs=[trim_output(each)[0] for each in outputs],
+        execution_id=execution.id,
+        execution_count=execution.execution_count,
+        started_at=execution.started_at,
+        seconds=_seconds(execution.started_at, execution.ended_at),
+        blank=execution.death is not None and step.runtime == "python",
+        why=why,
+    )
+
+
+def _ran_command(command: Command, text_bytes: int) -> Ran:
+    streams: list[Output] = [
+        {"output_type": "stream", "name": name, "text": text}
+        for name, text in (("stdout", command.stdout), ("stderr", command.stderr))
+        if text
+    ]
+    return Ran(
+        status=COMMAND_STATUS.get(command.status, "error"),
+        outputs=[trim_output(each, text_bytes)[0] for each in streams],
+        execution_id=command.id,
+        seconds=command.duration_seconds,
+        exit_code=command.exit_code,
+    )
+
+
+def _seconds(started: str | None, ended: str | None) -> float | None:
+    if started is None or ended is None:
+        return None
+    return round((datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds(), 3)

@@ -1,0 +1,62 @@
+"""A copy of a workspace's files for a session that is about to start: it restores them as its own.
+
+What a live session holds is flushed first, and what waits on this host for the store is delivered, so that the copy has
+what the workspace has now. The original is never changed.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from kernel_gateway.errors import GatewayError, NotFound, translated
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.mirrors import prefix
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+from kernel_gateway.storage import sessions
+from workspace_sync.errors import WorkspaceSyncError
+
+log = structlog.get_logger(__name__)
+
+
+class WorkspaceCopies:
+    """`copy` before the session starts; `discard` when it does not."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+
+    async def require(self, principal: Principal, workspace_id: str) -> None:
+        """Raises NotFound unless it is a workspace of the principal's."""
+        found = await self._parts.database.run(lambda c: sessions.find_workspace(c, workspace_id, principal.id))
+        if found is None:
+            raise NotFound("there is no such workspace")
+
+    async def copy(self, principal: Principal, workspace_id: str, session_id: str) -> None:
+        """The files of one of the principal's workspaces become those that the session will start with.
+
+        Raises NotFound, StoreUnavailable, DeadlinePassed.
+        """
+        await self.require(principal, workspace_id)
+        with translated():
+            await self._bring_up_to_date(workspace_id)
+            durable = self._parts.mirrors.durable(workspace_id)
+            await self._parts.mirrors.run(lambda: durable.copy_to(prefix(session_id)))
+
+    async def discard(self, session_id: str) -> None:
+        """Remove the copy for a session that did not start; what the store does not do now, it keeps."""
+        try:
+            with translated():
+                await self._parts.mirrors.run(self._parts.mirrors.durable(session_id).clear)
+        except GatewayError as error:
+            log.warning("copy_not_removed", session=session_id, error=error.code)
+
+    async def _bring_up_to_date(self, workspace_id: str) -> None:
+        await self._parts.spool.deliver(workspace_id)
+        for live in self._registry:
+            if live.row.workspace_id == workspace_id and live.sandbox.mirror is not None:
+                try:
+                    await live.sandbox.mirror.flush(self._parts.settings.flush_deadline_seconds)
+                except (WorkspaceSyncError, TimeoutError):
+                    log.warning("copied_without_flush", session=live.id)
+                    raise
