@@ -15,6 +15,7 @@ from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client import attach_operations as at
 from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client import operations as o
+from kernel_gateway.client import replay_operations as r
 from kernel_gateway.client import transport as t
 from kernel_gateway.client.errors import ConnectionFailed, error_of
 from kernel_gateway.client.event_stream import EventParser
@@ -91,7 +92,14 @@ class Client:
 
     def events(self, session_id: str, execution_id: str, *, after: int = 0) -> Iterator[Event]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
-        ask = Ask("GET", f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events")
+        return self._follow(f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events", after)
+
+    def replay_events(self, replay_id: str, *, after: int = 0) -> Iterator[Event]:
+        """Follow a replay until it has ended, as `events` does an execution."""
+        return self._follow(f"/v1/replays/{quoted(replay_id)}/events", after)
+
+    def _follow(self, path: str, after: int) -> Iterator[Event]:
+        ask = Ask("GET", path)
         failures = 0
         while True:
             try:
@@ -205,6 +213,12 @@ class Client:
     list_agents = _method(e.list_agents)
     get_agent = _method(e.get_agent)
     delete_agent = _method(e.delete_agent)
+    start_replay = _method(r.start_replay)
+    replay = _method(r.replay)
+    wait_replay = _method(r.wait_replay)
+    get_replay = _method(r.get_replay)
+    replay_notebook = _method(r.replay_notebook)
+    stop_replay = _method(r.stop_replay)
     list_audit = _method(a.list_audit)
     create_attach_token = _method(at.create_attach_token)
     list_attach_tokens = _method(at.list_attach_tokens)

@@ -41,6 +41,8 @@ from kernel_gateway.shapes import (
 
 EXECUTION_SECONDS = 900.0
 """The service's default timeout of an execution or a command."""
+REPLAY_SECONDS = 28_800.0
+"""The service's default bound on one replay."""
 MARGIN_SECONDS = 60.0
 POLL_SECONDS = 1.0
 ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
@@ -56,8 +58,12 @@ def start_session(
     timeout_seconds: int | None = None,
     idle_timeout_seconds: int | None = None,
     labels: dict[str, str] | None = None,
+    replay_of: str | None = None,
 ) -> Operation[Session]:
-    """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`."""
+    """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
+
+    With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again.
+    """
     body = given(
         environment=environment,
         agent=agent,
@@ -66,8 +72,10 @@ def start_session(
         timeout_seconds=timeout_seconds,
         idle_timeout_seconds=idle_timeout_seconds,
         labels=labels,
+        replay_of=replay_of,
     )
-    return decoded((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=START_SECONDS))), Session)
+    patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
+    return decoded((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
 
 
 def list_sessions(
