@@ -65,6 +65,11 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.write(data)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What has not been handed to the socket yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         """Drop the connection and what has not been sent."""
         self._lost = lambda _why: None

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kernels.client_request import ClientRequest
 from kernels.dialect import Dialect
 from kernels.errors import Death, KernelDied, KernelsError
 from kernels.hub import Hub
@@ -67,14 +68,17 @@ async def execute(
     interrupt: Callable[[], Awaitable[None]],
     emit: Callable[[Event], None],
     dialect: Dialect | None = None,
+    request: ClientRequest | None = None,
 ) -> Outcome:
     """Run code and gather what it shows; `emit` gets events in order and returns at once.
 
-    Past the deadline the code is interrupted; what does not end within the grace has `needs_kill`. A kernel that dies
-    is an outcome. Raises the error of a hub that failed for another reason. When the caller is cancelled the code runs
-    on, and nothing listens to it any more.
+    `request` is the client's message that carries the code, when an attached client sent it: it goes to the kernel as
+    it is. Past the deadline the code is interrupted; what does not end within the grace has `needs_kill`. A kernel that
+    dies is an outcome. Raises the error of a hub that failed for another reason. When the caller is cancelled the code
+    runs on, and nothing listens to it any more.
     """
     run = _Run(hub, OutputCollector(caps), emit, interrupt, dialect or Dialect())
+    run.request = request
     unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
     try:
         run.start(code)
@@ -122,7 +126,9 @@ class _Run:
         dialect: Dialect,
     ) -> None:
         self.timed_out = False
+        self.request: ClientRequest | None = None
         self._hub = hub
+        self._session = hub.session
         self._dialect = dialect
         self._code = ""
         self._closing_id: str | None = None
@@ -148,7 +154,11 @@ class _Run:
         if self._ended.done():
             return
         self._code = code
-        self._msg_id = self._hub.send("shell", "execute_request", execute_request(code))
+        if self.request is None:
+            self._msg_id = self._hub.send("shell", "execute_request", execute_request(code))
+        else:
+            self._hub.forward(self.request)
+            self._msg_id, self._session = self.request.msg_id, self.request.session
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for the end; says whether it came."""
@@ -163,7 +173,7 @@ class _Run:
 
     def deliver(self, channel: str, message: Message) -> None:
         """A message of the kernel's: ours when it names our request as its parent."""
-        if self._ended.done():
+        if self._ended.done() or message.parent_session not in ("", self._session):
             return
         try:
             if message.parent_id == self._msg_id:

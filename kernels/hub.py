@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from kernels import zmtp
 from kernels.channel import Channel, Pace, open_channel
+from kernels.client_request import ClientRequest
 from kernels.connection import CHANNELS, KernelConnection
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.message import Malformed, Message, Signer, unverified_parent
@@ -74,6 +75,11 @@ class Hub:
         self._opening: asyncio.Task[None] | None = None
         self._loss: asyncio.TimerHandle | None = None
 
+    @property
+    def session(self) -> str:
+        """The session that our own requests name; no client may."""
+        return self._signer.session
+
     async def open(self, deadline_seconds: float) -> None:
         """Connect and subscribe; returns when the kernel has answered and its published messages arrive.
 
@@ -118,6 +124,16 @@ class Hub:
         msg_id, frames = self._signer.request(msg_type, content)
         self._channels[channel].send(frames)
         return msg_id
+
+    def forward(self, request: ClientRequest) -> None:
+        """Send a client's message with the client's own header, signed anew; raises the error of a failed hub."""
+        if self.error is not None:
+            raise self.error
+        self._channels[request.channel].send(self._signer.signed(request.parts))
+
+    def unsent_bytes(self, channel: str) -> int:
+        """What the kernel has not taken yet: it may be busy, or not read at all."""
+        return self._channels[channel].unsent_bytes
 
     async def request(
         self, channel: str, msg_type: str, content: dict[str, Any], *, deadline_seconds: float
@@ -211,7 +227,7 @@ class Hub:
             self._replay.add(message)
         else:
             reply = self._requests.get(message.parent_id)
-            if reply is not None and not reply.done():
+            if reply is not None and not reply.done() and message.parent_session in ("", self.session):
                 reply.set_result(message)
         for subscriber in self._subscribers:
             self._tell(subscriber.deliver, name, message)

@@ -30,24 +30,37 @@ class Malformed(Exception):
 
 
 class Header(msgspec.Struct):
-    """The two fields of a header that decide where a message goes."""
+    """The fields of a header that decide where a message goes."""
 
     msg_id: str = ""
     msg_type: str = ""
+    session: str = ""
 
 
 class Message:
     """One verified message. The parts stay as they came (`header_json`, ...), to be passed on without a copy.
 
-    `size_bytes` is what all its frames hold together.
+    `size_bytes` is what all its frames hold together. `parent_session` is the session of who asked, `parent_type` what.
     """
 
-    __slots__ = ("_content", "_frames", "_outgrown", "msg_id", "msg_type", "parent_id", "size_bytes")
+    __slots__ = (
+        "_content",
+        "_frames",
+        "_outgrown",
+        "msg_id",
+        "msg_type",
+        "parent_id",
+        "parent_session",
+        "parent_type",
+        "size_bytes",
+    )
 
     def __init__(self, header: Header, parent: Header, frames: list[bytes]) -> None:
         self.msg_id = header.msg_id
         self.msg_type = header.msg_type
         self.parent_id = parent.msg_id
+        self.parent_session = parent.session
+        self.parent_type = parent.msg_type
         self.size_bytes = sum(map(len, frames))
         self._frames = frames
         self._content: dict[str, Any] | None = None
@@ -97,21 +110,16 @@ class Signer:
 
     def __init__(self, key: bytes) -> None:
         self._fresh = hmac.new(key, digestmod="sha256")
-        self._session = uuid.uuid4().hex
+        self.session = uuid.uuid4().hex
 
     def request(self, msg_type: str, content: dict[str, Any]) -> tuple[str, list[bytes]]:
         """A new message of ours: its id and its frames."""
-        msg_id = uuid.uuid4().hex
-        header = {
-            "msg_id": msg_id,
-            "msg_type": msg_type,
-            "username": "sandcell",
-            "session": self._session,
-            "date": datetime.now(UTC).isoformat(),
-            "version": "5.3",
-        }
-        parts = [msgspec.json.encode(header), b"{}", b"{}", msgspec.json.encode(content)]
-        return msg_id, [DELIMITER, self._signature(parts), *parts]
+        made = compose(msg_type, content, session=self.session)
+        return made.msg_id, self.signed([made.header_json, b"{}", b"{}", made.content_json])
+
+    def signed(self, parts: Sequence[bytes]) -> list[bytes]:
+        """The frames of a message: header, parent header, metadata, content, and what buffers there are."""
+        return [DELIMITER, self._signature(parts[:4]), *parts]
 
     def parse(self, frames: list[bytes]) -> Message:
         """The message in these frames; raises `Malformed`."""
@@ -133,6 +141,21 @@ class Signer:
         return digest.hexdigest().encode()
 
 
+def compose(msg_type: str, content: dict[str, Any], *, session: str, parent: bytes = b"{}") -> Message:
+    """A message that no kernel sent, in answer to the one with the header `parent`."""
+    header = Header(uuid.uuid4().hex, msg_type, session)
+    fields = {
+        "msg_id": header.msg_id,
+        "msg_type": msg_type,
+        "username": "sandcell",
+        "session": session,
+        "date": datetime.now(UTC).isoformat(),
+        "version": "5.3",
+    }
+    parts = [msgspec.json.encode(fields), parent, b"{}", msgspec.json.encode(content)]
+    return Message(header, header_of(parent), parts)
+
+
 _decode_header: Final = msgspec.json.Decoder(Header).decode
 
 
@@ -150,6 +173,14 @@ def unverified_parent(frames: list[bytes]) -> str:
         return header_of(frames[frames.index(DELIMITER) + 3]).msg_id
     except (ValueError, IndexError, Malformed):
         return ""
+
+
+def json_object(data: bytes) -> dict[str, Any] | None:
+    """The fields of a JSON object, their values undecoded (`msgspec.Raw`); None when it is none."""
+    try:
+        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kernels import execution
+from kernels.client_request import ClientRequest
 from kernels.connection import KernelConnection
 from kernels.deno_kernel import DenoKernel
 from kernels.dialing import Dial
@@ -43,7 +44,7 @@ class SandboxedKernel:
 
     `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
     `on_deno_death(death)` when the kernel for JavaScript ended although nothing ran in it; `on_gone(death)` once, when
-    the sandbox itself is no more.
+    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it.
     """
 
     def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
@@ -53,8 +54,9 @@ class SandboxedKernel:
         self.on_generation: Callable[[int, Death | None], None] = lambda _generation, _death: None
         self.on_deno_death: Callable[[Death], None] = lambda _death: None
         self.on_gone: Callable[[Death], None] = lambda _death: None
+        self.on_hub: Callable[[Hub], None] = lambda _hub: None
         self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
-        self._deno.on_death = self._deno_died
+        self._deno.on_death = lambda death: self.on_deno_death(death)  # noqa: PLW0108 - its owner sets it later
         self._node: asyncio.Task[Outcome] | None = None
         self._node_death: Death | None = None
         """Why that process ends, when it is us who end it and nobody has interrupted it."""
@@ -74,6 +76,11 @@ class SandboxedKernel:
     def generation(self) -> int:
         """The number of the kernel that takes code now, or of the one that did last."""
         return self._generation
+
+    @property
+    def hub(self) -> Hub | None:
+        """The connections to the Python kernel that takes code now; None while it is replaced."""
+        return self._hub if self._hub is not None and self._hub.error is None else None
 
     async def open(self) -> None:
         """Wait for the guest and its kernel, connect, and watch from then on."""
@@ -108,8 +115,9 @@ class SandboxedKernel:
         emit: Callable[[Event], None],
         language: str = "python",
         runtime: str = "python",
+        request: ClientRequest | None = None,
     ) -> Outcome:
-        """Run code; one at a time, the caller queues.
+        """Run code; one at a time, the caller queues. `request` is as in `execution.execute`, for Python alone.
 
         A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
         `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
@@ -129,6 +137,7 @@ class SandboxedKernel:
             caps=self._limits.caps,
             interrupt=self.guest.interrupt_kernel,
             emit=emit,
+            request=request,
         )
         if not outcome.needs_kill:
             return outcome
@@ -216,6 +225,7 @@ class SandboxedKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
+        self.on_hub(hub)
         with contextlib.suppress(SandboxGone):
             self._oom_kills = (await self.usage()).oom_kills
 
@@ -247,9 +257,6 @@ class SandboxedKernel:
         async with self._replacing:
             if self._gone is not None:
                 raise SandboxGone(self._gone.detail)
-
-    def _deno_died(self, death: Death) -> None:
-        self.on_deno_death(death)
 
     async def _deno_cause(self, gone: KernelExit) -> Death:
         death = await self._cause(gone)

@@ -10,9 +10,11 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
+from kernels.client_request import ClientRequest
 from kernels.errors import Death, GuestRefused
 from kernels.execution import Event, Outcome
 from kernels.guest_client import CommandResult, FileStat
+from kernels.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec, SandboxUsage
 
 
@@ -43,13 +45,14 @@ class LiveKernel(Protocol):
     """One live sandbox with its kernel: `SandboxedKernel`, or a double of it.
 
     `on_generation(generation, death)` is called when the kernel was replaced, `on_deno_death(death)` when the one for
-    JavaScript ended while nothing ran in it, `on_gone(death)` once when the sandbox itself is no more. The session sets
-    them; they return at once.
+    JavaScript ended while nothing ran in it, `on_gone(death)` once when the sandbox itself is no more, `on_hub(hub)`
+    when another kernel is connected. The session sets them; they return at once.
     """
 
     on_generation: Callable[[int, Death | None], None]
     on_deno_death: Callable[[Death], None]
     on_gone: Callable[[Death], None]
+    on_hub: Callable[[Hub], None]
 
     @property
     def info(self) -> SandboxInfo: ...
@@ -57,6 +60,8 @@ class LiveKernel(Protocol):
     def generation(self) -> int: ...
     @property
     def guest(self) -> LiveGuest: ...
+    @property
+    def hub(self) -> Hub | None: ...
     async def ready(self) -> int: ...
     async def execute(
         self,
@@ -66,6 +71,7 @@ class LiveKernel(Protocol):
         emit: Callable[[Event], None],
         language: str = "python",
         runtime: str = "python",
+        request: ClientRequest | None = None,
     ) -> Outcome: ...
     async def interrupt(self) -> None: ...
     async def restart(self) -> int: ...

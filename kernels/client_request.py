@@ -1,0 +1,146 @@
+"""What an attached client asks of a kernel: its message, checked and with its own header, ready to be signed. Pure.
+
+Only what is listed here reaches a kernel. A header goes on as it came, byte for byte: the kernel repeats it in all that
+it answers, and the client knows its answers by that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
+
+from kernels.message import Malformed, json_object
+
+ALLOWED: Final = {
+    "shell": frozenset(
+        {
+            "execute_request",
+            "complete_request",
+            "inspect_request",
+            "history_request",
+            "is_complete_request",
+            "kernel_info_request",
+            "comm_info_request",
+            "comm_open",
+            "comm_msg",
+            "comm_close",
+            "interrupt_request",
+            "shutdown_request",
+        }
+    ),
+    "control": frozenset(
+        {
+            "kernel_info_request",
+            "debug_request",
+            "usage_request",
+            "interrupt_request",
+            "shutdown_request",
+            "create_subshell_request",
+            "delete_subshell_request",
+            "list_subshell_request",
+        }
+    ),
+    "stdin": frozenset({"input_reply"}),
+}
+"""Messages of clients, by channel."""
+
+WORK: Final = frozenset({"comm_open", "comm_msg", "input_reply"})
+"""What somebody does, beside running cells; everything else an open page asks by itself."""
+
+LONGEST_HEADER_BYTES: Final = 16 * 1024
+"""A client's header comes back with every message of what it asked for."""
+LONGEST_ID: Final = 256
+MOST_CLIENT_BUFFERS: Final = 1_000
+
+
+class _Header(msgspec.Struct):
+    msg_id: str
+    msg_type: str
+    session: str
+    subshell_id: Any = None
+
+
+class _Execute(msgspec.Struct):
+    code: str
+    silent: bool = False
+    stop_on_error: bool = True
+
+
+@dataclass(frozen=True)
+class ClientRequest:
+    """One message of a client's; `session` is the one it names in its header. Make it with `client_request`."""
+
+    channel: str
+    msg_id: str
+    msg_type: str
+    session: str
+    header: bytes = field(repr=False)
+    parent_header: bytes = field(repr=False)
+    metadata: bytes = field(repr=False)
+    content: bytes = field(repr=False)
+    buffers: tuple[bytes, ...] = field(default=(), repr=False)
+    silent: bool = False
+    stop_on_error: bool = True
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        return self.header, self.parent_header, self.metadata, self.content, *self.buffers
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.parts))
+
+
+def client_request(
+    channel: str,
+    header: bytes,
+    content: bytes,
+    *,
+    parent_header: bytes = b"{}",
+    metadata: bytes = b"{}",
+    buffers: tuple[bytes, ...] = (),
+) -> ClientRequest:
+    """Check a client's message; raises `Malformed`, whose text says what is wrong with it."""
+    about = _header(header)
+    if about.msg_type not in ALLOWED.get(channel, ()):
+        where = channel if channel in ALLOWED else "this"
+        raise Malformed(f"no message of this type is taken on the {where} channel")
+    for name, part in (("parent_header", parent_header), ("metadata", metadata), ("content", content)):
+        if json_object(part) is None:
+            raise Malformed(f"the message's {name} is no JSON object")
+    if len(buffers) > MOST_CLIENT_BUFFERS:
+        raise Malformed(f"a message has at most {MOST_CLIENT_BUFFERS:,} buffers")
+    return ClientRequest(
+        channel, about.msg_id, about.msg_type, about.session, header, parent_header, metadata, content, buffers
+    )
+
+
+def code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
+    """The code of an execute_request, and the request as it goes to the kernel; raises `Malformed`.
+
+    An error never empties the kernel's own queue, where others' code may wait: who queues aborts what follows.
+    """
+    if _header(request.header).subshell_id is not None:
+        raise Malformed("cells run one at a time in the main shell: leave subshell_id out of the header")
+    try:
+        asked = msgspec.json.decode(request.content, type=_Execute)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise Malformed("an execute_request has a text `code`; silent and stop_on_error are true or false") from None
+    fields = dict(json_object(request.content) or {})
+    fields["stop_on_error"] = msgspec.Raw(b"false")
+    content = msgspec.json.encode(fields)
+    return asked.code, replace(request, content=content, silent=asked.silent, stop_on_error=asked.stop_on_error)
+
+
+def _header(data: bytes) -> _Header:
+    if len(data) > LONGEST_HEADER_BYTES:
+        raise Malformed(f"a header has at most {LONGEST_HEADER_BYTES:,} bytes")
+    try:
+        header = msgspec.json.decode(data, type=_Header)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise Malformed("a header is a JSON object with msg_id, msg_type and session") from None
+    if not all(1 <= len(each) <= LONGEST_ID for each in (header.msg_id, header.msg_type, header.session)):
+        raise Malformed(f"msg_id, msg_type and session of a header have 1 to {LONGEST_ID} characters")
+    return header
