@@ -164,6 +164,12 @@ class Settings:
         400 * MEGABYTE, "memory for notebooks under replay and replays that ended lately", low=1_024, high=10**11
     )
     replay_kept_seconds: float = _(3_600.0, "time a replay and its notebook are kept after its end", low=0, high=DAY)
+    attached_timeout_seconds: float = _(28_800.0, "timeout of cells that attached clients run", low=0.1, high=TWO_WEEKS)
+    attach_message_bytes: int = _(16 * MEGABYTE, "largest message of an attached client", low=65_536, high=10**9)
+    attach_replay_bytes: int = _(
+        16 * MEGABYTE, "messages kept per session for clients that are slow or come back", low=65_536, high=10**9
+    )
+    attach_keep_seconds: float = _(600.0, "time that the place of a client which left is kept", low=1, high=DAY)
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
 
     egress_private: str = _("", "private addresses that sandboxes may reach all the same, as host:port, host:port")

@@ -6,80 +6,96 @@ comes back and goes on where it was. Knows no HTTP and no framing: messages come
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
-from kernel_gateway.errors import NotFound
-from kernel_gateway.identity.principal import Principal
+import structlog
+
+from kernel_gateway.errors import GatewayError, LimitReached, NotFound
+from kernel_gateway.services.audience import MOST_CLIENTS, Audience, Cursor, Ended
 from kernel_gateway.services.executions import Executions
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.message_ring import Outgoing
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.sessions import Sessions
-from kernels.message import Message
+from kernel_gateway.services.visits import Incoming, Reach, Visit, Visitor
 
 __all__ = ["Attachment", "Attachments", "Ended", "Incoming", "Outgoing", "Visitor"]
 
-
-@dataclass(frozen=True)
-class Visitor:
-    """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session."""
-
-    principal: Principal
-    author: str
-    session_id: str | None = None
-    can: frozenset[str] = frozenset()
-    attached: bool = False
+log = structlog.get_logger(__name__)
+LONGEST_CLIENT_SESSION = 256
+RETRY_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Incoming:
-    """A client's message: JSON bytes as they were received."""
-
-    channel: str
-    header: bytes
-    parent_header: bytes
-    metadata: bytes
-    content: bytes
-    buffers: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True)
-class Outgoing:
-    """A message for a client. One object however many clients get it; `sequence` rises within a session."""
-
-    sequence: int
-    channel: str
-    message: Message
-
-
-@dataclass(frozen=True)
-class Ended:
-    """Why an attachment ended: `reason` is slow, replaced, dead, draining or session_ended."""
-
-    reason: str
-    detail: str = ""
-
-
-@dataclass
 class Attachment:
     """One connection of a client's to a session. Close it with `aclose`, whatever happened."""
 
-    client_session: str
-    ended: Ended | None = field(default=None)
+    def __init__(self, reach: Reach, visit: Visit, client: str, client_session: str) -> None:
+        self.client_session = client_session
+        self.ended: Ended | None = None
+        self._reach = reach
+        self._visit = visit
+        self._over: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._cursor: Cursor = reach.audience.enter(client, self._ended)
+        visit.cursor = self._cursor
+
+    @property
+    def refused(self) -> int:
+        """How many of the client's messages were refused."""
+        return self._visit.refused
 
     async def send(self, message: Incoming) -> None:
-        """Take a message of the client's; returns when the next one may come. Raises GatewayError: it was refused."""
-        raise NotImplementedError
+        """Take a message of the client's; returns when the next one may come. Raises GatewayError: it was refused.
 
-    def follow(self) -> AsyncIterator[Outgoing]:
+        A cell that is refused is answered with an error, as a failed one is, and raises nothing.
+        """
+        if self.ended is None:
+            await self._visit.take(message)
+
+    async def wait_ended(self) -> Ended:
+        """Wait until `ended` is set: a client that does not read is told nothing by `follow`."""
+        return await asyncio.shield(self._over)
+
+    async def follow(self) -> AsyncIterator[Outgoing]:
         """What comes after the last message that was delivered; ends when `ended` is set.
 
-        A message counts as delivered when the next one is asked for.
+        A message counts as delivered when the next one is asked for. One consumer at a time.
         """
-        raise NotImplementedError
+        audience, cursor = self._reach.audience, self._cursor
+        note = audience.missed(cursor)
+        if note is not None:
+            yield note
+        while self._goes_on():
+            outgoing, position = audience.ring.following(cursor.position, cursor.client)
+            if outgoing is not None:
+                yield outgoing
+                if self._is_replaced():
+                    return
+            elif self.ended is not None:
+                return
+            cursor.position = max(cursor.position, position)
+            if outgoing is None:
+                await audience.changed()
 
     async def aclose(self) -> None:
         """The client has gone; it may come back under the same client session."""
+        self._reach.audience.leave(self._cursor, self._ended, self._reach.parts.clock.now())
+        self._ended(Ended("closed"))
+
+    def _ended(self, ended: Ended) -> None:
+        """Called by the audience; the first reason stays."""
+        if self.ended is None:
+            self.ended = ended
+            self._over.set_result(ended)
+            self._reach.audience.wake()
+
+    def _is_replaced(self) -> bool:
+        return self.ended is not None and self.ended.reason not in {"draining", "session_ended"}
+
+    def _goes_on(self) -> bool:
+        """Whether there may be more to deliver: a session that ends is told to the last message."""
+        return not self._is_replaced()
 
 
 class Attachments:
@@ -94,17 +110,64 @@ class Attachments:
     async def open(self, visitor: Visitor, session_id: str, client_session: str) -> Attachment:
         """Attach to a session; an older attachment of the same client session ends as `replaced`.
 
-        Raises NotFound (also outside the visitor's reach), SessionTerminated, LimitReached, ShuttingDown.
+        A session that has lost its sandbox gets another. Being attached is no activity. Raises NotFound (also outside
+        the visitor's reach), SessionTerminated, LimitReached, ShuttingDown.
         """
-        if visitor.session_id not in (None, session_id):
+        self._parts.require_accepting()
+        if visitor.session_id not in {None, session_id}:
             raise NotFound("there is no such session")
-        await self._registry.require(visitor.principal, session_id)
-        return Attachment(client_session)
+        live = await self._registry.require(visitor.principal, session_id)
+        audience = self._audience(live)
+        client = f"{visitor.author}/{client_session[:LONGEST_CLIENT_SESSION]}"
+        if not audience.has(client) and audience.connections >= MOST_CLIENTS:
+            raise LimitReached(
+                f"{MOST_CLIENTS} clients are attached to this session, which is the most: close one",
+                retry_after_seconds=RETRY_SECONDS,
+            )
+        reach = Reach(live, audience, self._parts, self._executions, self._sessions)
+        attachment = Attachment(reach, Visit(visitor, reach), client, client_session)
+        if live.sandbox.live_generation is None and live.worker_task is not None:
+            self._parts.background.spawn(_start_kernel(live), f"kernel of {live.id}")
+        log.info("client_attached", session=live.id, connections=audience.connections)
+        return attachment
 
     def connections(self, session_id: str) -> int:
         """How many clients are attached now."""
-        return 0
+        live = self._registry.get(session_id)
+        return 0 if live is None or live.audience is None else live.audience.connections
 
     def execution_state(self, session_id: str) -> str:
         """The kernel's state as clients see it: starting, idle, busy, restarting or dead."""
-        return "idle"
+        live = self._registry.get(session_id)
+        if live is None or live.ending is not None:
+            return "dead"
+        kernel = live.sandbox.kernel
+        if kernel is None or live.sandbox.live_generation is None:
+            return "starting"
+        if kernel.hub is None:
+            return "restarting"
+        return "busy" if live.running is not None else "idle"
+
+    def forget(self) -> None:
+        """Called by the sweep: forget the clients that have been gone for long, and what was kept for them."""
+        before = self._parts.clock.now() - self._parts.settings.attach_keep_seconds
+        for live in self._registry:
+            if live.audience is not None and not live.audience.forget(before):
+                live.audience.close(Ended("draining"))
+                live.audience = None
+
+    def _audience(self, live: LiveSession) -> Audience:
+        if live.audience is None:
+            live.audience = Audience(self._parts.settings.attach_replay_bytes)
+            kernel = live.sandbox.kernel
+            if kernel is not None and kernel.hub is not None:
+                live.audience.connect(kernel.hub)
+        return live.audience
+
+
+async def _start_kernel(live: LiveSession) -> None:
+    """Make the sandbox that an attached client waits for; what fails is said to who runs something."""
+    try:
+        await live.sandbox.ready()
+    except GatewayError as error:
+        log.warning("kernel_not_started", session=live.id, error=error.code)

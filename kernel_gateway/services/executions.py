@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import msgspec
@@ -24,7 +24,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.event_log import EventLog
-from kernel_gateway.services.jobs import Job
+from kernel_gateway.services.jobs import Asked, Job
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.outcomes import execution_of
 from kernel_gateway.services.parts import Parts
@@ -33,6 +33,7 @@ from kernel_gateway.services.replay import replayed
 from kernel_gateway.shapes import Event, Execution, Page, Submission
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
+from kernels.client_request import ClientRequest
 from kernels.errors import KernelsError
 from kernels.languages import runtime_of
 
@@ -80,6 +81,33 @@ class Executions:
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
         return await self._parts.background.carry_out(self._admit(live, row, submission), f"submit {row.id}")
+
+    async def submit_attached(
+        self,
+        live: LiveSession,
+        request: ClientRequest,
+        code: str,
+        *,
+        author: str,
+        told: Callable[[ClientRequest, ExecutionRow], None],
+    ) -> None:
+        """Store and queue a cell that an attached client sent; `told` hears of its beginning and its end.
+
+        It is for the kernel that its author sees: what waits when that one ends does not run on the next. Raises as
+        `submit` does.
+        """
+        self._parts.require_accepting()
+        live.require_live()
+        self._parts.require_disk()
+        row = replace(
+            self._checked(live.id, Submission(code), None),
+            author=author,
+            face="jupyter",
+            timeout_seconds=self._parts.settings.attached_timeout_seconds,
+            expect_generation=live.sandbox.live_generation,
+        )
+        admit = self._admit(live, row, Submission(code), Asked(request, told))
+        await self._parts.background.carry_out(admit, f"submit {row.id}")
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """The execution once it has ended; cancelling the wait does not touch it.
@@ -158,14 +186,16 @@ class Executions:
             clear_context=submission.clear_context,
         )
 
-    async def _admit(self, live: LiveSession, row: ExecutionRow, submission: Submission) -> Execution:
+    async def _admit(
+        self, live: LiveSession, row: ExecutionRow, submission: Submission, asked: Asked | None = None
+    ) -> Execution:
         """The place in the queue first, then the row: what is acknowledged is both queued and stored.
 
         A row that an idle kernel takes at once is stored as running in the same transaction; not one for a blank
         kernel, whose generation is not known yet.
         """
         row = replace(row, generation=live.sandbox.generation)
-        job = Job(row, EventLog(self._parts.settings.event_log_bytes))
+        job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
         live.admit(job, self._parts.settings.queue_length)
         taken = None if row.clear_context else live.takes_at_once(job)
 

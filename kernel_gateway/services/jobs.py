@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.outcomes import closing_event, execution_of
 from kernel_gateway.shapes import Execution
 from kernel_gateway.storage.executions import ExecutionRow
+from kernels.client_request import ClientRequest
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The message of an attached client that a job carries out, and who is told when it begins and has ended."""
+
+    request: ClientRequest
+    told: Callable[[ClientRequest, ExecutionRow], None]
 
 
 class Job:
     """An execution in memory. It takes its place in the queue first and is run only once its row is stored."""
 
-    def __init__(self, row: ExecutionRow, log: EventLog) -> None:
+    def __init__(self, row: ExecutionRow, log: EventLog, asked: Asked | None = None) -> None:
         self.row = row
         self.log = log
+        self.asked = asked
         self.interrupted = False
         """Asked to stop before it ran."""
         self.begun: int | None = None
@@ -57,6 +72,7 @@ class Job:
         self._answer = execution_of(row)
         self.log.append("ended", closing_event(row))
         self.log.close()
+        self._tell()
         waiting, self._ended = self._ended, None
         if waiting is not None:
             waiting.set_result(self._answer)
@@ -71,6 +87,15 @@ class Job:
     def begin(self, generation: int, now: float) -> None:
         self.row = replace(self.row, status="running", generation=generation, started=now)
         self.log.append("started", {"execution_id": self.row.id, "generation": generation})
+        self._tell()
+
+    def _tell(self) -> None:
+        """An attached client's cell has begun or ended; what goes wrong with telling it is no matter of the job's."""
+        if self.asked is not None:
+            try:
+                self.asked.told(self.asked.request, self.row)
+            except Exception:
+                log.exception("client_not_told", execution=self.row.id)
 
     @property
     def size_bytes(self) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel_gateway.errors import QueueFull, SessionTerminated
+from kernel_gateway.services.audience import Audience, Ended
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
@@ -17,6 +18,7 @@ from kernel_gateway.services.session_sandbox import SessionSandbox
 from kernel_gateway.shapes import Session, Sync, Usage
 from kernel_gateway.storage.executions import NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
+from kernels.hub import Hub
 
 if TYPE_CHECKING:
     from kernel_gateway.services.worker import Worker
@@ -52,6 +54,8 @@ class LiveSession:
         self.notebook_stale = False
         self.tasks: dict[str, LiveKernel] = {}
         self.paused = False
+        self.audience: Audience | None = None
+        """The clients attached to it, once there are any."""
         self._clock = clock
         self._queue: deque[Job] = deque()
         self._wake = asyncio.Event()
@@ -135,6 +139,26 @@ class LiveSession:
         """Take a job back that could not be stored."""
         with contextlib.suppress(ValueError):
             self._queue.remove(job)
+
+    def take_followers(self, job: Job) -> list[Job]:
+        """Take the cells out of the queue that the client of this one sent after it, to run only if it goes well."""
+        if job.asked is None or job.asked.request.silent or not job.asked.request.stop_on_error:
+            return []
+        session = job.asked.request.session
+        followers = [each for each in self._queue if each.asked is not None and each.asked.request.session == session]
+        for each in followers:
+            self._queue.remove(each)
+        return followers
+
+    def dismiss(self, reason: str, detail: str) -> None:
+        """End what is attached."""
+        if self.audience is not None:
+            self.audience.close(Ended(reason, detail))
+
+    def connected(self, hub: Hub) -> None:
+        """Another kernel is connected; called before anything runs in it."""
+        if self.audience is not None:
+            self.audience.connect(hub)
 
     def take_all(self) -> list[Job]:
         """Empty the queue."""

@@ -31,6 +31,10 @@ class Registry:
     def remove(self, live: LiveSession) -> None:
         self._live.pop(live.id, None)
 
+    def get(self, session_id: str) -> LiveSession | None:
+        """A session that lives here, whoever's it is."""
+        return self._live.get(session_id)
+
     def find(self, principal: Principal, session_id: str) -> LiveSession | None:
         """The principal's session, if it lives here."""
         live = self._live.get(session_id)

@@ -19,8 +19,10 @@ from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.shapes import Sync, Usage
 from kernels.errors import Death, KernelsError
+from kernels.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from workspace_sync import Mirror
+from workspace_sync.changes import Watched
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -54,12 +56,15 @@ class SessionSandbox:
         self.kernel: LiveKernel | None = None
         self._info: SandboxInfo | None = None
         self.mirror: Mirror | None = None
+        self.watched: Watched | None = None
         self._parts = parts
         self._session_id = session_id
         self._workspace_id = workspace_id
         self._find_environment = find_environment
         self._on_replaced = on_replaced
         self._on_deno_death = on_deno_death
+        self.on_hub: Callable[[Hub], None] = lambda _hub: None
+        """Called with the connections to each kernel that takes code from then on."""
         self._death: Death | None = None
         self._lock = asyncio.Lock()
         self._launching: asyncio.Task[LiveKernel] | None = None
@@ -124,6 +129,7 @@ class SessionSandbox:
             await self.way_out.reopen()
             mirror = self._parts.mirrors.mirror(info, self._workspace_id)
             self._take(kernel, mirror)
+            await self._watch(info)
             if self._workspace_id in self._parts.spool.waiting():  # the live files are newer than that copy
                 await self._save(mirror)
 
@@ -214,6 +220,7 @@ class SessionSandbox:
             await parts.spool.deliver(self._workspace_id)
             mirrors.append(parts.mirrors.mirror(info, self._workspace_id))
             await mirrors[0].restore()
+            await self._watch(info)
 
         try:
             async with (
@@ -229,12 +236,20 @@ class SessionSandbox:
         self._take(kernel, mirrors[0])
         return kernel
 
+    async def _watch(self, info: SandboxInfo) -> None:
+        """Look at the files as they are before the next code runs, so that what it changes can be told."""
+        self.watched = Watched(info.workspace_directory)
+        await asyncio.to_thread(self.watched.look)
+
     def _take(self, kernel: LiveKernel, mirror: Mirror) -> None:
         self.kernel, self.mirror, self._info = kernel, mirror, kernel.info
         self.generation = max(self.generation, kernel.generation)
         kernel.on_generation = self._kernel_replaced
         kernel.on_deno_death = self._on_deno_death
         kernel.on_gone = lambda death: self._kernel_gone(kernel, death)
+        kernel.on_hub = lambda hub: self.on_hub(hub)  # noqa: PLW0108 - the session sets it later
+        if kernel.hub is not None:
+            self.on_hub(kernel.hub)
 
     def _kernel_replaced(self, generation: int, death: Death | None) -> None:
         self.generation = generation
@@ -251,7 +266,7 @@ class SessionSandbox:
         if mirror is not None:
             await self._save(mirror)
             self.sync()
-        self.kernel = self.mirror = None
+        self.kernel = self.mirror = self.watched = None
         if mirror is not None:
             await mirror.aclose()
         if kernel is not None:

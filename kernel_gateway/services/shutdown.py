@@ -24,6 +24,8 @@ async def shut_down(parts: Parts, registry: Registry, lifecycle: Lifecycle) -> N
     for live in registry:
         live.paused = True
     await _drain(parts, registry)
+    for live in registry:
+        live.dismiss("draining", "the service is shutting down")
     async with asyncio.TaskGroup() as group:
         for live in registry:
             if parts.settings.keep_sessions_on_shutdown and live.ending is None:

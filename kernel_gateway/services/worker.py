@@ -45,7 +45,9 @@ class Worker:
             job = await self._live.next_job()
             try:
                 if await job.is_stored():
+                    await self._parts.record.looked_at(self._live.id)
                     await self._carry_out(job)
+                    await self._abort_followers(job)
             except Exception as error:
                 await self._confess(job, error)
             finally:
@@ -74,7 +76,8 @@ class Worker:
         )
         ran = row.started is not None
         stored = replace(row, outcome=trimmed(outcome, self._parts.settings.stored_text_bytes))
-        await self._store(job, stored, count=ran)
+        with self._parts.record.ending(self._live.id, row.id):
+            await self._store(job, stored, count=ran)
         self._live.executions += ran
         self._live.notebook_stale = True
         self._live.touch()
@@ -111,6 +114,15 @@ class Worker:
             return await self.finish(job, "interrupted", StoredOutcome())
         return await self._execute(job, kernel)
 
+    async def _abort_followers(self, job: Job) -> None:
+        """What an attached client sent after a cell that failed does not run, unless it asked for that."""
+        if job.row.status == "ok" or self._live.ending is not None:
+            return
+        why = refused("Aborted", f"an earlier cell of the same client ended as {job.row.status}")
+        for each in self._live.take_followers(job):
+            if await each.is_stored():
+                await self.finish(each, "rejected", why)
+
     async def _ready(self) -> LiveKernel:
         """The kernel, once a replacement is done: an execution belongs to the generation that runs it."""
         kernel = await self._live.sandbox.ready()
@@ -134,6 +146,7 @@ class Worker:
                     emit=emit,
                     language=job.row.language,
                     runtime=job.row.runtime,
+                    request=None if job.asked is None else job.asked.request,
                 )
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")

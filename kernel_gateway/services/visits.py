@@ -1,0 +1,233 @@
+"""What one attached client sends: cells take their turn in the session's queue, the rest goes to the kernel at once.
+
+Interrupts and shutdowns are the session's own verbs. What is not on the list of `kernels.client_request` is counted,
+logged and dropped. Running a cell, answering `input()` and moving a widget is activity; what a page asks by itself is
+none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from kernel_gateway.errors import (
+    GatewayError,
+    InvalidRequest,
+    LimitReached,
+    PayloadTooLarge,
+    QueueFull,
+    SandboxUnavailable,
+    translate,
+    translated,
+)
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.audience import Audience, Cursor
+from kernel_gateway.services.executions import Executions
+from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.sessions import Sessions
+from kernel_gateway.storage.executions import ExecutionRow
+from kernels.client_request import WORK, ClientRequest, client_request, code_of
+from kernels.errors import KernelsError
+from kernels.hub import Hub
+from kernels.message import Malformed
+
+log = structlog.get_logger(__name__)
+LOGGED_REFUSALS = 5
+RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session."""
+
+    principal: Principal
+    author: str
+    session_id: str | None = None
+    can: frozenset[str] = frozenset()
+    attached: bool = False
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A client's message: JSON bytes as they were received."""
+
+    channel: str
+    header: bytes
+    parent_header: bytes
+    metadata: bytes
+    content: bytes
+    buffers: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What one attachment works on."""
+
+    live: LiveSession
+    audience: Audience
+    parts: Parts
+    executions: Executions
+    sessions: Sessions
+
+
+class Visit:
+    """Takes the messages of one attachment, one after another. `cursor` is set before the first."""
+
+    cursor: Cursor
+
+    def __init__(self, visitor: Visitor, reach: Reach) -> None:
+        self.refused = 0
+        self._visitor = visitor
+        self._live = reach.live
+        self._audience = reach.audience
+        self._parts = reach.parts
+        self._executions = reach.executions
+        self._sessions = reach.sessions
+
+    async def take(self, message: Incoming) -> None:
+        """Do what a message asks; raises GatewayError when it is refused."""
+        try:
+            request = self._checked(message)
+            self._audience.name(self.cursor, request.session)
+            await self._carry_out(request)
+        except GatewayError as error:
+            self._count(message, error)
+            raise
+
+    def _checked(self, message: Incoming) -> ClientRequest:
+        most = self._parts.settings.attach_message_bytes
+        size = sum(map(len, (message.header, message.parent_header, message.metadata, message.content)))
+        size += sum(map(len, message.buffers))
+        if size > most:
+            raise PayloadTooLarge(f"the message has {size:,} bytes; the most is {most:,}")
+        try:
+            request = client_request(
+                message.channel,
+                message.header,
+                message.content,
+                parent_header=message.parent_header or b"{}",
+                metadata=message.metadata or b"{}",
+                buffers=message.buffers,
+            )
+        except Malformed as error:
+            raise InvalidRequest(str(error)) from None
+        hub = self._live.sandbox.kernel.hub if self._live.sandbox.kernel is not None else None
+        if hub is not None and request.session == hub.session:
+            raise InvalidRequest("the header names a session that is not the client's")
+        return request
+
+    def _count(self, message: Incoming, error: GatewayError) -> None:
+        self.refused += 1
+        if self.refused <= LOGGED_REFUSALS or self.refused % 1_000 == 0:
+            channel = message.channel if message.channel in {"shell", "control", "stdin", "iopub"} else "unknown"
+            log.info(
+                "client_message_refused", session=self._live.id, channel=channel, error=error.code, count=self.refused
+            )
+
+    async def _carry_out(self, request: ClientRequest) -> None:
+        if request.msg_type == "execute_request":
+            await self._execute(request)
+        elif request.msg_type == "interrupt_request":
+            await self._interrupt(request)
+        elif request.msg_type == "shutdown_request":
+            self._shut_down(request)
+        elif request.msg_type == "kernel_info_request" and self._live.running is not None:
+            await self._describe(request)
+        else:
+            await self._forward(request)
+
+    async def _execute(self, request: ClientRequest) -> None:
+        """Queue a cell; one that is refused is answered, so that nobody waits for it."""
+        if self._audience.is_pending(request):
+            raise InvalidRequest("a request with this msg_id waits already: give each one its own")
+        self._audience.expect(request, self.cursor.client)
+        try:
+            code, prepared = _code_of(request)
+            if self._audience.pending_bytes > self._parts.settings.attach_replay_bytes:
+                raise QueueFull("the cells that wait hold too many bytes", retry_after_seconds=RETRY_SECONDS)
+            await self._executions.submit_attached(
+                self._live, prepared, code, author=self._visitor.author, told=self._told
+            )
+        except GatewayError as error:
+            self._audience.conclude(request, error=(type(error).__name__, error.message))
+
+    def _told(self, request: ClientRequest, row: ExecutionRow) -> None:
+        """A cell begins, or has ended and is stored; called for each, whatever became of it."""
+        if row.status == "running":
+            return self._audience.running(request)
+        outcome = row.outcome
+        error: tuple[str, str] | None = None
+        if row.started is not None and row.status != "ok":
+            if outcome is not None and outcome.death is not None:
+                error = ("KernelDied", outcome.death.detail)
+            elif outcome is not None and outcome.error is not None:
+                error = (outcome.error.name, outcome.error.value)
+            else:
+                error = (row.status.capitalize(), "the kernel gave no answer")
+        return self._audience.conclude(request, error=error)
+
+    async def _interrupt(self, request: ClientRequest) -> None:
+        await self._sessions.interrupt(self._visitor.principal, self._live.id)
+        self._audience.reply(request, self.cursor.client, "interrupt_reply", {"status": "ok"})
+
+    def _shut_down(self, request: ClientRequest) -> None:
+        """A restart or the end of the session, for who may; others' requests are dropped without a word.
+
+        Stopping JupyterLab or a console sends these, and that is no wish to lose an agent's state.
+        """
+        restart = _asks_for_restart(request)
+        allowed = "restart" in self._visitor.can if restart else False
+        if self._visitor.attached and not allowed:
+            log.info("client_shutdown_dropped", session=self._live.id)
+            return
+        self._audience.reply(request, self.cursor.client, "shutdown_reply", {"status": "ok", "restart": restart})
+        verb = self._sessions.restart if restart else self._sessions.stop
+        self._parts.background.spawn(verb(self._visitor.principal, self._live.id), f"shutdown of {self._live.id}")
+
+    async def _describe(self, request: ClientRequest) -> None:
+        """Who attaches while something runs is not kept waiting for what the kernel has said of itself before."""
+        hub = await self._hub()
+        self._audience.reply(request, self.cursor.client, "kernel_info_reply", {"status": "ok", **hub.kernel_info})
+
+    async def _forward(self, request: ClientRequest) -> None:
+        hub = await self._hub()
+        waiting, most = hub.unsent_bytes(request.channel), self._parts.settings.attach_message_bytes
+        if waiting + request.size_bytes > most and waiting:
+            raise LimitReached(
+                f"the kernel has not read {waiting:,} bytes of earlier messages", retry_after_seconds=RETRY_SECONDS
+            )
+        if request.msg_type in WORK:
+            self._live.touch()
+        try:
+            hub.forward(request)
+        except KernelsError as error:
+            raise translate(error) from error
+
+    async def _hub(self) -> Hub:
+        """The connections to the kernel, once there is one."""
+        self._live.require_live()
+        settings = self._parts.settings
+        with translated():
+            async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
+                kernel = await self._live.sandbox.ready()
+                await kernel.ready()
+        if kernel.hub is None:
+            raise SandboxUnavailable("the kernel has just ended")
+        return kernel.hub
+
+
+def _code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
+    try:
+        return code_of(request)
+    except Malformed as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def _asks_for_restart(request: ClientRequest) -> bool:
+    content: Any = msgspec.json.decode(request.content)
+    return content.get("restart") is True
