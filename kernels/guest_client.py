@@ -67,12 +67,13 @@ class GuestClient:
                 except (NotListening, SandboxGone, _BrokenOff):  # not there yet
                     await asyncio.sleep(POLL_SECONDS)
 
-    async def start_kernel(self, generation: int, *, keep_deno: bool = False) -> KernelStarted:
+    async def start_kernel(self, generation: int, *, keep_deno: bool = False, key: str = "") -> KernelStarted:
         """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on.
 
-        With `keep_deno` the kernel for JavaScript and TypeScript goes on as well.
+        With `keep_deno` the kernel for JavaScript and TypeScript goes on as well. A `key` is the one to sign with, for
+        clients that keep to it across restarts.
         """
-        body = {"generation": generation, "keep_deno": keep_deno}
+        body = {"generation": generation, "keep_deno": keep_deno, "key": key}
         return guest_answers.started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
 
     async def start_deno(self) -> KernelStarted:

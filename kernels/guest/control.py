@@ -51,7 +51,7 @@ class Control:
         """What a new follower must know of the kernels."""
         return self.kernel.story() + (self.deno.story() if self.deno is not None else [])
 
-    async def start_kernel(self, generation: int, *, keep_deno: bool = False) -> Event:
+    async def start_kernel(self, generation: int, *, keep_deno: bool = False, key: str = "") -> Event:
         """Kill what is left of the old kernel and start a new one; asked again for the running one, names it."""
         async with self._starting:
             if generation == self.kernel.generation and self.kernel.pid is not None:
@@ -59,7 +59,7 @@ class Control:
             if generation <= self.kernel.generation:
                 raise Refusal(409, "stale_generation", f"the kernel is at generation {self.kernel.generation}")
             await self._clear_away(keep_deno=keep_deno)
-            await self._start_when_possible(lambda: self.kernel.start(generation))
+            await self._start_when_possible(lambda: self.kernel.start(generation, key))
             return self.kernel.started()
 
     async def start_deno(self) -> Event:

@@ -50,12 +50,12 @@ class Kernel:
         self._ended: Event | None = None
         self._last_words = b""
 
-    def start(self, generation: int) -> None:
+    def start(self, generation: int, key: str = "") -> None:
         """Start a kernel of this generation; the caller has seen to it that nothing of an older one is left.
 
-        Raises OSError when it cannot.
+        It signs with `key`, or with one of its own. Raises OSError when it cannot.
         """
-        key = os.urandom(32).hex()
+        key = key or os.urandom(32).hex()
         command = self._prepare(generation, key)
         self._close_output()
         self._last_words = b""

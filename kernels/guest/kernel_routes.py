@@ -24,11 +24,12 @@ class StatusHandler(Handler):
 
 
 class StartHandler(Handler):
-    """POST /v1/kernel/start {generation, keep_deno}: a new kernel; answers as `kernel_started` does."""
+    """POST /v1/kernel/start {generation, keep_deno, key}: a new kernel; answers as `kernel_started` does."""
 
     async def post(self) -> None:
         generation, keep_deno = self.field("generation", int), self.field("keep_deno", bool)
-        self.answer(await self.control.start_kernel(generation, keep_deno=keep_deno))
+        key = self.field("key", str)
+        self.answer(await self.control.start_kernel(generation, keep_deno=keep_deno, key=key))
 
 
 class DenoHandler(Handler):

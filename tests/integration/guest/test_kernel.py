@@ -107,6 +107,9 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
         assert refused.value.code == "stale_generation"
         await asyncio.to_thread(second.send, "import os; os._exit(3)")
         assert (await guest.exit_of(2)).exit_code == 3
+        assert (await guest.client.start_kernel(3, key=guest.first.key)).key == guest.first.key
+        await guest.client.kill_kernel()
+        assert (await guest.exit_of(3)).signal == "SIGKILL"
         with pytest.raises(GuestRefused) as refused:
             await guest.client.interrupt_kernel()
         assert refused.value.code == "no_kernel"

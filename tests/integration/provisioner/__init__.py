@@ -1,0 +1,1 @@
+"""Programs that run kernels of their own, with the kernel `sandcell-python`."""
