@@ -1,0 +1,58 @@
+"""Installing the clients that the conformance tests run, each in an environment of its own, from the registries.
+
+What is installed is pinned in a folder: `requirements.txt` (every package, as `uv pip compile --universal` resolved
+`requirements.in`) and, for Node.js, `package-lock.json`. An environment stays in the data directory under the
+hash of what was asked for; a second run finds it there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PINS = ("requirements.txt", "package.json", "package-lock.json")
+INSTALL_SECONDS = 600
+"""How long one install may take: a slow network fetches what is not there yet."""
+
+
+def installed(pins: Path, clients: Path) -> Path:
+    """The environment that these pins ask for, below `clients`, installed now if it is not there yet."""
+    asked = hashlib.sha256(sys.version.encode())
+    for file in PINS:
+        if (pins / file).exists():
+            asked.update((pins / file).read_bytes())
+    place = clients / f"{pins.name}-{asked.hexdigest()[:16]}"
+    finished = place / "installed"
+    if not finished.exists():
+        for older in clients.glob(f"{pins.name}-*"):
+            shutil.rmtree(older)
+        install(pins, place, clients)
+        finished.touch()
+    return place
+
+
+def install(pins: Path, place: Path, clients: Path) -> None:
+    """Fill an environment: Python packages by uv, and for Node.js, which is one of them, its own packages by npm."""
+    variables = {**os.environ, "UV_CACHE_DIR": str(clients / "uv-cache"), "UV_NO_PROGRESS": "1"}
+    uv = str(Path(sys.executable).parent / "uv")
+    bin_dir = place / "bin"
+    run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, str(place)], variables)
+    requirements = str(pins / "requirements.txt")
+    run([uv, "pip", "install", "--quiet", "--python", str(bin_dir / "python"), "-r", requirements], variables)
+    if (pins / "package.json").exists():
+        for file in ("package.json", "package-lock.json"):
+            shutil.copy(pins / file, place)
+        npm = [str(bin_dir / "npm"), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(place)]
+        path = f"{bin_dir}:{variables.get('PATH', '')}"
+        run([*npm, "--cache", str(clients / "npm-cache")], {**variables, "PATH": path})
+
+
+def run(command: list[str], variables: dict[str, str]) -> None:
+    done = subprocess.run(
+        command, env=variables, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False, cwd="/"
+    )
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}"
