@@ -161,7 +161,7 @@ def connection_info(report: Report) -> KernelConnectionInfo:
         "stdin_port": 3,
         "control_port": 4,
         "hb_port": 5,
-        "key": report.key.encode(),  # type: ignore[typeddict-item] - bytes, as a kernel manager compares it
+        "key": report.key.encode(),  # type: ignore[typeddict-item]
         "signature_scheme": "hmac-sha256",
         "kernel_name": KERNELSPEC,
     }
