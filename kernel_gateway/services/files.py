@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
@@ -62,7 +63,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             written = await kernel.guest.write_file(path, bounded(chunks, self._parts.settings.payload_bytes))
-            _flush(live)
+            await _changed(live, [path])
         return file_entry(written)
 
     async def read_whole(self, principal: Principal, session_id: str, path: str, most_bytes: int) -> bytes:
@@ -94,7 +95,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.write_files(files)
-            _flush(live)
+            await _changed(live, [path for path, _ in files])
         return tuple((number, translate(error)) for number, error in refused)
 
     async def remove_all(self, principal: Principal, session_id: str, paths: Sequence[str]) -> tuple[Refused, ...]:
@@ -109,7 +110,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.remove_files(paths)
-            _flush(live)
+            await _changed(live, paths)
         return tuple((number, translate(error)) for number, error in refused)
 
     async def remove(self, principal: Principal, session_id: str, path: str, *, recursive: bool = False) -> None:
@@ -118,7 +119,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             await kernel.guest.remove_file(path, recursive=recursive)
-            _flush(live)
+            await _changed(live, [path])
 
 
 def file_entry(found: FileStat) -> FileEntry:
@@ -142,6 +143,10 @@ async def _translated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield chunk
 
 
-def _flush(live: LiveSession) -> None:
+async def _changed(live: LiveSession, paths: Sequence[str]) -> None:
+    """Bring it to the store soon; and no execution is told to have done it."""
+    if live.sandbox.watched is not None:
+        raw = [path.encode("utf-8", "surrogateescape") for path in paths]
+        await asyncio.to_thread(live.sandbox.watched.accept, raw)
     if live.sandbox.mirror is not None:
         live.sandbox.mirror.request_flush()

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Any
 
+from kernel_gateway.services.live_session import LiveSession
 from kernels.run_usage import RunUsage
+from workspace_sync.changes import Changes
+
+LOOK_SECONDS = 5.0
+"""How long an execution's record waits to learn which files changed."""
 
 
 def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, Any]:
     """What is stored beside an execution's outcome: `usage` by its names as far as it is known, and the image."""
     used = {} if usage is None else {name: value for name, value in asdict(usage).items() if value is not None}
     return {**used, "environment_digest": environment_digest} if environment_digest else used
+
+
+async def changed_files(live: LiveSession) -> Changes:
+    """The files of the workspace that changed since this was last asked, or since the sandbox began.
+
+    Called when an execution has ended, before the next one begins. It never raises, and never takes long.
+    """
+    watched = live.sandbox.watched
+    if watched is None:
+        return Changes(unknown="the sandbox is gone")
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await asyncio.to_thread(watched.look)
+    except TimeoutError:
+        return Changes(unknown=f"the files could not be looked at within {LOOK_SECONDS:g} s")
+
+
+async def found_after(live: LiveSession) -> dict[str, Any]:
+    """What is found out about an execution once it has ended, as a part of its provenance."""
+    return described(await changed_files(live))
+
+
+def described(changes: Changes) -> dict[str, Any]:
+    """Changes as a part of an execution's provenance: `files` and `files_omitted`, or why they are not known."""
+    if changes.unknown:
+        return {"files_unknown": changes.unknown}
+    told: dict[str, Any] = {"files": [asdict(each) for each in changes.files]}
+    return {**told, "files_omitted": changes.omitted} if changes.omitted else told

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from kernel_gateway.services.provenance import changed_files, described
 from kernel_gateway.shapes import Execution, Session
 from kernel_gateway.storage import executions
 from kernels.environment import Environment
@@ -36,5 +38,37 @@ def test_what_a_cell_used_is_stored_with_the_image_it_ran_on(
         assert (await stored(gateway, session, small))["memory_peak_bytes"] < 300_000_000
         died = await gateway.run(session, "import os; os._exit(1)")
         assert await stored(gateway, session, died) == {"environment_digest": environment.digest}
+
+    on_gateway(test)
+
+
+def test_the_files_that_each_cell_changed_are_told_with_their_hashes(on_gateway: Callable[[Test], None]) -> None:
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        live = gateway.services.registry.find(gateway.me, session.id)
+        assert live is not None
+
+        async def upload() -> AsyncIterator[bytes]:
+            yield b"from outside"
+
+        async def after(code: str) -> dict[str, Any]:
+            assert (await gateway.run(session, code)).status == "ok"
+            return described(await changed_files(live))
+
+        await gateway.services.files.write(gateway.me, session.id, "given", upload())
+        assert await after("1") == {"files": []}
+        digest = hashlib.sha256(b"one").hexdigest()
+        one = {"path": "d/one", "change": "added", "size": 3, "sha256": digest}
+        assert await after("import os; os.mkdir('d'); print('one', end='', file=open('d/one', 'w'))") == {
+            "files": [one]
+        }
+        assert [each["change"] for each in (await after("os.remove('d/one'); os.remove('given')"))["files"]] == [
+            "removed",
+            "removed",
+        ]
+        many = await after("for n in range(250): open(f'{n:03}', 'w').close()")
+        assert (len(many["files"]), many["files_omitted"]) == (200, 50)
+        await gateway.run(session, "import os; os._exit(1)")
+        assert await after("1") == {"files": []}
 
     on_gateway(test)
