@@ -18,7 +18,7 @@ import tornado.web
 from tornado.httpserver import HTTPServer
 
 from kernel_gateway import doctor, sandboxes, welcome
-from kernel_gateway.faces import agentcore, rest
+from kernel_gateway.faces import agentcore, jupyter, rest
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
 from kernel_gateway.token_file import TokenFile
@@ -73,7 +73,7 @@ async def _warn_of_store(settings: Settings) -> None:
 
 def application(services: Services) -> tornado.web.Application:
     """The routes of every face over one set of services."""
-    return rest.application(services, agentcore.rules(services))
+    return rest.application(services, [*agentcore.rules(services), *jupyter.rules(services)])
 
 
 @contextlib.asynccontextmanager

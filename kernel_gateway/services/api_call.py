@@ -15,8 +15,9 @@ from kernel_gateway.identity.principal import Principal
 API = "api"
 """The kind of these records."""
 REST = "rest.sandcell"
+JUPYTER = "jupyter.sandcell"
 AGENTCORE = "bedrock-agentcore.amazonaws.com"
-"""Where a call came in, as `event_source`; the second is what CloudTrail says, and what tools look for."""
+"""Where a call came in, as `event_source`; the last is what CloudTrail says, and what tools look for."""
 CLIENT_GONE = "client_gone"
 """The error code of a call whose client left before it was answered: nobody refused it."""
 

@@ -1,0 +1,252 @@
+"""The socket of a kernel: every channel of it in one WebSocket, in the framing that the client has asked for.
+
+Who may open one is decided before the handshake, by the token; then the origin does not matter, for no browser sends a
+token by itself. The socket reads a message when the one before was taken, and asks for the next one to send when the
+client has taken the one before, so what waits for a slow client is in the session's ring, which has a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from functools import cached_property
+from typing import Any, Final
+
+import structlog
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
+from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
+from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
+from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
+from kernel_gateway.faces.receiving import ours
+from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
+
+log = structlog.get_logger(__name__)
+MOST_INCOMING_BYTES: Final = 32 * 1024 * 1024
+"""One message of a client: the code of a cell, or a widget's buffers."""
+MOST_MALFORMED: Final = 20
+"""Frames without a message in them that are ignored on one socket."""
+LONGEST_REASON_BYTES: Final = 120
+PING_SECONDS: Final = 30.0
+SILENCE_SECONDS: Final = 90.0
+"""How long a client may leave our pings unanswered."""
+LAST_WORDS_SECONDS: Final = 5.0
+"""How long a client has to take what is sent before the end of its attachment."""
+GONE, POLICY, FAILED, RESTARTING, TRY_LATER = 1000, 1008, 1011, 1012, 1013
+REPLACED = 1001
+CODES: Final = {
+    "replaced": REPLACED,
+    "dead": GONE,
+    "session_ended": GONE,
+    "draining": RESTARTING,
+    "slow": TRY_LATER,
+    "closed": GONE,
+}
+"""What clients do at a code: after 1000 and 1001 they stay away, after any other they come back."""
+
+
+class ChannelsHandler(WebSocketHandler):
+    """One connection of a client's."""
+
+    def initialize(self, face: Face) -> None:
+        self.face = face
+        self.services = face.services
+        self.call = Call(face)
+        self.error: GatewayError | None = None
+        self.allowed = ["GET"]
+        self._token = ""
+        self._client_session = ""
+        self._attachment: Attachment | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._malformed = 0
+        self._heard = 0.0
+        self._opened = 0.0
+
+    @cached_property
+    def request_id(self) -> str:
+        """The connection's name in logs and the audit log."""
+        return str(uuid.uuid4())
+
+    @property
+    def max_message_size(self) -> int:
+        """Read by tornado: a larger message ends the connection with 1009."""
+        return MOST_INCOMING_BYTES
+
+    @property
+    def is_v1(self) -> bool:
+        return self.selected_subprotocol == framing.V1
+
+    def set_default_headers(self) -> None:
+        """No word about the server; nothing is cached or guessed at."""
+        replies.default_headers(self)
+
+    def compute_etag(self) -> None:
+        """No entity tags: nothing here is cached."""
+
+    def check_origin(self, origin: str) -> bool:
+        """Called by tornado once the token is found to count: no browser sends one by itself."""
+        return True
+
+    def get_compression_options(self) -> None:
+        """Called by tornado; no compression: it costs memory and time for each socket."""
+
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        """Called by tornado with what the client offers; the legacy framing has no name."""
+        return framing.V1 if framing.V1 in subprotocols else None
+
+    async def get(self, session_id: str) -> None:
+        """Called by tornado: refuse, or shake hands and stay until the connection ends."""
+        try:
+            await self._admit(session_id)
+        except Exception as error:
+            self._refuse(ours(error, self.request_id))
+            return
+        await super().get(session_id)
+
+    async def _admit(self, session_id: str) -> None:
+        request, services = self.request, self.services
+        query = parameters(request.query)
+        self.call.ids = {"session_id": session_id}
+        self._token = token_of(request.headers.get("Authorization", ""), query)
+        self.call.visitor = await services.attach_tokens.visitor(self._token)
+        if not services.ready:
+            raise ShuttingDown("the service is shutting down; connect again in a moment")
+        try:
+            await services.registry.require(self.call.principal, within_reach(self.call.visitor, session_id))
+        except SessionTerminated as error:
+            raise NotFound(error.message) from None
+        self._client_session = client_session_of(query, self.request_id)
+        self._require_upgrade()
+
+    def _require_upgrade(self) -> None:
+        headers = self.request.headers
+        connection = {word.strip().lower() for word in headers.get("Connection", "").split(",")}
+        if headers.get("Upgrade", "").lower() != "websocket" or "upgrade" not in connection:
+            raise InvalidRequest("this address takes WebSocket connections only")
+
+    def _refuse(self, error: GatewayError) -> None:
+        replies.write_error(self, error)
+        self.finish()
+        audited.record(self, audited.OPENED, code=error.code, message=error.message)
+
+    async def open(self, *_arguments: str, **_named: str) -> None:
+        """Called by tornado after the handshake; the client's messages are read when this returns."""
+        loop, session_id = asyncio.get_running_loop(), self.call.ids["session_id"]
+        self.set_nodelay(True)
+        self._opened = self._heard = loop.time()
+        audited.record(self, audited.OPENED)
+        try:
+            attachments = self.services.attachments
+            self._attachment = await attachments.open(self.call.visitor, session_id, self._client_session)
+        except GatewayError as error:
+            gone = isinstance(error, NotFound | SessionTerminated)
+            self._hang_up(GONE if gone else TRY_LATER, error.message)
+            return
+        spawn = self.services.parts.background.spawn
+        delivery_task = spawn(self._deliver(self._attachment), f"delivery {self.request_id}")
+        watch = spawn(self._watch(self._attachment, delivery_task), f"watch {self.request_id}")
+        self._tasks = [delivery_task, watch]
+
+    async def on_message(self, message: str | bytes) -> None:
+        """Called by tornado with each message; the next one is read when this returns."""
+        self._heard = asyncio.get_running_loop().time()
+        attachment = self._attachment
+        if attachment is None:
+            return
+        try:
+            await attachment.send(framing.unpack_v1(message) if self.is_v1 else framing.unpack_legacy(message))
+        except framing.MalformedFrame as error:
+            self._ignore(str(error))
+        except GatewayError as error:
+            log.info("jupyter_message_refused", session=self.call.ids["session_id"], error=error.code)
+
+    def _ignore(self, why: str) -> None:
+        """One frame that is none is passed over; many are not."""
+        self._malformed += 1
+        log.info("jupyter_frame_ignored", session=self.call.ids["session_id"], why=why, count=self._malformed)
+        if self._malformed > MOST_MALFORMED:
+            self._hang_up(POLICY, f"more than {MOST_MALFORMED} frames without a message")
+
+    def on_pong(self, data: bytes) -> None:
+        """Called by tornado: the client is there."""
+        self._heard = asyncio.get_running_loop().time()
+
+    def on_ping(self, data: bytes) -> None:
+        """Called by tornado, which answers it: the client is there."""
+        self._heard = asyncio.get_running_loop().time()
+
+    async def _deliver(self, attachment: Attachment) -> None:
+        """Send what comes, each message when the client has taken the one before."""
+        with contextlib.suppress(WebSocketClosedError):
+            async with contextlib.aclosing(attachment.follow()) as messages:  # type: ignore[type-var]
+                async for outgoing in messages:
+                    frame = self._frame(outgoing)
+                    if frame is not None:
+                        await self.write_message(frame, binary=self.is_v1)
+
+    def _frame(self, outgoing: Outgoing) -> bytes | None:
+        if self.is_v1:
+            return delivery.frame_v1(outgoing.channel, outgoing.message)
+        where = f"the session's notebook has it, /v1/sessions/{self.call.ids['session_id']}/notebook"
+        return delivery.frame_legacy(outgoing.channel, outgoing.message, where)
+
+    async def _watch(self, attachment: Attachment, delivering: asyncio.Task[None]) -> None:
+        """Ping, and end the connection when its attachment, its token or its client is no more."""
+        over = asyncio.ensure_future(attachment.wait_ended())
+        try:
+            while not over.done():
+                await asyncio.wait({over, delivering}, timeout=PING_SECONDS)
+                if delivering.done() and not over.done():
+                    self._hang_up(FAILED, "an error of the service's")
+                    return
+                if not over.done() and not await self._may_stay():
+                    return
+            await asyncio.wait({delivering}, timeout=LAST_WORDS_SECONDS)
+            self._part(over.result())
+        finally:
+            over.cancel()
+
+    async def _may_stay(self) -> bool:
+        """Whether the client still answers and its token still counts; it is pinged, or told to go."""
+        if asyncio.get_running_loop().time() - self._heard > SILENCE_SECONDS:
+            self._hang_up(TRY_LATER, "the client does not answer")
+            return False
+        try:
+            await self.services.attach_tokens.visitor(self._token)
+            self.ping()
+        except Unauthorized:
+            self._hang_up(POLICY, "the token counts no longer")
+            return False
+        except WebSocketClosedError:
+            return False
+        except GatewayError as error:  # the database is away: the token is looked at again next time
+            log.warning("jupyter_token_not_looked_at", error=error.code)
+        return True
+
+    def _part(self, ended: Ended) -> None:
+        words = {"replaced": "another connection took its place", "slow": "the client reads too slowly"}
+        self._hang_up(CODES.get(ended.reason, FAILED), ended.detail or words.get(ended.reason, ended.reason))
+
+    def _hang_up(self, code: int, why: str) -> None:
+        """Say goodbye; tornado drops the connection when the client does not answer within 5 s."""
+        self.close(code, why.encode()[:LONGEST_REASON_BYTES].decode("utf-8", "ignore"))
+
+    def on_close(self) -> None:
+        """Called by tornado once, when the connection is over."""
+        for task in self._tasks:
+            task.cancel()
+        attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            self.services.parts.background.spawn(attachment.aclose(), f"end of {self.request_id}")
+        audited.record(self, audited.CLOSED, seconds=asyncio.get_running_loop().time() - self._opened)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Called by tornado for errors of its own, as a method that is not GET."""
+        replies.write_error(self, replies.of_tornado(self, status_code, kwargs.get("exc_info")))
+        self.finish()
+
+    def log_exception(self, *exc_info: Any) -> None:
+        """Called by tornado for what it catches; its own line would hold the address with the token."""
+        log.error("jupyter_socket_failed", request_id=self.request_id, error=getattr(exc_info[0], "__name__", ""))

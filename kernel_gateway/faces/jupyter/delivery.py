@@ -1,0 +1,61 @@
+"""What a client is sent of a message, and what instead when that would cut it off. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kernel_gateway.faces.jupyter import framing
+from kernels.message import Message
+
+
+def frame_v1(channel: str, message: Message) -> bytes:
+    """The message as it is."""
+    parts = [message.header_json, message.parent_json, message.metadata_json, message.content_json]
+    return framing.pack_v1(channel, [*parts, *message.buffers])
+
+
+def frame_legacy(channel: str, message: Message, where: str) -> bytes | None:
+    """The message as text without its buffers; a short word when it is too large, nothing when it is no JSON.
+
+    `where` is said in that word: the address at which the output can be read.
+    """
+    if message.size_bytes - sum(map(len, message.buffers)) <= framing.LEGACY_BYTES:
+        frame = framing.pack_legacy(channel, message)
+        if frame is None or len(frame) <= framing.LEGACY_BYTES:
+            return frame
+    return _instead(channel, message, where)
+
+
+def _instead(channel: str, message: Message, where: str) -> bytes | None:
+    """On iopub a line on standard error; elsewhere a reply of the same kind, for which the client waits."""
+    header, parent = _object(message.header_json), _object(message.parent_json)
+    if header is None or parent is None:
+        return None
+    word = f"[{message.size_bytes:,} bytes of {message.msg_type[:100]} are too large for this client: {where}]\n"
+    msg_type, content = message.msg_type, _reply(message.msg_type, word)
+    if channel == "iopub":
+        msg_type, content = "stream", {"name": "stderr", "text": word}
+    header["msg_type"] = msg_type
+    parts = (_json(header), _json(parent), b"{}", _json(content))
+    return framing.legacy_frame(channel, message.msg_id, msg_type, parts)
+
+
+def _reply(msg_type: str, word: str) -> dict[str, Any]:
+    if msg_type == "input_request":
+        return {"prompt": word, "password": False}
+    return {"status": "error", "ename": "MessageTooLarge", "evalue": word.strip(), "traceback": []}
+
+
+def _object(part: bytes) -> dict[str, Any] | None:
+    if len(part) > framing.LENIENT_BYTES:
+        return None
+    try:
+        value = json.loads(part)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,129 @@
+"""Endpoints of kernels. A kernel is a session of ours; its id is the session's."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEnvironment
+from kernel_gateway.faces.jupyter import models
+from kernel_gateway.faces.jupyter.calls import Call
+from kernel_gateway.shapes import Session, StartSession
+from kernel_gateway.storage.columns import MOST_ROWS
+
+START_SECONDS = 38.0
+"""JupyterLab waits 42 s for a kernel to start."""
+END_SECONDS = 30.0
+"""How long a deletion waits for the session's files; the end goes on by itself."""
+COMMON_NAME = "python3"
+"""What clients ask for that were told no name."""
+DEFAULT_ENVIRONMENT = "python"
+
+
+async def index(call: Call) -> list[dict[str, Any]]:
+    return [shown(call, each) for each in await live_sessions(call)]
+
+
+async def show(call: Call) -> dict[str, Any]:
+    """A kernel that ended by itself is shown as dead, with why; one that was stopped is gone."""
+    session = await call.services.sessions.get(call.principal, call.session_id)
+    if session.status == "READY":
+        return shown(call, session)
+    if session.ended is not None and session.ended.reason == "stopped":
+        raise NotFound("there is no such kernel: its session was stopped")
+    return models.dead_kernel(session)
+
+
+async def start(call: Call) -> dict[str, Any]:
+    session = await started(call, call.body.name)
+    call.location = f"/api/kernels/{session.id}"
+    return shown(call, session)
+
+
+async def delete(call: Call) -> None:
+    """An owner ends the session. To an attach token it says yes and does nothing: JupyterLab hangs on a refusal."""
+    await require_live(call)
+    if not call.visitor.attached:
+        await end(call, call.session_id)
+
+
+async def interrupt(call: Call) -> None:
+    await require_live(call)
+    await call.services.sessions.interrupt(call.principal, call.session_id)
+
+
+async def restart(call: Call) -> dict[str, Any]:
+    await require_live(call)
+    if call.visitor.attached and "restart" not in call.visitor.can:
+        raise Forbidden("this attach token does not allow one to restart the kernel; ask the session's owner")
+    return shown(call, await call.services.sessions.restart(call.principal, call.session_id))
+
+
+async def live_sessions(call: Call) -> list[Session]:
+    """The live sessions within the visitor's reach, newest first."""
+    sessions, principal = call.services.sessions, call.principal
+    if call.visitor.session_id is not None:
+        return [await sessions.get(principal, call.visitor.session_id)]
+    found: list[Session] = []
+    cursor: str | None = None
+    while True:
+        page = await sessions.list(principal, MOST_ROWS, cursor, "READY")
+        found += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def require_live(call: Call) -> Session:
+    """The session that the address names; raises NotFound, also when it has ended: then it has no kernel."""
+    session = await call.services.sessions.get(call.principal, call.session_id)
+    if session.status != "READY":
+        raise NotFound("there is no such kernel: its session has ended")
+    return session
+
+
+async def started(call: Call, name: str | None, title: str = "") -> Session:
+    """A new session for its owner, ready before the client gives up; raises DeadlinePassed, and leaves none then."""
+    call.require_owner("start kernels")
+    call.services.limits.take_invocation(call.principal)
+    environment = await _environment(call, name)
+    session_id = str(uuid.uuid4())
+    body = StartSession(environment=environment, name=title)
+    starting = call.services.parts.background.spawn(
+        call.services.sessions.start(call.principal, body, session_id), f"start of kernel {session_id}"
+    )
+    done, _ = await asyncio.wait({starting}, timeout=START_SECONDS)
+    if not done:
+        call.services.parts.background.spawn(
+            call.services.sessions.stop(call.principal, session_id), f"end of kernel {session_id}"
+        )
+        raise DeadlinePassed(f"the kernel did not start within {START_SECONDS:g} s; try again")
+    return starting.result()
+
+
+async def end(call: Call, session_id: str) -> None:
+    """End a session; its last flush may outlast the answer."""
+    services = call.services
+    ending = services.parts.background.spawn(
+        services.sessions.stop(call.principal, session_id), f"end of kernel {session_id}"
+    )
+    done, _ = await asyncio.wait({ending}, timeout=END_SECONDS)
+    if done:
+        ending.result()
+
+
+def shown(call: Call, session: Session) -> dict[str, Any]:
+    """A live session as a kernel."""
+    attachments = call.services.attachments
+    return models.kernel(session, attachments.execution_state(session.id), attachments.connections(session.id))
+
+
+async def _environment(call: Call, name: str | None) -> str | None:
+    """The environment that a kernelspec's name means; None is the default one, as `python3` is everywhere."""
+    if name != COMMON_NAME:
+        return name or None
+    try:
+        return (await call.services.environments.get(call.principal, name)).id
+    except UnknownEnvironment:
+        return None

@@ -1,0 +1,90 @@
+"""What Jupyter clients are shown: kernels, sessions, kernelspecs, with every field that one of them reads. Pure.
+
+Times have six fractional digits and `Z`, which the clients' parsers insist on. `argv` of a kernelspec is a decoy: no
+client of a remote kernel runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kernel_gateway.shapes import EnvironmentInfo, Session
+
+DECOY: Final = ["remote"]
+LOGOS: Final = {
+    "logo-32x32": "logo-32x32.png",
+    "logo-64x64": "logo-64x64.png",
+    "logo-svg": "logo-svg.svg",
+}
+SHORT_ID: Final = 8
+
+
+@dataclass(frozen=True)
+class Title:
+    """What a client calls a session: VS Code shows the path in its list of live kernels."""
+
+    path: str
+    name: str
+    type: str = "notebook"
+
+
+def title_of(session: Session) -> Title:
+    """The title of a session that no client has given one."""
+    path = session.name or f"sandcell {session.id[:SHORT_ID]}"
+    return Title(path, path)
+
+
+def kernel(session: Session, execution_state: str, connections: int) -> dict[str, Any]:
+    """The kernel of a live session."""
+    return {
+        "id": session.id,
+        "name": session.environment,
+        "last_activity": session.last_activity_at,
+        "execution_state": execution_state,
+        "connections": connections,
+    }
+
+
+def dead_kernel(session: Session) -> dict[str, Any]:
+    """The kernel of a session that ended without anybody asking for it."""
+    ended = session.ended
+    reason = f"the session has ended ({ended.reason}): {ended.detail}" if ended else "the session has ended"
+    return {**kernel(session, "dead", 0), "reason": reason, "traceback": ""}
+
+
+def jupyter_session(session_id: str, title: Title, of_kernel: dict[str, Any]) -> dict[str, Any]:
+    """A Jupyter session: a document that a kernel runs for. Ours has the id of its kernel."""
+    return {
+        "id": session_id,
+        "path": title.path,
+        "name": title.name,
+        "type": title.type,
+        "kernel": of_kernel,
+        "notebook": {"path": title.path, "name": title.name},
+    }
+
+
+def kernelspecs(environments: Sequence[EnvironmentInfo], default: str) -> dict[str, Any]:
+    """Every environment as a kernelspec. The default one is there, or the first."""
+    names = [each.id for each in environments]
+    chosen = default if default in names else next(iter(names), default)
+    return {"default": chosen, "kernelspecs": {each.id: kernelspec(each) for each in environments}}
+
+
+def kernelspec(environment: EnvironmentInfo) -> dict[str, Any]:
+    """An environment as a kernelspec; its name is the environment's id."""
+    name = environment.id
+    return {
+        "name": name,
+        "spec": {
+            "argv": DECOY,
+            "display_name": f"Python 3 (sandcell: {environment.name})",
+            "language": "python",
+            "interrupt_mode": "message",
+            "env": {},
+            "metadata": {},
+        },
+        "resources": {logo: f"/kernelspecs/{name}/{file}" for logo, file in LOGOS.items()},
+    }
