@@ -11,6 +11,7 @@ from kernel_gateway.cli.audit import audit
 from kernel_gateway.cli.environments import environments
 from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
+from kernel_gateway.cli.replaying import replay
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, serve
 from kernel_gateway.cli.sessions import notebook, session
@@ -29,6 +30,7 @@ def sandcell() -> None:
       sandcell run 'x + 1'                       prints 42: sessions remember
       sandcell run plot.py --file data.csv       upload, run, save the plots it shows
       sandcell notebook -o history.ipynb         all of it as a notebook
+      sandcell replay history.ipynb              run it again: is it the same?
       sandcell workspace ls                      files outlive their session
 
     The service and token come from a command's options --url and --token, from SANDCELL_URL and SANDCELL_TOKEN, or
@@ -42,6 +44,7 @@ for command in (
     run,
     session,
     notebook,
+    replay,
     workspace,
     attach_token,
     audit,

@@ -50,6 +50,7 @@ def _row(each: Session) -> tuple[object, ...]:
 @click.option("--agent", metavar="NAME", help="Whom it is for: its environment counts, if it is registered.")
 @click.option("--name", default="", help="A name for people.")
 @click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
+@click.option("--replay-of", metavar="SESSION", help="With a copy of its files, and its cells run again.")
 @click.option("--timeout", "timeout_seconds", type=int, metavar="SECONDS", help="Ends at the latest after this long.")
 @click.option("--idle-timeout", "idle_timeout_seconds", type=int, metavar="SECONDS", help="Ends when idle this long.")
 @as_json
@@ -61,6 +62,7 @@ def new(
     agent: str | None,
     name: str,
     workspace_id: str | None,
+    replay_of: str | None,
     timeout_seconds: int | None,
     idle_timeout_seconds: int | None,
     as_json: bool,
@@ -73,6 +75,7 @@ def new(
         workspace_id=workspace_id,
         timeout_seconds=timeout_seconds,
         idle_timeout_seconds=idle_timeout_seconds,
+        replay_of=replay_of,
     )
     current_session.remember(client.url, started.id)
     if as_json:
