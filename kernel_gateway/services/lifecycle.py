@@ -54,6 +54,7 @@ class Lifecycle:
             on_replaced=lambda generation, death: self._replaced(live, generation, death),
             on_deno_death=lambda death: self._deno_died(live, death),
         )
+        live.sandbox.on_hub = live.connected
         live.worker = Worker(self._parts, live)
         self._registry.add(live)
         return live
@@ -143,6 +144,7 @@ class Lifecycle:
         await refusals
         row = await self._store_end(live, ending)
         self._registry.remove(live)
+        live.dismiss("session_ended", ending.reason)
         log.info("session_ended", session=live.id, principal=live.row.principal_id, reason=ending.reason)
         await self._notebooks.save(live.id, wait=live.sandbox.unsaved is None)
         return row

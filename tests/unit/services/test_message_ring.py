@@ -1,4 +1,4 @@
-"""The ring of attached clients: whoever keeps up or comes back in time gets each message once; its bytes are bounded."""
+"""The ring of attached clients: who keeps up or comes back in time gets each message once; its bytes are bounded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def status(state: str) -> Message:
 
 def read(ring: MessageRing, position: int, client: str = "ann") -> list[int]:
     """Everything that a client gets that goes on after `position`."""
-    taken = []
+    taken: list[int] = []
     while True:
         outgoing, position = ring.following(position, client)
         if outgoing is None:
