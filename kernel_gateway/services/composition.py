@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -29,8 +30,9 @@ from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
 from kernel_gateway.services.mirrors import Mirrors
-from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.notebooks import Notebooks, keep_beside
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.record import Record
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay_stage import Doing
 from kernel_gateway.services.replays import Replays
@@ -207,6 +209,7 @@ def make_parts(
 ) -> Parts:
     """What the services share."""
     mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath)
+    background = Background()
     return Parts(
         settings=settings,
         clock=clock,
@@ -216,8 +219,9 @@ def make_parts(
         egress=egress,
         mirrors=mirrors,
         spool=Spool(settings.state_path / "spool", mirrors),
-        background=Background(),
+        background=background,
         finished=FinishedJobs(settings.finished_jobs_bytes),
+        record=Record(database, background, partial(keep_beside, mirrors)),
         environments=environments,
         agents=Agents(environments, database, clock, settings),
         starting=asyncio.Semaphore(settings.starts_at_once),

@@ -122,16 +122,21 @@ class Lifecycle:
             executions.add_note(connection, note)
 
         log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
-        self._parts.background.spawn(self._parts.database.run(store), f"note of session {live.id}")
+        self._parts.background.spawn(self._noted(live, store), f"note of session {live.id}")
 
     def _deno_died(self, live: LiveSession, death: Death) -> None:
         """The kernel for JavaScript ended between executions: the notebook says why."""
         what = f"**The kernel for JavaScript and TypeScript died ({death.cause}).** {death.detail}"
         note = live.note("deno", f"{what}; the next such code starts a blank one.")
         log.info("deno_died", session=live.id, cause=death.cause)
-        self._parts.background.spawn(
-            self._parts.database.run(lambda connection: executions.add_note(connection, note)), f"note of {live.id}"
-        )
+        store = partial(executions.add_note, note=note)
+        self._parts.background.spawn(self._noted(live, store), f"note of session {live.id}")
+
+    async def _noted(self, live: LiveSession, store: Callable[[Connection], None]) -> None:
+        """Store a note, with what belongs to it, and let it become a cell."""
+        await self._parts.database.run(store)
+        live.notebook_stale = True
+        self._parts.record.request(live.id)
 
     async def _end(self, live: LiveSession) -> SessionRow:
         ending = live.ending or Ending("stopped", "")
@@ -146,7 +151,7 @@ class Lifecycle:
         self._registry.remove(live)
         live.dismiss("session_ended", ending.reason)
         log.info("session_ended", session=live.id, principal=live.row.principal_id, reason=ending.reason)
-        await self._notebooks.save(live.id, wait=live.sandbox.unsaved is None)
+        await self._notebooks.close(live.id, wait=live.sandbox.unsaved is None)
         return row
 
     async def _refuse(self, live: LiveSession, ending: Ending) -> None:

@@ -15,6 +15,8 @@ from kernels.sandbox import SandboxInfo
 from workspace_sync import DurableWorkspace, Mirror, ObjectStore, TransferLimits
 
 NOTEBOOK = "history.ipynb"
+MANIFEST = "history.json"
+"""What the notebook is verified against."""
 STORE_SECONDS = 300.0
 """Longest time one piece of work on the store takes."""
 OPEN_SECONDS = 30.0
@@ -88,5 +90,5 @@ def _limits(directory: str) -> TransferLimits:
 
 
 def prefix(workspace_id: str) -> str:
-    """Under it lie `workspace/`, `manifest.json` and `history.ipynb`."""
+    """Under it lie `workspace/`, `manifest.json`, `history.ipynb` and `history.json`."""
     return f"workspaces/sessions/{workspace_id}"

@@ -16,6 +16,7 @@ from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
+from kernel_gateway.services.record import Record
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
@@ -35,6 +36,7 @@ class Parts:
     spool: Spool
     background: Background
     finished: FinishedJobs
+    record: Record
     environments: Environments
     agents: Agents
     starting: asyncio.Semaphore

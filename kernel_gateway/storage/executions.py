@@ -22,6 +22,9 @@ class StoredOutcome(msgspec.Struct):
     error: ExecutionError | None = None
     death: Death | None = None
     truncated: Truncated = msgspec.field(default_factory=Truncated)
+    exit_code: int | None = None
+    """Of a command, as is `task`: the id of one that was started in the background."""
+    task: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,10 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
     connection.execute(_FINISH, values)
 
 
-def find(connection: Connection, session_id: str, execution_id: str) -> ExecutionRow | None:
+def find(connection: Connection, session_id: str, execution_id: str, *, outcome: bool = True) -> ExecutionRow | None:
+    """One execution, without what it put out if that is not wanted."""
     row = connection.execute(_FIND, {"execution": execution_id, "session": session_id}).first()
-    return _execution(row) if row else None
+    return _execution(row, outcome=outcome) if row else None
 
 
 def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -> ExecutionRow | None:
@@ -201,7 +205,7 @@ def _note(row: Row[Any]) -> NoteRow:
     return NoteRow(row.session_id, row.generation, seconds(row.at), row.kind, row.body, row.number)
 
 
-def _execution(row: Row[Any]) -> ExecutionRow:
+def _execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
     return ExecutionRow(
         id=row.id,
         session_id=row.session_id,
@@ -222,7 +226,7 @@ def _execution(row: Row[Any]) -> ExecutionRow:
         provenance=None if row.provenance is None else msgspec.json.decode(row.provenance),
         execution_count=row.execution_count,
         last_sequence=row.last_sequence,
-        outcome=None if row.outcome is None else msgspec.json.decode(row.outcome, type=StoredOutcome),
+        outcome=None if row.outcome is None or not outcome else msgspec.json.decode(row.outcome, type=StoredOutcome),
         started=seconds_or_none(row.started),
         ended=seconds_or_none(row.ended),
     )
