@@ -24,14 +24,13 @@ from kernel_gateway.faces.receiving import ours
 from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
 
 log = structlog.get_logger(__name__)
-MOST_INCOMING_BYTES: Final = 32 * 1024 * 1024
-"""One message of a client: the code of a cell, or a widget's buffers."""
+FRAME_BYTES: Final = 64 * 1024
+"""What a frame may have beside the message in it."""
 MOST_MALFORMED: Final = 20
 """Frames without a message in them that are ignored on one socket."""
 LONGEST_REASON_BYTES: Final = 120
-PING_SECONDS: Final = 30.0
-SILENCE_SECONDS: Final = 90.0
-"""How long a client may leave our pings unanswered."""
+UNANSWERED_PINGS: Final = 3
+"""How many pings in a row a client may leave unanswered."""
 LAST_WORDS_SECONDS: Final = 5.0
 """How long a client has to take what is sent before the end of its attachment."""
 GONE, POLICY, FAILED, RESTARTING, TRY_LATER = 1000, 1008, 1011, 1012, 1013
@@ -72,7 +71,7 @@ class ChannelsHandler(WebSocketHandler):
     @property
     def max_message_size(self) -> int:
         """Read by tornado: a larger message ends the connection with 1009."""
-        return MOST_INCOMING_BYTES
+        return self.services.settings.attach_message_bytes + FRAME_BYTES
 
     @property
     def is_v1(self) -> bool:
@@ -159,8 +158,8 @@ class ChannelsHandler(WebSocketHandler):
             await attachment.send(framing.unpack_v1(message) if self.is_v1 else framing.unpack_legacy(message))
         except framing.MalformedFrame as error:
             self._ignore(str(error))
-        except GatewayError as error:
-            log.info("jupyter_message_refused", session=self.call.ids["session_id"], error=error.code)
+        except GatewayError:
+            return  # counted and logged where it was refused
 
     def _ignore(self, why: str) -> None:
         """One frame that is none is passed over; many are not."""
@@ -197,7 +196,7 @@ class ChannelsHandler(WebSocketHandler):
         over = asyncio.ensure_future(attachment.wait_ended())
         try:
             while not over.done():
-                await asyncio.wait({over, delivering}, timeout=PING_SECONDS)
+                await asyncio.wait({over, delivering}, timeout=self.services.settings.attach_ping_seconds)
                 if delivering.done() and not over.done():
                     self._hang_up(FAILED, "an error of the service's")
                     return
@@ -210,7 +209,8 @@ class ChannelsHandler(WebSocketHandler):
 
     async def _may_stay(self) -> bool:
         """Whether the client still answers and its token still counts; it is pinged, or told to go."""
-        if asyncio.get_running_loop().time() - self._heard > SILENCE_SECONDS:
+        silence = asyncio.get_running_loop().time() - self._heard
+        if silence > (UNANSWERED_PINGS + 0.5) * self.services.settings.attach_ping_seconds:
             self._hang_up(TRY_LATER, "the client does not answer")
             return False
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.jupyter.conftest import Face
-from tests.integration.jupyter.wire import V1, is_status, reply_of, result_of, text_of
+from tests.integration.jupyter.wire import is_status, reply_of, result_of, text_of
 
 
 @pytest.mark.parametrize("v1", [True, False], ids=["v1", "legacy"])

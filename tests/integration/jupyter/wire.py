@@ -7,8 +7,10 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -27,7 +29,7 @@ def packed(channel: str, parts: list[bytes]) -> bytes:
 def unpacked(frame: bytes) -> dict[str, Any]:
     (count,) = struct.unpack_from("<Q", frame)
     offsets = struct.unpack_from(f"<{count}Q", frame, 8)
-    channel, *parts = [frame[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    channel, *parts = [frame[a:b] for a, b in pairwise(offsets)]
     names = ("header", "parent_header", "metadata", "content")
     message = {name: json.loads(part) for name, part in zip(names, parts[:4], strict=True)}
     return {**message, "channel": channel.decode(), "buffers": parts[4:]}
@@ -90,12 +92,14 @@ class Wire:
 
     def closed(self, timeout: float = WAIT_SECONDS) -> tuple[int | None, str]:
         """Read on until the other side closes; its code and reason."""
-        try:
-            while True:
-                self.socket.recv(timeout)
-        except ConnectionClosed as error:
-            assert error.rcvd is not None, error
-            return error.rcvd.code, error.rcvd.reason
+        with pytest.raises(ConnectionClosed) as closed:
+            self._read_on(timeout)
+        frame = closed.value.rcvd
+        return (frame.code, frame.reason) if frame is not None else (None, "")
+
+    def _read_on(self, timeout: float) -> None:
+        while True:
+            self.socket.recv(timeout)
 
 
 def is_status(message: dict[str, Any]) -> bool:
