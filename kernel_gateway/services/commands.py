@@ -1,9 +1,22 @@
-"""Shell commands and background tasks in a live session."""
+"""Shell commands and background tasks in a live session. Each is recorded: a row while it runs, then a `%%bash` cell.
+
+A background task has its cell when it was started; what becomes of it is asked for by its id.
+"""
 
 from __future__ import annotations
 
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection
+
 from kernel_gateway.errors import (
+    DatabaseUnavailable,
     InvalidRequest,
+    NoSpace,
     NotFound,
     PayloadTooLarge,
     SandboxUnavailable,
@@ -11,11 +24,18 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.live_session import LiveSession
+from kernel_gateway.services.outcomes import died, trimmed
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.provenance import found_after, provenance_of
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import Command, CommandRequest, Truncated
-from kernels.errors import SandboxGone
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.errors import KernelsError, SandboxGone
 from kernels.guest_client import CommandResult
+
+log = structlog.get_logger(__name__)
+PAUSE_SECONDS = 1.0
 
 
 class Commands:
@@ -25,30 +45,97 @@ class Commands:
         self._parts = parts
         self._registry = registry
 
-    async def run(self, principal: Principal, session_id: str, request: CommandRequest) -> Command:
-        """A foreground command's result, or the background task just started."""
+    async def run(
+        self, principal: Principal, session_id: str, request: CommandRequest, *, face: str = "rest"
+    ) -> Command:
+        """A foreground command's result, or the background task just started. It came through that `face`."""
         self._parts.require_accepting()
         timeout = self._timeout(request)
         _require_text(request.command, self._parts.settings.code_bytes)
         live = await self._registry.require(principal, session_id)
         self._parts.require_disk()
-        return await self._parts.background.carry_out(self._run(live, request, timeout), f"command in {live.id}")
+        row = self._row(live, request, timeout, author=principal.name, face=face)
+        return await self._parts.background.carry_out(self._run(live, request, row), f"command in {live.id}")
 
-    async def _run(self, live: LiveSession, request: CommandRequest, timeout: float) -> Command:
+    async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow) -> Command:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
-            result = await kernel.guest.run_command(
-                request.command,
-                timeout_seconds=timeout,
-                output_bytes=self._parts.settings.command_output_bytes,
-                background=request.background,
-                merge_output=request.merge_output,
-            )
+            row = await self._begin(live, row)
+            try:
+                result = await kernel.guest.run_command(
+                    request.command,
+                    timeout_seconds=row.timeout_seconds,
+                    output_bytes=self._parts.settings.command_output_bytes,
+                    background=request.background,
+                    merge_output=request.merge_output,
+                )
+            except KernelsError as error:
+                await self._finish(live, replace(row, status="died", outcome=died("sandbox", str(error))))
+                raise
+            await self._finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
             if request.background:
                 live.remember_task(result.id, kernel)
             elif live.sandbox.mirror is not None:
                 live.sandbox.mirror.request_flush()
         return command_of(result)
+
+    def _row(
+        self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
+    ) -> ExecutionRow:
+        return ExecutionRow(
+            id=str(uuid.uuid4()),
+            session_id=live.id,
+            status="running",
+            language="bash",
+            runtime="bash",
+            code=request.command,
+            generation=live.sandbox.generation,
+            timeout_seconds=timeout,
+            expect_generation=None,
+            idempotency_key=None,
+            request_digest=None,
+            queued=self._parts.clock.now(),
+            kind="command",
+            author=author,
+            face=face,
+        )
+
+    async def _begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
+        """It is on record before it runs: a service that starts anew says that it was cut off."""
+        row = replace(row, generation=live.sandbox.generation, started=self._parts.clock.now())
+
+        def store(connection: Connection) -> None:
+            executions.add(connection, row)
+            executions.begin(connection, row.id, row.generation, row.started or row.queued)
+
+        await self._parts.database.run(store)
+        return row
+
+    async def _finish(self, live: LiveSession, row: ExecutionRow) -> None:
+        """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
+        outcome = trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes)
+        provenance = provenance_of(None, live.sandbox.environment_digest)
+        row = replace(row, outcome=outcome, provenance=provenance, ended=self._parts.clock.now())
+        live.notebook_stale = True
+        try:
+            await self._store(live, row)
+        except (NoSpace, DatabaseUnavailable) as error:
+            log.error("command_not_stored", session=live.id, execution=row.id, error=error.code)
+            self._parts.background.spawn(self._insist(live, row), f"end of command {row.id}")
+
+    async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
+        # While code runs beside it, nobody can tell whose changes the files are: they count as the code's.
+        look = partial(found_after, live) if live.running is None else None
+        with self._parts.record.ending(live.id, row.id, look):
+            await self._parts.database.run(lambda connection: executions.finish(connection, row))
+
+    async def _insist(self, live: LiveSession, row: ExecutionRow) -> None:
+        while True:
+            await self._parts.clock.sleep(PAUSE_SECONDS)
+            try:
+                return await self._store(live, row)
+            except (NoSpace, DatabaseUnavailable):
+                continue
 
     def _timeout(self, request: CommandRequest) -> float:
         settings = self._parts.settings
@@ -108,6 +195,30 @@ def command_of(result: CommandResult) -> Command:
         duration_seconds=result.duration_seconds,
         truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
     )
+
+
+def _status(result: CommandResult) -> str:
+    """As an execution's; a background task has been started."""
+    if result.timed_out:
+        return "timeout"
+    if result.status == "stopped":
+        return "interrupted"
+    return "ok" if result.status == "running" or result.exit_code == 0 else "error"
+
+
+def _outcome(result: CommandResult) -> StoredOutcome:
+    return StoredOutcome(
+        stdout=result.stdout,
+        stderr=result.stderr,
+        outputs=[*_stream("stdout", result.stdout), *_stream("stderr", result.stderr)],
+        truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
+        exit_code=result.exit_code,
+        task=result.id if result.status == "running" else None,
+    )
+
+
+def _stream(name: str, text: str) -> list[dict[str, Any]]:
+    return [{"output_type": "stream", "name": name, "text": text}] if text else []
 
 
 def _require_text(command: str, most_bytes: int) -> None:

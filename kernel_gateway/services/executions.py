@@ -248,7 +248,7 @@ class Executions:
     async def _row(self, principal: Principal, session_id: str, execution_id: str) -> ExecutionRow:
         await self._registry.row(principal, session_id)
         row = await self._parts.database.run(lambda c: executions.find(c, session_id, execution_id))
-        if row is None:
+        if row is None or row.kind != "code":
             raise NotFound("there is no such execution in this session")
         return row
 

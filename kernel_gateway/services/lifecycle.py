@@ -7,6 +7,7 @@ work, give what runs a moment to stop, save the files, remove the sandbox, write
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -25,10 +26,12 @@ from kernel_gateway.services.worker import Worker
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelsError
+from workspace_sync import RestoreReport
 
 log = structlog.get_logger(__name__)
 LONGEST_PAUSE_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
+POLL_SECONDS = 0.02
 T = TypeVar("T")
 
 
@@ -55,6 +58,7 @@ class Lifecycle:
             on_deno_death=lambda death: self._deno_died(live, death),
         )
         live.sandbox.on_hub = live.connected
+        live.sandbox.on_restored = partial(self._restored, live)
         live.worker = Worker(self._parts, live)
         self._registry.add(live)
         return live
@@ -112,31 +116,32 @@ class Lifecycle:
     def _replaced(self, live: LiveSession, generation: int, death: Death | None) -> None:
         """The session has a blank kernel: remember its generation and why."""
         why = death.detail if death is not None else "the kernel was replaced"
-        note = live.note("generation", f"**Kernel generation {generation}.** {why}")
-
         record = live.record(live.sandbox.last_usage)
 
         def store(connection: Connection) -> None:
             sessions.set_generation(connection, live.id, generation)
             sessions.set_record(connection, live.id, record)
-            executions.add_note(connection, note)
 
         log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
-        self._parts.background.spawn(self._noted(live, store), f"note of session {live.id}")
+        self._note(live, "generation", f"**Kernel generation {generation}.** {why}", store)
 
     def _deno_died(self, live: LiveSession, death: Death) -> None:
         """The kernel for JavaScript ended between executions: the notebook says why."""
         what = f"**The kernel for JavaScript and TypeScript died ({death.cause}).** {death.detail}"
-        note = live.note("deno", f"{what}; the next such code starts a blank one.")
         log.info("deno_died", session=live.id, cause=death.cause)
-        store = partial(executions.add_note, note=note)
-        self._parts.background.spawn(self._noted(live, store), f"note of session {live.id}")
+        self._note(live, "deno", f"{what}; the next such code starts a blank one.")
 
-    async def _noted(self, live: LiveSession, store: Callable[[Connection], None]) -> None:
-        """Store a note, with what belongs to it, and let it become a cell."""
-        await self._parts.database.run(store)
-        live.notebook_stale = True
-        self._parts.record.request(live.id)
+    def _restored(self, live: LiveSession, report: RestoreReport) -> None:
+        """A new sandbox has the files of an earlier one."""
+        if not (report.files or report.directories or report.links or report.skipped):
+            return
+        left = f" {len(report.skipped):,} could not be restored." if report.skipped else ""
+        what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
+        self._note(live, "restored", f"**Workspace restored:** {what}{left}")
+
+    def _note(self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None) -> None:
+        noting = self._parts.record.note(live, kind, text, store)
+        self._parts.background.spawn(noting, f"note of session {live.id}")
 
     async def _end(self, live: LiveSession) -> SessionRow:
         ending = live.ending or Ending("stopped", "")
@@ -146,6 +151,7 @@ class Lifecycle:
         await self._let_running_stop(live)
         await live.sandbox.give_up()
         await self._stop_worker(live)
+        await self._let_commands_end(live)
         await refusals
         row = await self._store_end(live, ending)
         self._registry.remove(live)
@@ -194,6 +200,13 @@ class Lifecycle:
             ending = live.ending or Ending("stopped", "")
             why = f"the session ended while this ran ({ending.reason}): {ending.detail}"
             await live.worker.finish(job, "died", died("sandbox", why))
+
+    async def _let_commands_end(self, live: LiveSession) -> None:
+        """Without the sandbox, what else was under way ends too, and is on record before the session's end is."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NOTICE_SECONDS):
+                while live.in_work:  # noqa: ASYNC110 - it happens once a session, and seldom
+                    await asyncio.sleep(POLL_SECONDS)
 
     async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:
         unsaved = live.sandbox.unsaved

@@ -55,7 +55,7 @@ def trimmed(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
         outputs.append(kept)
         if each.get("output_type") != "stream":
             truncated.outputs += cut
-    return StoredOutcome(stdout, stderr, outputs, outcome.error, outcome.death, truncated)
+    return msgspec.structs.replace(outcome, stdout=stdout, stderr=stderr, outputs=outputs, truncated=truncated)
 
 
 def execution_of(row: ExecutionRow) -> Execution:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 import structlog
@@ -27,8 +27,12 @@ from kernel_gateway.services.written_cells import Entry, Written, death_detail, 
 from kernel_gateway.storage import cells, executions, sessions
 from kernel_gateway.storage.cells import Head, Unrecorded
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.executions import NoteRow
 from kernels import chain
 from kernels.transcript import Blob
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.live_session import LiveSession
 
 log = structlog.get_logger(__name__)
 LOOK_SECONDS: Final = 5.0
@@ -78,6 +82,22 @@ class Record:
             future.cancel()
             raise
         self._background.spawn(self._look(session_id, future, look), f"look after {execution_id}")
+
+    def note(
+        self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Store what happens to a session now, in one transaction with what belongs to it; it becomes a cell."""
+        return self._note(live, live.note(kind, text), store)
+
+    async def _note(self, live: LiveSession, note: NoteRow, store: Callable[[Connection], None] | None) -> None:
+        def write_down(connection: Connection) -> None:
+            executions.add_note(connection, note)
+            if store is not None:
+                store(connection)
+
+        await self._database.run(write_down)
+        live.notebook_stale = True
+        self.request(live.id)
 
     async def looked_at(self, session_id: str) -> None:
         """Wait until all is found out about what ended in the session; the next execution would blur it."""

@@ -25,7 +25,6 @@ from kernels.outputs import Output
 from kernels.transcript import split_output, trim_output
 
 FACE: Final = "replay"
-COMMAND_STATUS: Final = {"done": "ok", "running": "ok", "timeout": "timeout"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class Stage:
     async def _command(self, step: Step) -> Ran:
         timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
         request = CommandRequest(step.source, None if step.kind == "task" else timeout, background=step.kind == "task")
-        command = await self._doing.commands.run(self._principal, self.session_id, request)
+        command = await self._doing.commands.run(self._principal, self.session_id, request, face=FACE)
         return _ran_command(command, self._doing.parts.settings.stored_text_bytes)
 
     def _timeout(self, step: Step, most: float) -> float | None:
@@ -152,12 +151,19 @@ def _ran_command(command: Command, text_bytes: int) -> Ran:
         if text
     ]
     return Ran(
-        status=COMMAND_STATUS.get(command.status, "error"),
+        status=_status(command),
         outputs=[trim_output(each, text_bytes)[0] for each in streams],
-        execution_id=command.id,
         seconds=command.duration_seconds,
         exit_code=command.exit_code,
+        why=f"its exit code is {command.exit_code}" if command.exit_code else "",
     )
+
+
+def _status(command: Command) -> str:
+    """As an execution's, by the rule of the record."""
+    if command.timed_out:
+        return "timeout"
+    return "ok" if command.status == "running" or command.exit_code == 0 else "error"
 
 
 def _seconds(started: str | None, ended: str | None) -> float | None:

@@ -21,7 +21,7 @@ from kernel_gateway.shapes import Sync, Usage
 from kernels.errors import Death, KernelsError
 from kernels.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec
-from workspace_sync import Mirror
+from workspace_sync import Mirror, RestoreReport
 from workspace_sync.changes import Watched
 from workspace_sync.errors import WorkspaceSyncError
 
@@ -65,6 +65,8 @@ class SessionSandbox:
         self._on_deno_death = on_deno_death
         self.on_hub: Callable[[Hub], None] = lambda _hub: None
         """Called with the connections to each kernel that takes code from then on."""
+        self.on_restored: Callable[[RestoreReport], None] = lambda _report: None
+        """Called with what a new sandbox's workspace was filled with."""
         self._death: Death | None = None
         self._lock = asyncio.Lock()
         self._launching: asyncio.Task[LiveKernel] | None = None
@@ -219,7 +221,7 @@ class SessionSandbox:
             await self.way_out.open(spec.environment)
             await parts.spool.deliver(self._workspace_id)
             mirrors.append(parts.mirrors.mirror(info, self._workspace_id))
-            await mirrors[0].restore()
+            self.on_restored(await mirrors[0].restore())
             await self._watch(info)
 
         try:

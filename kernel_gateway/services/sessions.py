@@ -114,13 +114,18 @@ class Sessions:
             with translated():
                 await live.sandbox.kernel.interrupt()
 
-    async def restart(self, principal: Principal, session_id: str) -> Session:
-        """A blank kernel of the next generation in the same sandbox; what ran ends as `died`."""
+    async def restart(self, principal: Principal, session_id: str, *, author: str | None = None) -> Session:
+        """A blank kernel of the next generation in the same sandbox; what ran ends as `died`.
+
+        The record says who asked for it: `author`, or else the principal.
+        """
         self._parts.require_accepting()
         live = await self._registry.require(principal, session_id)
         with translated(), live.in_use():
             before = live.sandbox.kernel
             kernel = await live.sandbox.ready()
+            who = (author or principal.name).replace("`", "'")
+            await self._parts.record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
                 await kernel.restart()
         return live.shape(await live.sandbox.usage(), live.sandbox.sync())

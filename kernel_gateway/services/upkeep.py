@@ -108,6 +108,8 @@ class Upkeep:
                 # It has the sandbox's lock before anybody can ask for a new one.
                 self._parts.background.spawn(live.sandbox.salvage(info), f"salvage {live.id}")
         await self._take_up_executions(live, adopted=adopted)
+        live.notebook_stale = True
+        self._parts.record.request(live.id)
         live.touch()
         self._lifecycle.open(live)
         log.info("session_adopted", session=live.id, sandbox=adopted)
@@ -126,7 +128,8 @@ class Upkeep:
         why = GOES_ON if adopted else LOST
         outcome = died("gateway_restart", why)
         ended = replace(row, status="died", outcome=outcome, ended=self._parts.clock.now())
-        note = live.note("gateway_restart", f"**The service restarted.** Execution `{row.id}`: {why}")
+        what = "Execution" if row.kind == "code" else "Command"
+        note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
 
         def store(connection: Connection) -> None:
             executions.finish(connection, ended)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from sqlalchemy import Connection
@@ -20,7 +21,7 @@ from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.outcomes import died, outcome_of, refused, trimmed
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.provenance import provenance_of
+from kernel_gateway.services.provenance import found_after, provenance_of
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
@@ -76,7 +77,7 @@ class Worker:
         )
         ran = row.started is not None
         stored = replace(row, outcome=trimmed(outcome, self._parts.settings.stored_text_bytes))
-        with self._parts.record.ending(self._live.id, row.id):
+        with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
             await self._store(job, stored, count=ran)
         self._live.executions += ran
         self._live.notebook_stale = True

@@ -163,7 +163,8 @@ def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -
 def list_of(
     connection: Connection, session_id: str, limit: int, cursor: str | None
 ) -> tuple[list[ExecutionRow], str | None]:
-    query = select(executions).where(executions.c.session_id == session_id)
+    """One page of a session's code, oldest first; commands are in its notebook."""
+    query = select(executions).where(executions.c.session_id == session_id, executions.c.kind == "code")
     rows, following = page(connection, query, executions, limit, cursor, newest_first=False)
     return [_execution(row) for row in rows], following
 

@@ -57,7 +57,9 @@ async def restart(call: Call) -> dict[str, Any]:
     await require_live(call)
     if call.visitor.attached and "restart" not in call.visitor.can:
         raise Forbidden("this attach token does not allow one to restart the kernel; ask the session's owner")
-    return shown(call, await call.services.sessions.restart(call.principal, call.session_id))
+    return shown(
+        call, await call.services.sessions.restart(call.principal, call.session_id, author=call.visitor.author)
+    )
 
 
 async def live_sessions(call: Call) -> list[Session]:
