@@ -151,6 +151,7 @@ class Settings:
     notebook_bytes: int = _(
         100 * MEGABYTE, "largest notebook that is read: to replay it, to show it", low=1_024, high=2_000 * MEGABYTE
     )
+    view_seconds: float = _(60.0, "time to make a page or a script of a notebook", low=1, high=900)
     command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=2 * MEGABYTE)
     event_log_bytes: int = _(2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9)
     finished_jobs_bytes: int = _(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,15 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 def read_object(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, Any]:
     """The JSON object that the file holds; raises `InvalidNotebook`."""
+    return _read(data, most_bytes, _decode)
+
+
+def read_as_written(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, Any]:
+    """The same with every number and text as it stands in the file, to be held against a hash of it."""
+    return _read(data, most_bytes, json.loads)
+
+
+def _read(data: bytes, most_bytes: int, decode: Callable[[bytes], Any]) -> dict[str, Any]:
     if len(data) > most_bytes:
         raise InvalidNotebook(f"the notebook has {len(data):,} bytes, and at most {most_bytes:,} are read")
     data = data.removeprefix(_BYTE_ORDER_MARK)
@@ -44,9 +54,16 @@ def read_object(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, Any]
     if more_values_than(MOST_VALUES, data):
         raise InvalidNotebook(f"the notebook holds more than {MOST_VALUES:,} JSON values; clear its largest outputs")
     try:
-        made = _decode(data)
+        made = decode(data)
     except RecursionError:
         raise _too_deep() from None
+    except UnicodeDecodeError as error:
+        raise InvalidNotebook(f"the notebook is not UTF-8: {error.reason} at byte {error.start:,}") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno:,}, column {error.colno:,}"
+        raise InvalidNotebook(f"the notebook is not JSON: {error.msg} in {place}; is the file whole?") from None
+    except ValueError as error:
+        raise InvalidNotebook(f"the notebook is not JSON: {str(error)[:200]}") from None
     if not isinstance(made, dict):
         raise InvalidNotebook("this is no notebook: a notebook is a JSON object with a list of cells")
     _require_levels(made)
@@ -56,24 +73,14 @@ def read_object(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, Any]
 def _decode(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except UnicodeDecodeError as error:
-        raise InvalidNotebook(f"the notebook is not UTF-8: {error.reason} at byte {error.start:,}") from None
     except msgspec.DecodeError:
         return _decode_leniently(data)
 
 
 def _decode_leniently(data: bytes) -> Any:
     """What msgspec refuses and Python's reader takes; the second reading is of text that UTF-8 can carry."""
-    try:
-        made = json.loads(data, parse_constant=_nothing, parse_float=_number, parse_int=_number)
-        return msgspec.json.decode(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace"))
-    except UnicodeDecodeError as error:
-        raise InvalidNotebook(f"the notebook is not UTF-8: {error.reason} at byte {error.start:,}") from None
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno:,}, column {error.colno:,}"
-        raise InvalidNotebook(f"the notebook is not JSON: {error.msg} in {place}; is the file whole?") from None
-    except ValueError as error:
-        raise InvalidNotebook(f"the notebook is not JSON: {str(error)[:200]}") from None
+    made = json.loads(data, parse_constant=_nothing, parse_float=_number, parse_int=_number)
+    return msgspec.json.decode(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _nothing(_: str) -> None:

@@ -1,9 +1,6 @@
-"""`sandcell session ...` and `sandcell notebook`."""
+"""`sandcell session ...`."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import click
 
@@ -12,7 +9,6 @@ from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
 from kernel_gateway.cli.wording import megabytes, network
 from kernel_gateway.client import Client, operations
-from kernel_gateway.client.files import replacing
 from kernel_gateway.client.paging import every
 from kernel_gateway.shapes import Session, SessionNetwork, SessionStatus
 
@@ -141,18 +137,3 @@ def stop(client: Client, *, session_id: str | None) -> None:
     stopped = client.stop_session(choosing.named(client, session_id))
     current_session.forget(client.url, stopped.id)
     say(f"stopped {stopped.id}; its files: sandcell workspace ls {stopped.workspace_id}")
-
-
-@click.command(short_help="Write a session as a Jupyter notebook.")
-@click.argument("session_id", required=False, metavar="[SESSION]")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here, not to stdout.")
-@connected
-def notebook(client: Client, *, session_id: str | None, output: Path | None) -> None:
-    """Write a session (default: the current one) as a Jupyter notebook."""
-    content = client.notebook(choosing.named(client, session_id))
-    if output is None:
-        sys.stdout.buffer.write(content)
-        return
-    with replacing(output) as stream:
-        stream.write(content)
-    say(f"wrote {output}")

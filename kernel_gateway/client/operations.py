@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kernel_gateway.client.errors import StillRunning
 from kernel_gateway.client.paging import every
@@ -43,6 +43,8 @@ EXECUTION_SECONDS = 900.0
 """The service's default timeout of an execution or a command."""
 REPLAY_SECONDS = 28_800.0
 """The service's default bound on one replay."""
+VIEW_SECONDS = 960.0
+"""Longer than any setting of `view_seconds`."""
 MARGIN_SECONDS = 60.0
 POLL_SECONDS = 1.0
 ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
@@ -255,9 +257,16 @@ def stop_task(session_id: str, task_id: str) -> Operation[Command]:
     return decoded((yield from exchange(ask)), Command)
 
 
-def notebook(session_id: str) -> Operation[bytes]:
-    """The session as an `.ipynb`."""
-    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook")))
+def notebook(session_id: str, format: Literal["ipynb", "html", "py"] = "ipynb") -> Operation[bytes]:  # noqa: A002
+    """The session as a notebook: as an `.ipynb`, an HTML page or a plain Python script."""
+    query = {} if format == "ipynb" else {"format": format}
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook", query=query, timeout_seconds=VIEW_SECONDS)
+    return (yield from exchange(ask))
+
+
+def manifest(session_id: str) -> Operation[bytes]:
+    """What `sandcell notebook verify` holds against the notebook: the ids and hashes of its cells, as JSON."""
+    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook/manifest")))
 
 
 def files(session_id: str, path: str = "", *, recursive: bool = False) -> Operation[list[FileEntry]]:

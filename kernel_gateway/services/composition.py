@@ -41,6 +41,7 @@ from kernel_gateway.services.shutdown import shut_down
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.services.tokens import Tokens
 from kernel_gateway.services.upkeep import Upkeep
+from kernel_gateway.services.views import Views
 from kernel_gateway.services.workspaces import Workspaces
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
@@ -76,6 +77,7 @@ class Services:
     notebooks: Notebooks
     replays: Replays
     workspaces: Workspaces
+    views: Views
     parts: Parts
     registry: Registry
     lifecycle: Lifecycle
@@ -160,6 +162,7 @@ class Services:
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
             parts=parts,
+            views=Views(notebooks, settings),
             registry=registry,
             lifecycle=lifecycle,
             upkeep=Upkeep(parts, registry, lifecycle, notebooks),

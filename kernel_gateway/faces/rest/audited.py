@@ -35,6 +35,7 @@ EVENTS = {
     "sessions.show_task": "GetTask",
     "sessions.stop_task": "StopTask",
     "sessions.notebook": "GetNotebook",
+    "sessions.manifest": "GetManifest",
     "attaching.create": "CreateAttachToken",
     "attaching.index": "ListAttachTokens",
     "attaching.revoke": "RevokeAttachToken",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NOBODY = Principal(id="", name="", admin=False)
 OCTETS = "application/octet-stream"
 NOTEBOOK = "application/x-ipynb+json"
+HTML = "text/html; charset=utf-8"
+PYTHON = "text/x-python; charset=utf-8"
 EVENTS = "text/event-stream"
 JSON = "application/json"
 
@@ -57,10 +59,11 @@ class Accepted:
 
 @dataclass
 class Document:
-    """Bytes at hand, with their media type."""
+    """Bytes at hand, with their media type and what else a browser is to know of them."""
 
     content: bytes
     media_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -57,6 +57,12 @@ class Removal(msgspec.Struct, forbid_unknown_fields=True):
     """How a file is removed; a directory that is not empty needs `recursive`."""
 
     recursive: Recursive = False
+
+
+class NotebookForm(msgspec.Struct, forbid_unknown_fields=True):
+    """How the notebook is read: as it is, as a page, or as a plain script."""
+
+    format: Literal["ipynb", "html", "py"] = "ipynb"
 
 
 class AuditPage(PageOf):

@@ -46,8 +46,10 @@ async def send(handler: Any, answer: Any) -> None:
         case Accepted(value):
             handler.set_status(202)
             handler.finish(bodies.encode(value))
-        case Document(content, media_type):
+        case Document(content, media_type, headers):
             handler.set_header("Content-Type", media_type)
+            for name, value in headers.items():
+                handler.set_header(name, value)
             handler.finish(content)
         case Download():
             await _send_download(handler, answer)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest.calls import NOTEBOOK, Accepted, Call, Document, Following
+from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Accepted, Call, Document, Following
 from kernel_gateway.faces.rest.sse import last_event_id
 from kernel_gateway.shapes import Command, Execution, Page, Session
+from kernel_gateway.views.page import POLICY
 
 MOST_KEY_CHARACTERS = 200
 
@@ -77,7 +78,19 @@ async def stop_task(call: Call) -> Command:
 
 
 async def notebook(call: Call) -> Document:
-    return Document(await call.services.notebooks.notebook(call.principal, call.ids["session_id"]), NOTEBOOK)
+    """As it is, or as a view of it. A page holds what a sandbox put out: a browser lets nothing of it act."""
+    session_id, form = call.ids["session_id"], call.query.format
+    if form == "ipynb":
+        return Document(await call.services.notebooks.notebook(call.principal, session_id), NOTEBOOK)
+    call.cancellable = True
+    made = await call.services.views.view(call.principal, session_id, form)
+    if form == "py":
+        return Document(made, PYTHON, {"Content-Security-Policy": "sandbox"})
+    return Document(made, HTML, {"Content-Security-Policy": f"sandbox; {POLICY}", "Referrer-Policy": "no-referrer"})
+
+
+async def manifest(call: Call) -> Document:
+    return Document(await call.services.notebooks.manifest(call.principal, call.ids["session_id"]), JSON)
 
 
 def idempotency_key(header: str | None) -> str | None:

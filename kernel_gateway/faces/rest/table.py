@@ -18,7 +18,15 @@ from kernel_gateway.environment_shapes import (
 )
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
-from kernel_gateway.faces.rest import administration, attaching, environments, files, replay_routes, replays, sessions
+from kernel_gateway.faces.rest import (
+    administration,
+    attaching,
+    environments,
+    files,
+    replay_routes,
+    replays,
+    sessions,
+)
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
@@ -29,6 +37,7 @@ from kernel_gateway.faces.rest.parameters import (
     Health,
     Listing,
     PageOf,
+    NotebookForm,
     Removal,
     SessionsPage,
 )
@@ -50,6 +59,7 @@ from kernel_gateway.shapes import (
     Workspace,
 )
 
+from kernels.chain import Manifest
 
 async def openapi(call: Call) -> Document:
     from kernel_gateway.faces.rest.openapi import document  # noqa: PLC0415 - it is made from this table
@@ -172,7 +182,24 @@ TABLE: tuple[Route, ...] = (
         query=Removal,
         errors=FILE,
     ),
-    Route("GET", f"{ONE}/notebook", sessions.notebook, "The session's `.ipynb`", AnyObject, media=NOTEBOOK, errors=ID),
+    Route(
+        "GET",
+        f"{ONE}/notebook",
+        sessions.notebook,
+        "The session's `.ipynb`; `format=html` a page of it in which nothing runs, `format=py` a plain script",
+        AnyObject,
+        query=NotebookForm,
+        media=NOTEBOOK,
+        errors=(*ID, e.PayloadTooLarge, e.DeadlinePassed),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/notebook/manifest",
+        sessions.manifest,
+        "What the notebook consists of: ids and hashes of its cells",
+        Manifest,
+        errors=ID,
+    ),
     Route(
         "POST",
         ATTACH,

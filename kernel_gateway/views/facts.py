@@ -1,0 +1,75 @@
+"""What a notebook's record says of itself and of each cell, in the few words that a reader looks for. Pure.
+
+The notebook may be anybody's: what is not of the expected type is not said.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+_LONGEST: Final = 80
+_FINE: Final = frozenset({"ok"})
+
+
+def heading(document: dict[str, Any]) -> tuple[str, str]:
+    """Title and subtitle of the page."""
+    record = _record(document)
+    session, environment = _text(record.get("session_id")), _text(record.get("environment"))
+    if not session:
+        return "Notebook", f"{len(document['cells']):,} cells"
+    where = f" in {environment}" if environment else ""
+    return f"Session {session}", f"{len(document['cells']):,} cells, run{where}"
+
+
+def facts(cell: dict[str, Any]) -> list[dict[str, str]]:
+    """Facts of one cell, each with the kind it is styled by: `plain`, `bad` or `time`."""
+    record = _record(cell)
+    said = [_text(record.get("author")), _face(record)]
+    made = [{"kind": "plain", "text": text} for text in said if text]
+    status = _text(record.get("status"))
+    if status and status not in _FINE:
+        made.append({"kind": "bad", "text": status})
+    exit_code = record.get("exit_code")
+    if type(exit_code) is int and exit_code:
+        made.append({"kind": "bad", "text": f"exit code {exit_code}"})
+    when = _text(record.get("started_at")) or _text(record.get("at"))
+    made += [{"kind": "time", "text": text} for text in (when[:19].replace("T", " "), _cost(record)) if text]
+    return made
+
+
+def _face(record: dict[str, Any]) -> str:
+    face = _text(record.get("face"))
+    return f"via {face}" if face else ""
+
+
+def _cost(record: dict[str, Any]) -> str:
+    """How long it took, and what of the processor and of memory."""
+    words = []
+    taken = _seconds(record.get("started_at"), record.get("ended_at"))
+    if taken is not None:
+        words.append(f"{taken:,.2f} s")
+    provenance = record.get("provenance")
+    provenance = provenance if isinstance(provenance, dict) else {}
+    if isinstance(cpu := provenance.get("cpu_seconds"), int | float):
+        words.append(f"{cpu:,.2f} s of CPU")
+    if type(peak := provenance.get("memory_peak_bytes")) is int:
+        words.append(f"{peak / 1e6:,.0f} MB")
+    return ", ".join(words)
+
+
+def _seconds(began: Any, ended: Any) -> float | None:
+    try:
+        return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _record(holder: dict[str, Any]) -> dict[str, Any]:
+    metadata = holder.get("metadata")
+    record = metadata.get("sandcell") if isinstance(metadata, dict) else None
+    return record if isinstance(record, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value[:_LONGEST] if isinstance(value, str) else ""

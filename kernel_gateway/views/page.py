@@ -1,0 +1,102 @@
+"""A notebook as an HTML page, rendered by nbconvert with a template and a style of our own; it loads nothing."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+
+from kernel_gateway.views.facts import facts, heading
+from kernel_gateway.views.sanitising import clean, clean_page
+from kernel_gateway.views.shown_outputs import left_out, shown
+from kernel_gateway.views.terminal_colours import coloured
+from kernels.notebook_file import read_document
+from kernels.notebook_json import NOTEBOOK_BYTES
+
+POLICY: Final = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""What a browser lets the page do; it is in the page too, for when it is opened as a file."""
+MOST_HIGHLIGHTED_BYTES: Final = 200_000
+"""Code of one cell that is coloured; finding out what is what takes a second for every megabyte."""
+
+_HERE: Final = Path(__file__).parent
+_SHELLS: Final = {"%%bash": "bash", "%%sh": "bash", "%%javascript": "javascript", "%%html": "html"}
+_LANGUAGE: Final = re.compile(r"[a-z][a-z0-9+]{0,20}")
+
+
+def html(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
+    """The page, UTF-8, complete and self-contained; raises `InvalidNotebook`."""
+    document = read_document(notebook, most_bytes)
+    body = clean_page(_rendered(document))
+    title, subtitle = heading(document)
+    parts = {
+        "policy": escape(POLICY),
+        "title": escape(title),
+        "subtitle": escape(subtitle),
+        "style": (_HERE / "page.css").read_text("utf-8"),
+        "body": body,
+    }
+    frame = (_HERE / "page.html").read_text("utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame).encode("utf-8", "replace")
+
+
+def _rendered(document: dict[str, Any]) -> str:
+    from nbconvert.exporters import HTMLExporter  # noqa: PLC0415 - it takes a second to import
+
+    exporter = HTMLExporter(
+        template_name="sandcell", extra_template_basedirs=[str(_HERE / "templates")], exclude_anchor_links=True
+    )
+    exporter.register_filter("ansi2html", coloured)
+    exporter.register_filter("clean", clean)
+    return str(exporter.from_notebook_node(nbformat.from_dict(_prepared(document)))[0])
+
+
+def _prepared(document: dict[str, Any]) -> dict[str, Any]:
+    """The notebook reduced to what is shown of it: nothing else of a stranger's metadata meets the template."""
+    language = document["metadata"].get("language_info")
+    named = language.get("name") if isinstance(language, dict) else None
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"language_info": {"name": _language(named) or "python"}},
+        "cells": [_cell(cell) for cell in document["cells"]],
+    }
+
+
+def _cell(cell: dict[str, Any]) -> dict[str, Any]:
+    about = {"facts": facts(cell), "kind": "note" if _is_note(cell) else cell["cell_type"]}
+    made = {"id": cell["id"], "cell_type": cell["cell_type"], "source": cell["source"], "metadata": {"view": about}}
+    if cell["cell_type"] == "markdown":
+        return made | {"attachments": _pictures(cell.get("attachments", {}))}
+    if cell["cell_type"] != "code":
+        return made
+    if len(cell["source"]) > MOST_HIGHLIGHTED_BYTES:
+        made["metadata"]["magics_language"] = "text"
+    elif language := _SHELLS.get(cell["source"].partition("\n")[0].strip()) or _language(
+        cell["metadata"].get("language")
+    ):
+        made["metadata"]["magics_language"] = language
+    outputs = [shown(output) for output in cell["outputs"]]
+    about["left_out"] = list(dict.fromkeys(said for each in cell["outputs"] if (said := left_out(each))))
+    return made | {"outputs": outputs, "execution_count": cell["execution_count"]}
+
+
+def _is_note(cell: dict[str, Any]) -> bool:
+    return cell["cell_type"] == "markdown" and isinstance(cell["metadata"].get("sandcell"), dict)
+
+
+def _language(name: Any) -> str | None:
+    return name if isinstance(name, str) and _LANGUAGE.fullmatch(name) else None
+
+
+def _pictures(attachments: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The attachments that are pictures in base64; a Markdown text refers to them by name."""
+    return {
+        name: {media_type: data for media_type, data in bundle.items() if isinstance(data, str)}
+        for name, bundle in attachments.items()
+        if isinstance(bundle, dict)
+    }
