@@ -100,7 +100,10 @@ class Stage:
 
     async def _command(self, step: Step) -> Ran:
         timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
-        request = CommandRequest(step.source, None if step.kind == "task" else timeout, background=step.kind == "task")
+        # The record does not say whether stderr was merged into stdout; without a stderr of its own it may have been.
+        merge = not any(each.get("name") == "stderr" for each in step.recorded or ())
+        background = step.kind == "task"
+        request = CommandRequest(step.source, None if background else timeout, background, merge_output=merge)
         command = await self._doing.commands.run(self._principal, self.session_id, request, face=FACE)
         return _ran_command(command, self._doing.parts.settings.stored_text_bytes)
 

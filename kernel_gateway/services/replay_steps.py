@@ -100,7 +100,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
     return Step(
         number=cell.index + 1,
         id=cell.id,
-        kind="code" if not command else "task" if about.get("background") is True else "command",
+        kind="code" if not command else "task" if isinstance(about.get("task"), str) else "command",
         source=cell.source.removeprefix(BASH) if command else cell.source,
         recorded=cell.outputs if ran else None,
         status=status,

@@ -35,7 +35,7 @@ def test_a_foreign_cell_is_code_and_numbered_among_all_cells() -> None:
 def test_a_recorded_command_runs_as_a_command() -> None:
     command, task, magic = steps(
         ("%%bash\necho hi", {"kind": "command", "exit_code": 0, "status": "ok"}),
-        ("%%bash\nsleep 9", {"kind": "command", "background": True, "status": "ok"}),
+        ("%%bash\nsleep 9", {"kind": "command", "task": "t", "status": "ok"}),
         ("%%bash\necho magic", {"kind": "code", "status": "ok"}),
     )
     assert (command.kind, command.source, command.exit_code) == ("command", "echo hi", 0)

@@ -1,0 +1,155 @@
+"""How a replay goes: where it stops, which session it runs in, who may look at it and stop it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from kernel_gateway.client import Client, Conflict, InvalidRequest, LimitReached, NotFound
+from tests.integration.replay.conftest import code, notebook, on, result, stream, verdicts
+from tests.running_service import RunningService
+
+SLEEPS = notebook(
+    code("print('begun')", stream("begun\n")), code("import time\ntime.sleep(60)"), code("1", result("1"))
+)
+
+
+def test_it_stops_at_the_first_difference(client: Client) -> None:
+    given = notebook(code("1", result("1")), code("2", result("3")), code("4", result("4")))
+    replay = client.replay(given, stop_on_difference=True)
+    assert verdicts(replay) == {1: "same", 2: "different", 3: "not_run"}
+    assert "first difference, which is cell 2" in on(replay, 3).why
+
+
+def test_it_stops_after_a_cell_and_the_session_stays_to_be_looked_at_and_continued(client: Client) -> None:
+    given = notebook(code("x = 1"), code("x += 1"), code("x += 40"), code("x", result("42")))
+    replay = client.replay(given, until=2)
+    assert verdicts(replay) == {1: "same", 2: "same", 3: "not_run", 4: "not_run"}
+    assert (replay.same, replay.session_live) == (True, True)
+    session = client.attach(replay.session_id or "")
+    assert session.run("x").text == "2"
+    rest = client.replay(notebook(code("x += 40"), code("x", result("42"))), continue_session=session.id)
+    assert (rest.same, rest.session_id, rest.session_live) == (True, session.id, True)
+    assert session.run("x").text == "42"
+    session.stop()
+    with pytest.raises(Conflict) as caught:
+        client.replay(given, continue_session=session.id)
+    assert caught.value.code == "session_terminated"
+
+
+def test_it_starts_with_a_copy_of_a_workspace(client: Client) -> None:
+    with client.session() as session:
+        session.upload("data/in.csv", b"1,2\n")
+        given = notebook(code("print(open('data/in.csv').read())", stream("1,2\n\n")), code("open('new', 'w').close()"))
+        replay = client.replay(given, inputs=session.info.workspace_id)
+        assert replay.same, replay.verdicts
+        assert [each.path for each in session.files(recursive=True)] == ["data", "data/in.csv"]
+    copied = client.get_session(replay.session_id or "").workspace_id
+    assert [each.path for each in client.workspace_files(copied)] == ["data", "data/in.csv", "new"]
+
+
+def test_an_ended_session_comes_back(client: Client) -> None:
+    with client.session(name="first") as session:
+        session.upload("kept.txt", b"kept")
+        session.run("import random\nx = 41")
+        session.run("random.random()")
+        session.run("open('kept.txt').read()")
+    with client.session(replay_of=session.id, name="again") as again:
+        assert (again.info.status, again.info.name, again.info.environment) == ("READY", "again", "python")
+        assert again.run("x, open('kept.txt').read()").text == "(41, 'kept')"
+        written = json.loads(again.notebook())
+    (note,) = [cell["source"] for cell in written["cells"] if session.id in cell["source"]]
+    assert "2 of its 3 cells" in note
+    assert "different" in note
+    with pytest.raises(NotFound):
+        client.start_session(replay_of="no-such-session")
+
+
+def test_a_caller_who_leaves_stops_nothing_and_delete_stops_it(service: RunningService, client: Client) -> None:
+    body = json.dumps({"notebook": json.loads(SLEEPS)})
+    headers = {"Authorization": f"Bearer {service.token}", "Accept": "text/event-stream"}
+    headers["Content-Type"] = "application/json"
+    found: dict[str, Any] = {}
+    with httpx.stream(
+        "POST", f"{service.url}/v1/notebooks/replay", content=body, headers=headers, timeout=60
+    ) as answer:
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        for line in answer.iter_lines():
+            if line.startswith("data:"):
+                found |= json.loads(line.removeprefix("data:"))
+            if found.get("number") == 2:
+                break
+    replay = client.get_replay(found["replay_id"])
+    assert (replay.status, verdicts(replay)) == ("running", {1: "same"})
+    with pytest.raises(Conflict):
+        client.replay_notebook(replay.id)
+    stopped = client.stop_replay(replay.id)
+    assert stopped.status == "stopped"
+    assert verdicts(stopped) == {1: "same", 2: "not_run", 3: "not_run"}
+    assert client.get_session(found["session_id"]).status == "TERMINATED"
+    assert client.stop_replay(replay.id).status == "stopped"
+    events = [(event.event, event.data.get("number")) for event in client.replay_events(replay.id)]
+    assert events[:4] == [("started", None), ("cell", 1), ("verdict", 1), ("cell", 2)]
+    assert events[-1] == ("ended", None)
+    assert [event.event for event in client.replay_events(replay.id, after=len(events) - 1)] == ["ended"]
+
+
+def test_a_replay_is_its_owners(service: RunningService, client: Client) -> None:
+    other_token = client.create_token("somebody-else").token
+    replay = client.replay(notebook(code("1", result("1"))))
+    assert json.loads(client.replay_notebook(replay.id)) == replay.notebook
+    with service.client(other_token) as other:
+        for refused in (
+            lambda: other.get_replay(replay.id),
+            lambda: other.stop_replay(replay.id),
+            lambda: other.replay_notebook(replay.id),
+            lambda: list(other.replay_events(replay.id)),
+            lambda: other.replay(session_id=replay.session_id),
+            lambda: other.replay(notebook(code("1")), continue_session=replay.session_id),
+            lambda: other.replay(notebook(code("1")), inputs=replay.session_id),
+            lambda: other.start_session(replay_of=replay.session_id),
+        ):
+            with pytest.raises(NotFound):
+                refused()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "either"),
+        ({"notebook": {}, "session_id": "x"}, "either"),
+        ({"notebook": {}, "continue_session": "x", "inputs": "y"}, "fresh session"),
+        ({"notebook": json.loads(SLEEPS), "until": 9}, "its code cells are 1, 2, 3"),
+        ({"notebook": json.loads(SLEEPS), "timeout_seconds": -1}, "more than 0"),
+        ({"notebook": json.loads(SLEEPS), "determinisms": True}, "unknown field"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(service: RunningService, asked: object, said: str) -> None:
+    headers = {"Authorization": f"Bearer {service.token}"}
+    answer = httpx.post(f"{service.url}/v1/notebooks/replay", json=asked, headers=headers, timeout=60)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+
+
+def test_limits(make_service: Callable[..., RunningService]) -> None:
+    small = make_service(replays=2, replays_per_principal=1, replay_cells=3, notebook_bytes=5_000)
+    with small.client() as client:
+        with pytest.raises(InvalidRequest, match="at most 3"):
+            client.replay(notebook(*[code("1")] * 4))
+        with pytest.raises(InvalidRequest, match="at most 5,000"):
+            client.replay(notebook(code("1" * 6_000)))
+        running = client.start_replay(SLEEPS)
+        with pytest.raises(LimitReached, match="your replays"):
+            client.start_replay(SLEEPS)
+        tokens = [client.create_token(name).token for name in ("one", "two")]
+        with small.client(tokens[0]) as one, small.client(tokens[1]) as two:
+            other = one.start_replay(SLEEPS)
+            with pytest.raises(LimitReached, match="most at once"):
+                two.start_replay(SLEEPS)
+            assert one.stop_replay(other.id).status == "stopped"
+        assert client.stop_replay(running.id).status == "stopped"
+        assert client.list_sessions(status="READY").items == []
