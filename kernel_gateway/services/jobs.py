@@ -34,6 +34,10 @@ class Job:
         self.row = row
         self.log = log
         self.asked = asked
+        """Until it has ended."""
+        stops = asked is not None and asked.request.stop_on_error and not asked.request.silent
+        self.aborts = asked.request.session if asked is not None and stops else None
+        """The client session whose later cells do not run when this one fails."""
         self.interrupted = False
         """Asked to stop before it ran."""
         self.begun: int | None = None
@@ -73,6 +77,7 @@ class Job:
         self.log.append("ended", closing_event(row))
         self.log.close()
         self._tell()
+        self.asked = None
         waiting, self._ended = self._ended, None
         if waiting is not None:
             waiting.set_result(self._answer)

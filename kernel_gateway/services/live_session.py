@@ -142,10 +142,11 @@ class LiveSession:
 
     def take_followers(self, job: Job) -> list[Job]:
         """Take the cells out of the queue that the client of this one sent after it, to run only if it goes well."""
-        if job.asked is None or job.asked.request.silent or not job.asked.request.stop_on_error:
-            return []
-        session = job.asked.request.session
-        followers = [each for each in self._queue if each.asked is not None and each.asked.request.session == session]
+        followers = [
+            each
+            for each in self._queue
+            if each.asked is not None and job.aborts is not None and each.asked.request.session == job.aborts
+        ]
         for each in followers:
             self._queue.remove(each)
         return followers

@@ -89,13 +89,13 @@ class Room:
     def __init__(self, gateway: Gateway, session: Session) -> None:
         self.gateway = gateway
         self.session = session
-        self._clients: list[Client] = []
+        self.clients: list[Client] = []
 
     async def attach(self, name: str, *, reads: bool = True, **visitor: Any) -> Client:
         who = Visitor(self.gateway.me, author=f"{name} (attached)", **visitor)
         attachment = await self.gateway.services.attachments.open(who, self.session.id, name)
         client = Client(attachment, name, reads=reads)
-        self._clients.append(client)
+        self.clients.append(client)
         return client
 
     async def run(self, code: str) -> str:
@@ -112,7 +112,7 @@ class Room:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for client in self._clients:
+        for client in self.clients:
             await client.leave()
 
 
