@@ -17,7 +17,7 @@ _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _CLOCK: Final = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[ ]?[AP]M\b)?"
 _ZONE: Final = r"(?:Z\b|[ ]?[+-]\d{2}:?\d{2}\b|[ ](?:UTC|GMT|CES?T|[ECMP][SD]T)\b)?"
 _NUMBERED: Final = re.compile(
-    rf"""(?<![\w.])(?P<number>\d++)(?:
+    rf"""(?<![^\W_])(?<!\.)(?P<number>\d++)(?:
      (?P<address>x[0-9a-fA-F]++\b)
     |(?P<iso>[-/](?P<month>\d\d)[-/](?P<day>\d\d)(?:[T ]{_CLOCK}{_ZONE})?(?![\w-]))
     |(?P<clock>:\d\d:\d\d(?:[.,]\d{{1,9}})?(?![\w:]))
@@ -37,10 +37,11 @@ _WORDED: Final = re.compile(
     |(?P<progress>\[\d{{1,4}}:\d{{2}}(?::\d{{2}})?<[^\]\[]{{0,60}}\])
     |(?<![\w.-])(?P<written>(?=[A-Z])(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{{0,6}},?[ ]{{1,2}})?(?P<named>{_MONTH})
         [ ]{{1,2}}(?P<day>\d{{1,2}})(?:,?[ ]{_CLOCK}{_ZONE})?,?[ ](?P<year>\d{{4}})(?!\w))
+    |(?<![\w.-])(?P<weekday>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{{0,6}},?[ ](?=\d{{1,4}}[ /-]))
     |(?P<made>\bdate(?:time)?\((?P<y>\d{{4}}),[ ](?P<m>\d{{1,2}}),[ ](?P<d>\d{{1,2}})(?:,[ ][^,()]{{1,40}}){{0,5}}\))
     |(?P<elapsed>(?<![A-Za-z])(?=[tedrRTEDwWTx])(?:[Tt]ook|[Ee]lapsed|[Dd]uration|[Rr]un[ ]?time
         |(?:[Ww]all|[Ee]xecution|[Tt]raining)[ ]time|[Tt]ime[ ]taken)\b(?:[ ]time)?[ :=(]{{1,5}})
-        \d++\.\d++(?:e[-+]\d{{1,3}})?
+        \d++\.\d++(?:e[-+]\d{{1,3}})?(?:[ ]?(?:[nuµμm]?s|secs?|seconds?|min|minutes?|h|hours?)\b)?
     |(?P<process>\b(?:pid|PID|parent)[ ]?[=:]?[ ]?)\d{{1,9}}\b
     |\bat[ ](?P<address>0x[0-9a-fA-F]{{1,16}})\b
     """,
@@ -107,7 +108,7 @@ def _word(match: re.Match[str], day: int | None, *, dates: bool) -> str:
     if kind == "address":
         return "at <address>"
     if kind in ("elapsed", "process"):
-        return f"{match[kind]}<{kind}>"
+        return f"{match[kind]}<{'duration' if kind == 'elapsed' else kind}>"
     if kind == "written":
         return _date(match, (match["year"], match["named"], match["day"]), day, dates=dates)
     if kind == "made":

@@ -1,0 +1,1 @@
+"""What counts as the same when a notebook runs again."""

@@ -1,0 +1,97 @@
+"""Comparison as such, for any outputs: reflexive, symmetric, bounded, and never an exception."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kernels.replay import compare, hidden_names, judge
+
+FRAGMENTS = st.sampled_from(
+    [
+        *("0x7f3a2c1b4d90", " at 0x1f", "2026-11-21", "15:02:42", "1.5 s", "took ", "/tmp/a", "/home/a/b.csv", "1e-9"),
+        *(
+            "0.1234567",
+            "-",
+            "\r",
+            "\n",
+            "\x1b[31m",
+            "<td>",
+            "</td>",
+            "<tr>",
+            "<!--",
+            "<script>",
+            "&amp;",
+            "id 140234567890123",
+        ),
+        *(
+            "[... 1,000 bytes cut ...]\n",
+            "100 loops",
+            "Sat Nov 21 15:02:42 2026",
+            "1,000",
+            " ",
+            "\ud800",
+            "µs",
+            "\u017f",
+            "\u0661",
+        ),
+    ]
+)
+TEXT = st.lists(FRAGMENTS | st.text(max_size=5), max_size=12).map("".join)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+TYPES = st.sampled_from(
+    ["text/plain", "text/html", "image/png", "image/svg+xml", "application/json", "image/jpeg", "a/b+json", ""]
+)
+OUTPUT = st.one_of(
+    st.fixed_dictionaries(
+        {"output_type": st.just("stream"), "name": st.sampled_from(["stdout", "stderr"]), "text": TEXT}
+    ),
+    st.fixed_dictionaries(
+        {"output_type": st.just("display_data"), "data": st.dictionaries(TYPES, TEXT | JSON, max_size=3)}
+    ),
+    st.fixed_dictionaries({"output_type": st.just("error"), "ename": TEXT, "evalue": TEXT, "traceback": st.just([])}),
+    st.dictionaries(st.sampled_from(["output_type", "name", "text", "data", "ename"]), JSON, max_size=4),
+    JSON,
+)
+OUTPUTS = st.lists(OUTPUT, max_size=5)
+MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@MANY
+@given(OUTPUTS)
+def test_what_is_shown_is_the_same_as_itself(outputs: list[Any]) -> None:
+    found = compare(outputs, copy.deepcopy(outputs))
+    assert found.same
+    assert not found.diff
+
+
+@MANY
+@given(OUTPUTS, OUTPUTS)
+def test_sameness_knows_no_sides(one: list[Any], other: list[Any]) -> None:
+    found, turned = compare(one, other), compare(other, one)
+    assert found.same == turned.same
+    assert found.same == (not found.diff)
+    assert len(found.diff) <= 16_000
+    assert bool(found.why) or found.same
+
+
+@MANY
+@given(OUTPUTS, OUTPUTS, st.sampled_from(["ok", "error", "timeout", "died", "odd"]), TEXT)
+def test_a_verdict_is_always_found(one: list[Any], other: list[Any], status: str, when: str) -> None:
+    found = judge(one, status, other, one, None, recorded_at=when, replayed_at="2026-11-21T15:00:00Z")
+    assert len(found.why) < 2_000
+
+
+@MANY
+@given(st.lists(TEXT | st.text(alphabet="x=%!?\n :()[]'\"\\#,defclas ", max_size=40), max_size=4))
+def test_names_are_found_in_any_text(cells: list[str]) -> None:
+    found = hidden_names(cells)
+    assert set(found) <= set(range(len(cells)))
+    assert all(name.isidentifier() for names in found.values() for name in names)
