@@ -9,6 +9,7 @@ from kernel_gateway.cli.agents import agents
 from kernel_gateway.cli.attach_tokens import attach_token
 from kernel_gateway.cli.audit import audit
 from kernel_gateway.cli.environments import environments
+from kernel_gateway.cli.inspection import variables
 from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.replaying import replay
@@ -45,6 +46,7 @@ for command in (
     session,
     notebook,
     replay,
+    variables,
     workspace,
     attach_token,
     audit,

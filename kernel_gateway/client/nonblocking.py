@@ -14,6 +14,7 @@ import httpx
 from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client import attach_operations as at
 from kernel_gateway.client import environment_operations as e
+from kernel_gateway.client import inspection_operations as i
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import replay_operations as r
 from kernel_gateway.client import transport as t
@@ -200,6 +201,7 @@ class AsyncClient:
     get_task = _method(o.get_task)
     stop_task = _method(o.stop_task)
     notebook = _method(o.notebook)
+    variables = _method(i.variables)
     files = _method(o.files)
     manifest = _method(o.manifest)
     upload = _method(o.upload)
@@ -282,6 +284,7 @@ class AsyncLiveSession:
     get_task = _bound(o.get_task)
     stop_task = _bound(o.stop_task)
     notebook = _bound(o.notebook)
+    variables = _bound(i.variables)
     files = _bound(o.files)
     upload = _bound(o.upload)
     manifest = _bound(o.manifest)

@@ -41,6 +41,7 @@ from kernel_gateway.services.shutdown import shut_down
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.services.tokens import Tokens
 from kernel_gateway.services.upkeep import Upkeep
+from kernel_gateway.services.variables import Inspection
 from kernel_gateway.services.views import Views
 from kernel_gateway.services.workspaces import Workspaces
 from kernel_gateway.settings import Settings
@@ -74,6 +75,7 @@ class Services:
     commands: Commands
     tasks: Tasks
     files: Files
+    inspection: Inspection
     notebooks: Notebooks
     replays: Replays
     workspaces: Workspaces
@@ -158,6 +160,7 @@ class Services:
             commands=commands,
             tasks=Tasks(parts, registry),
             files=Files(parts, registry),
+            inspection=Inspection(registry),
             notebooks=notebooks,
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
@@ -183,6 +186,7 @@ class Services:
             await self._close()
 
     async def _close(self) -> None:
+        await self.inspection.aclose()
         await self.parts.background.aclose()
         await self.audit.close()
         self.parts.egress.close()

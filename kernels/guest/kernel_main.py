@@ -44,6 +44,9 @@ NO_INPUT = (
 )
 
 
+DELIMITER = b"<IDS|MSG>"
+VARIABLES_REQUEST = b'"sandcell_variables_request"'
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -243,6 +246,7 @@ class Kernel(IPythonKernel):
     def __init__(self, **options: Any) -> None:
         self._meter = beside("cell_usage").Meter()
         self._used: dict[str, Any] | None = None
+        self._reporter: Any = None
         super().__init__(**options)
 
     def _restore_streams(self) -> None:
@@ -261,6 +265,33 @@ class Kernel(IPythonKernel):
 
     def _keep_interrupt(self, *_signal: object) -> None:
         self._interrupted_early = True
+
+    async def process_control(self, msg: Any) -> None:
+        """Called by ipykernel in the control thread, whatever code runs: a request of ours is answered in silence.
+
+        Nothing is published, or whoever follows the kernel would take it for idle; what code has put in the place of
+        its streams is not flushed.
+        """
+        header = next((index + 2 for index, frame in enumerate(msg) if frame.bytes == DELIMITER), len(msg))
+        if not any(VARIABLES_REQUEST in frame.bytes for frame in msg[header : header + 1]):
+            await super().process_control(msg)
+            return
+        session = cast("Any", self.session)
+        with suppress(Exception):  # not signed, or the stream is closed
+            identities, parts = session.feed_identities(msg, copy=False)
+            request = session.deserialize(parts, content=True, copy=False)
+            session.send(self.control_stream, "sandcell_variables_reply", self._variables(), request, ident=identities)
+
+    def _variables(self) -> dict[str, Any]:
+        shell = cast("Any", self.shell)
+        try:
+            self._reporter = self._reporter or beside("variables")
+            content, last = self._reporter.report(shell.user_ns, shell.user_ns_hidden)
+        except Exception as error:
+            return {"status": "error", "evalue": type(error).__name__}
+        if last:
+            self.io_loop.add_callback(last.clear)  # what `__del__` does is for the thread that runs code
+        return cast("dict[str, Any]", content)
 
     async def do_execute(self, *arguments: Any, **options: Any) -> Any:
         """Run a cell; called by ipykernel for each execute request."""

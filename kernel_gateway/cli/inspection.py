@@ -1,0 +1,34 @@
+"""`sandcell variables` and `sandcell output`: what is inside a session."""
+
+from __future__ import annotations
+
+import click
+
+from kernel_gateway.cli import choosing
+from kernel_gateway.cli.options import as_json, connected
+from kernel_gateway.cli.screen import say, show_json, show_table
+from kernel_gateway.client import Client
+from kernel_gateway.inspection_shapes import Variable
+
+COLUMNS = ("NAME", "TYPE", "SHAPE", "BYTES", "VALUE")
+
+
+@click.command(short_help="List the variables of a session.")
+@click.argument("session_id", required=False, metavar="[SESSION]")
+@as_json
+@connected
+def variables(client: Client, *, session_id: str | None, as_json: bool) -> None:
+    """List the variables of a session (default: the current one), the latest first, also while its code runs."""
+    found = client.variables(choosing.named(client, session_id))
+    if as_json:
+        show_json(found)
+        return
+    show_table(COLUMNS, [_row(each) for each in found.variables])
+    if found.omitted:
+        say(f"and {found.omitted:,} more")
+
+
+def _row(each: Variable) -> tuple[object, ...]:
+    shape = "x".join(map(str, each.shape)) if each.shape is not None else each.length
+    values = (each.name, each.type, shape, each.size_bytes, each.preview)
+    return tuple("" if value is None else value for value in values)
