@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
+from kernel_gateway.settings_rules import consistent
 
 PREFIX = "SANDCELL_"
 CONFIG_VARIABLE = "SANDCELL_CONFIG"
@@ -44,6 +42,8 @@ class Setting:
     high: float | None = None
     choices: tuple[str, ...] = ()
     secret: bool = False
+    lines: bool = False
+    """Several texts: a list in the TOML file, else one a line."""
 
     @property
     def variable(self) -> str:
@@ -76,8 +76,10 @@ def _(
     high: float | None = None,
     choices: tuple[str, ...] = (),
     secret: bool = False,
+    lines: bool = False,
 ) -> Any:
-    row = {"default": default, "help": help, "low": low, "high": high, "choices": choices, "secret": secret}
+    row = {"help": help, "low": low, "high": high, "choices": choices, "secret": secret, "lines": lines}
+    row["default"] = default
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=row)
     return dataclasses.field(default=default, metadata=row, repr=not secret)
@@ -148,6 +150,7 @@ class Settings:
         20 * MEGABYTE, "images and other rich outputs kept per execution", low=1_024, high=100 * MEGABYTE
     )
     stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
+    redact_patterns: str = _("", "regular expressions (RE2) of what no record keeps: a list, or one a line", lines=True)
     notebook_bytes: int = _(
         100 * MEGABYTE, "largest notebook that is read: to replay it, to show it", low=1_024, high=2_000 * MEGABYTE
     )
@@ -170,6 +173,7 @@ class Settings:
     attach_replay_bytes: int = _(
         16 * MEGABYTE, "messages kept per session for clients that are slow or come back", low=65_536, high=10**9
     )
+    attach_ping_seconds: float = _(30.0, "time between pings to an attached Jupyter client", low=0.5, high=600)
     attach_keep_seconds: float = _(600.0, "time that the place of a client which left is kept", low=1, high=DAY)
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
 
@@ -262,7 +266,7 @@ def load(
     ):
         for name, value in values.items():
             given[name] = _checked(_known(name, rows, source), value, source)
-    return _consistent(Settings(**given))
+    return consistent(Settings(**given))
 
 
 def _from_file(path: str) -> dict[str, Any]:
@@ -305,6 +309,8 @@ def _converted(row: Setting, value: Any, source: str) -> Any:
         if row.type is bool:
             words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
             return value if isinstance(value, bool) else words[str(value).lower()]
+        if row.lines and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = "\n".join(value)
         if row.type is str and not isinstance(value, str):
             raise ValueError
         if isinstance(value, bool) or (row.type is int and isinstance(value, float)):
@@ -314,54 +320,6 @@ def _converted(row: Setting, value: Any, source: str) -> Any:
         kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[row.type]
         shown = "" if row.secret else f", not {value!r}"
         raise SettingInvalid(f"{row.name} {source} must be {kind}{shown}") from None
-
-
-def _consistent(settings: Settings) -> Settings:
-    """Rules between settings."""
-    optional = ("environments_file", "audit_file")
-    for name in ("data_dir", "run_dir", *optional):
-        value = getattr(settings, name)
-        if not value.startswith("/") and (value or name not in optional):
-            raise SettingInvalid(f"{name} must be an absolute path")
-    try:
-        endpoints(settings.egress_private)
-    except ValueError as error:
-        raise SettingInvalid(f"egress_private: {error}") from None
-    _require_modes(settings.made_network_modes)
-    if 0 <= settings.service_uid - settings.uid_base < settings.uid_ranges * 65_536:
-        raise SettingInvalid("service_uid must not be one of the uids that sandboxes get: see uid_base and uid_ranges")
-    for default, most in (
-        ("execution_timeout_seconds", "execution_timeout_max_seconds"),
-        ("session_timeout_seconds", "session_timeout_max_seconds"),
-        ("memory_mb", "memory_mb_max"),
-        ("storage_mb", "storage_mb_max"),
-    ):
-        if getattr(settings, default) > getattr(settings, most):
-            raise SettingInvalid(f"{default} must not be larger than {most}")
-    if bool(settings.access_key_id) != bool(settings.secret_access_key):
-        raise SettingInvalid("access_key_id and secret_access_key are given together or not at all")
-    _require_key(settings)
-    if not re.fullmatch(r"[0-9]{12}", settings.agentcore_account_id):
-        raise SettingInvalid("agentcore_account_id must be 12 digits")
-    if settings.token and len(settings.token) < 8:
-        raise SettingInvalid("token must have at least 8 characters")
-    return settings
-
-
-def _require_modes(text: str) -> None:
-    modes = text.split(",")
-    if not set(modes) <= {"SANDBOX", "PUBLIC"} or len(set(modes)) != len(modes):
-        raise SettingInvalid(f"made_network_modes must be SANDBOX, PUBLIC or SANDBOX,PUBLIC, not {text!r}")
-
-
-def _require_key(settings: Settings) -> None:
-    """What clients and signatures can carry; a secret is in no message."""
-    if settings.access_key_id and not KEY_ID.fullmatch(settings.access_key_id):
-        raise SettingInvalid("access_key_id must be 3 to 128 letters, digits, - and _")
-    if settings.secret_access_key and not SECRET.fullmatch(settings.secret_access_key):
-        raise SettingInvalid("secret_access_key must be 8 to 256 printable ASCII characters without blanks")
-    if settings.secrets_key and not SEALING_KEY.fullmatch(settings.secrets_key):
-        raise SettingInvalid("secrets_key must be 64 hexadecimal digits, as `openssl rand -hex 32` makes them")
 
 
 @dataclass(frozen=True)

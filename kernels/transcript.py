@@ -50,7 +50,8 @@ _EXTENSIONS: Final = {
     "text/markdown": "md",
     "text/latex": "tex",
 }
-_BINARY: Final = frozenset({"image/png", "image/jpeg", "image/gif", "application/pdf"})
+BINARY: Final = frozenset({"image/png", "image/jpeg", "image/gif", "application/pdf"})
+"""Media types whose value is base64."""
 
 
 HEAD: Final = b'{"cells": [\n'
@@ -332,7 +333,7 @@ def _encoded(media_type: str, value: Any) -> bytes:
     text = _joined(value) if isinstance(value, str) or all(isinstance(line, str) for line in value) else None
     if text is None:
         return msgspec.json.encode(value)
-    if media_type in _BINARY:
+    if media_type in BINARY:
         try:
             return base64.b64decode(text, validate=False)
         except (binascii.Error, ValueError):

@@ -5,6 +5,7 @@ A background task has its cell when it was started; what becomes of it is asked 
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -46,13 +47,23 @@ class Commands:
         self._registry = registry
 
     async def run(
-        self, principal: Principal, session_id: str, request: CommandRequest, *, face: str = "rest"
+        self,
+        principal: Principal,
+        session_id: str,
+        request: CommandRequest,
+        *,
+        face: str = "rest",
+        lease: str | None = None,
     ) -> Command:
-        """A foreground command's result, or the background task just started. It came through that `face`."""
+        """A foreground command's result, or the background task just started. It came through that `face`.
+
+        Raises SessionBusy while another than the caller's `lease` lasts.
+        """
         self._parts.require_accepting()
         timeout = self._timeout(request)
         _require_text(request.command, self._parts.settings.code_bytes)
         live = await self._registry.require(principal, session_id)
+        live.require_unleased(lease)
         self._parts.require_disk()
         row = self._row(live, request, timeout, author=principal.name, face=face)
         return await self._parts.background.carry_out(self._run(live, request, row), f"command in {live.id}")
@@ -113,6 +124,7 @@ class Commands:
 
     async def _finish(self, live: LiveSession, row: ExecutionRow) -> None:
         """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
+        row = await asyncio.to_thread(self._parts.redaction.row, row) if self._parts.redaction.wanted else row
         outcome = trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes)
         provenance = provenance_of(None, live.sandbox.environment_digest)
         row = replace(row, outcome=outcome, provenance=provenance, ended=self._parts.clock.now())

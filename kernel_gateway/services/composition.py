@@ -13,6 +13,7 @@ from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.access_keys import AccessKeys
 from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.attach_tokens import AttachTokens
@@ -27,12 +28,14 @@ from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.files import Files
 from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.launching import Launcher
+from kernel_gateway.services.leases import Leases
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
 from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.notebooks import Notebooks, keep_beside
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.record import Record
+from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay_stage import Doing
 from kernel_gateway.services.replays import Replays
@@ -72,14 +75,15 @@ class Services:
     sessions: Sessions
     executions: Executions
     attachments: Attachments
+    leases: Leases
     commands: Commands
     tasks: Tasks
     files: Files
     inspection: Inspection
     notebooks: Notebooks
+    views: Views
     replays: Replays
     workspaces: Workspaces
-    views: Views
     parts: Parts
     registry: Registry
     lifecycle: Lifecycle
@@ -157,15 +161,16 @@ class Services:
             sessions=sessions,
             executions=executions,
             attachments=Attachments(parts, registry, executions, sessions),
+            leases=Leases(parts, registry),
             commands=commands,
             tasks=Tasks(parts, registry),
             files=Files(parts, registry),
             inspection=Inspection(registry),
             notebooks=notebooks,
+            views=Views(notebooks, settings),
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
             parts=parts,
-            views=Views(notebooks, settings),
             registry=registry,
             lifecycle=lifecycle,
             upkeep=Upkeep(parts, registry, lifecycle, notebooks),
@@ -228,6 +233,7 @@ def make_parts(
         spool=Spool(settings.state_path / "spool", mirrors),
         background=background,
         finished=FinishedJobs(settings.finished_jobs_bytes),
+        redaction=Redaction(Patterns.of_lines(settings.redact_patterns)),
         record=Record(database, background, partial(keep_beside, mirrors)),
         environments=environments,
         agents=Agents(environments, database, clock, settings),

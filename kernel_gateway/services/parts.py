@@ -17,6 +17,7 @@ from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.record import Record
+from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
@@ -37,6 +38,7 @@ class Parts:
     background: Background
     finished: FinishedJobs
     record: Record
+    redaction: Redaction
     environments: Environments
     agents: Agents
     starting: asyncio.Semaphore

@@ -127,7 +127,7 @@ class Upkeep:
         """It was running when the earlier process ended: it is not run again."""
         why = GOES_ON if adopted else LOST
         outcome = died("gateway_restart", why)
-        ended = replace(row, status="died", outcome=outcome, ended=self._parts.clock.now())
+        ended = self._parts.redaction.row(replace(row, status="died", outcome=outcome, ended=self._parts.clock.now()))
         what = "Execution" if row.kind == "code" else "Command"
         note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
 

@@ -76,7 +76,7 @@ class Worker:
             last_sequence=job.log.last_sequence + 1,
         )
         ran = row.started is not None
-        stored = replace(row, outcome=trimmed(outcome, self._parts.settings.stored_text_bytes))
+        stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
             await self._store(job, stored, count=ran)
         self._live.executions += ran
@@ -87,6 +87,10 @@ class Worker:
         self._parts.finished.keep(job)
         if self._live.sandbox.mirror is not None:
             self._live.sandbox.mirror.request_flush()
+
+    def _as_stored(self, row: ExecutionRow) -> ExecutionRow:
+        row = self._parts.redaction.row(row)
+        return replace(row, outcome=trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes))
 
     async def _confess(self, job: Job, error: Exception) -> None:
         """Something of ours broke: say so in the row when that is possible, else to those who wait."""

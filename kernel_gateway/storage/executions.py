@@ -82,6 +82,7 @@ _FINISH = (
             name: bindparam(f"its_{name}")
             for name in (
                 "status",
+                "code",
                 "generation",
                 "execution_count",
                 "last_sequence",
@@ -131,10 +132,11 @@ def begin(connection: Connection, execution_id: str, generation: int, now: float
 
 
 def finish(connection: Connection, row: ExecutionRow) -> None:
-    """Store how it ended; an execution that has ended stays as it ended."""
+    """Store how it ended, its code as it is kept; an execution that has ended stays as it ended."""
     values = {
         "execution": row.id,
         "its_status": row.status,
+        "its_code": row.code.encode(),
         "its_generation": row.generation,
         "its_execution_count": row.execution_count,
         "its_last_sequence": row.last_sequence,

@@ -114,6 +114,28 @@ def test_a_notebook_tells_all_that_happened(on_gateway: OnGateway) -> None:
     on_gateway(of_all_kinds)
 
 
+async def secrets(house: House) -> None:
+    async with house.gateway(redact_patterns="sk-[a-z]{8,}\nhunter[0-9]") as gateway:
+        session = await gateway.start()
+        ran = await gateway.run(session, "key = 'sk-abcdefghijkl'; print(key); raise ValueError(key)")
+        assert ran.stdout == "sk-abcdefghijkl\n", "it is the record that keeps no secrets"
+        assert await gateway.text(session, "key") == "'sk-abcdefghijkl'"
+        await gateway.services.commands.run(gateway.me, session.id, CommandRequest("echo hunter2; echo hunter3 >&2"))
+        cells = json.dumps(await notebook(gateway, session))
+        stored = await gateway.services.parts.database.run(
+            lambda c: c.exec_driver_sql("SELECT code, outcome FROM executions").fetchall()
+        )
+        for kept in (cells, str(stored)):
+            assert "abcdefghijkl" not in kept
+            assert "hunter" not in kept
+            assert "key = '[redacted]'" in kept.replace("\\'", "'")
+            assert "echo [redacted]" in kept
+
+
+def test_what_patterns_match_is_in_no_record(house: House) -> None:
+    asyncio.run(secrets(house))
+
+
 async def gone_in_between(house: House) -> None:
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
         session = await gateway.start()

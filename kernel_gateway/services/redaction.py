@@ -1,0 +1,71 @@
+"""What is struck out of an execution before its last row is written: in its code, its texts and its errors. Pure.
+
+Images stay as they are, and so do the texts that callers are sent while and shortly after it runs: it is the record
+that keeps no secrets. A secret of which one half fell to a cut is no longer what its pattern matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from kernel_gateway.redact_patterns import Patterns
+from kernel_gateway.shapes import ExecutionError
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.transcript import BINARY
+
+
+class Redaction:
+    """The patterns of the settings, on rows."""
+
+    def __init__(self, patterns: Patterns) -> None:
+        self._patterns = patterns
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is any pattern; without one nothing need be asked."""
+        return bool(self._patterns)
+
+    def text(self, text: str) -> str:
+        return self._patterns.redact(text)
+
+    def row(self, row: ExecutionRow) -> ExecutionRow:
+        """The row as it may be stored."""
+        if not self.wanted:
+            return row
+        outcome = None if row.outcome is None else self.outcome(row.outcome)
+        return replace(row, code=self.text(row.code), outcome=outcome)
+
+    def outcome(self, outcome: StoredOutcome) -> StoredOutcome:
+        """The outcome without what the patterns match."""
+        error = outcome.error
+        if error is not None:
+            error = ExecutionError(self.text(error.name), self.text(error.value), self._values(error.traceback))
+        return msgspec.structs.replace(
+            outcome,
+            stdout=self.text(outcome.stdout),
+            stderr=self.text(outcome.stderr),
+            outputs=[self._output(each) for each in outcome.outputs],
+            error=error,
+        )
+
+    def _output(self, output: dict[str, Any]) -> dict[str, Any]:
+        data = output.get("data")
+        if not isinstance(data, dict):
+            return {
+                name: each if name in {"output_type", "name"} else self._values(each) for name, each in output.items()
+            }
+        kept = {kind: value if kind in BINARY else self._values(value) for kind, value in data.items()}
+        return {**output, "data": kept, "metadata": self._values(output.get("metadata", {}))}
+
+    def _values(self, value: Any) -> Any:
+        """Every text in a JSON value, names included; a text of several lines may be a list of them."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._values(each) for each in value]
+        if isinstance(value, dict):
+            return {self.text(name): self._values(each) for name, each in value.items()}
+        return value
