@@ -53,7 +53,7 @@ def replay(
       sandcell replay SESSION --until 7                   then look: sandcell run --session ...
 
     A cell is named by its place among all cells of the notebook, from 1, or by its id. The exit status is 0 when every
-    cell showed the same, else 1.
+    cell showed the same, else 1. With --json the verdicts are shown without the notebook, which -o writes.
     """
     file = _file(what)
     begun = client.start_replay(
@@ -68,9 +68,10 @@ def replay(
         with replacing(output) as stream:
             stream.write(client.replay_notebook(begun.id))
     if as_json:
+        ended.notebook = None
         show_json(ended)
     else:
-        _show(ended, output)
+        _show(ended, output, asked["inputs"])
     raise click.exceptions.Exit(exits.OK if ended.same else exits.CODE_FAILED)
 
 
@@ -105,6 +106,7 @@ class _Progress:
     def __init__(self, *, on_terminal: bool) -> None:
         self._on_terminal = on_terminal
         self._run = 0
+        self._said: dict[int, str] = {}
 
     def show(self, event: Event) -> None:
         data = event.data
@@ -115,12 +117,18 @@ class _Progress:
                 self._run += 1
                 if self._on_terminal:
                     self._say(f"cell {data['number']} ({self._run} of {data['cells']})")
-            case "verdict" if not self._on_terminal and data["verdict"] != "not_run":
-                self._say(f"cell {data['number']}: {_words(data['verdict'])}")
+            case "verdict":
+                self._verdict(data["number"], data["verdict"])
             case "again":
                 self._say(f"something differs: running {data['cells']} cells again in another session")
             case _:
                 pass
+
+    def _verdict(self, number: int, verdict: str) -> None:
+        """Said of each cell that ran, and again when a second run has shown more."""
+        if not self._on_terminal and verdict not in ("not_run", self._said.get(number)):
+            self._say(f"cell {number}: {_words(verdict)}")
+        self._said[number] = verdict
 
     def _say(self, message: str) -> None:
         if self._on_terminal:
@@ -135,7 +143,7 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _show(ended: Replay, output: Path | None) -> None:
+def _show(ended: Replay, output: Path | None, inputs: str | None) -> None:
     show_table(COLUMNS, [_row(each) for each in ended.verdicts])
     for each in ended.verdicts:
         if each.diff and each.verdict in TELLING:
@@ -144,6 +152,8 @@ def _show(ended: Replay, output: Path | None) -> None:
     say(f"{counts or 'no code cells'}")
     if ended.error is not None:
         say(f"the replay ended early: {ended.error.message}")
+    if not inputs and any("FileNotFoundError" in each.why for each in ended.verdicts if each.verdict == "failed"):
+        say("files that cells read come from a workspace: --inputs WORKSPACE")
     if output is not None:
         say(f"wrote {output}")
     if ended.session_live:

@@ -27,6 +27,7 @@ from kernel_gateway.shapes import StartSession
 
 STOPPED_HERE = "the replay was to stop at the first difference, which is cell {number}"
 KERNEL_DIED = "the kernel died in cell {number}, which it did not in the record, and its globals went with it"
+NOT_REACHED = "the replay ended before it"
 PAST_THE_END = "it comes after the cell that the replay was to stop at"
 
 
@@ -60,7 +61,7 @@ class Course:
             self._give_rest(steps, "the replay was stopped before this was done")
             raise
         finally:
-            self._give_rest(replay.steps, PAST_THE_END)
+            self._give_rest(replay.steps, PAST_THE_END if request.until is not None else NOT_REACHED)
             await asyncio.shield(self._finish_notebook(ran))
 
     async def _first_pass(self, steps: Sequence[Step], ran: dict[int, Ran]) -> None:
@@ -102,6 +103,8 @@ class Course:
 
     async def _second_pass(self, steps: Sequence[Step]) -> dict[int, Ran]:
         self.replay.tell("again", cells=len(steps))
+        if not self.replay.keeps:
+            await self._end_session(self.replay.session_id or "")
         session_id = await self._fresh_session(first=False)
         stage, ran = self._stage(session_id), {}
         try:

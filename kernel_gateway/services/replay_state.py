@@ -55,6 +55,11 @@ class Replaying:
         self._ended = asyncio.Event()
 
     @property
+    def keeps(self) -> bool:
+        """Whether the session it runs in is to stay when it is done."""
+        return self.request.keep_session or self.request.until is not None
+
+    @property
     def running(self) -> bool:
         return not self._ended.is_set()
 

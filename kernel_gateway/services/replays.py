@@ -148,7 +148,7 @@ class Replays:
         self, principal: Principal, request: ReplayRequest, session: StartSession
     ) -> tuple[Replaying, Course]:
         """A place among the running ones first, then the notebook is read; gives the place back when that fails."""
-        self._require_place(principal, len(bytes(request.notebook)))
+        self._require_place(principal, len(memoryview(request.notebook)))
         self._reading[principal.id] = self._reading.get(principal.id, 0) + 1
         try:
             data = await self._data(principal, request)
@@ -244,7 +244,7 @@ class Replays:
 
     async def _end(self, course: Course, status: ReplayStatus, error: GatewayError | None) -> None:
         replay, request = course.replay, course.replay.request
-        keep = status == "done" and (request.keep_session or request.until is not None)
+        keep = status == "done" and replay.keeps
         replay.session_live = request.continue_session is not None or keep
         for session_id in replay.owned:
             if not (keep and session_id == replay.session_id):
@@ -293,7 +293,7 @@ class Replays:
 
 def _require_sense(request: ReplayRequest) -> None:
     """Raises InvalidRequest for a request that cannot be meant."""
-    given = bytes(request.notebook) not in (b"", b"null")
+    given = bytes(memoryview(request.notebook)[:5]) not in (b"", b"null")
     if given == (request.session_id is not None):
         raise InvalidRequest("give either a `notebook` or the `session_id` whose notebook is to run", field="notebook")
     if request.continue_session is not None and (request.environment or request.inputs):
