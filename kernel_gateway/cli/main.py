@@ -12,6 +12,7 @@ from kernel_gateway.cli.environments import environments
 from kernel_gateway.cli.inspection import variables
 from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
+from kernel_gateway.cli.leases import lease
 from kernel_gateway.cli.replaying import replay
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, serve
@@ -49,6 +50,7 @@ for command in (
     variables,
     workspace,
     attach_token,
+    lease,
     audit,
     token,
     keys,

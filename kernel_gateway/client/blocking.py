@@ -15,6 +15,7 @@ from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client import attach_operations as at
 from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client import inspection_operations as i
+from kernel_gateway.client import lease_operations as le
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import replay_operations as r
 from kernel_gateway.client import transport as t
@@ -223,6 +224,9 @@ class Client:
     replay_notebook = _method(r.replay_notebook)
     stop_replay = _method(r.stop_replay)
     list_audit = _method(a.list_audit)
+    take_lease = _method(le.take_lease)
+    get_lease = _method(le.get_lease)
+    give_back_lease = _method(le.give_back_lease)
     create_attach_token = _method(at.create_attach_token)
     list_attach_tokens = _method(at.list_attach_tokens)
     revoke_attach_token = _method(at.revoke_attach_token)
@@ -281,6 +285,9 @@ class LiveSession:
     manifest = _bound(o.manifest)
     download = _bound(o.download)
     remove_file = _bound(o.remove_file)
+    take_lease = _bound(le.take_lease)
+    get_lease = _bound(le.get_lease)
+    give_back_lease = _bound(le.give_back_lease)
     create_attach_token = _bound(at.create_attach_token)
     list_attach_tokens = _bound(at.list_attach_tokens)
     revoke_attach_token = _bound(at.revoke_attach_token)

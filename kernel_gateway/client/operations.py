@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernel_gateway.client.errors import StillRunning
+from kernel_gateway.client.lease_operations import holding
 from kernel_gateway.client.paging import every
 from kernel_gateway.client.result import Result
 from kernel_gateway.client.steps import (
@@ -121,27 +122,28 @@ def run(
     runtime: LanguageRuntime | None = None,
     idempotency_key: str | None = None,
     patience_seconds: float | None = None,
+    lease: str | None = None,
 ) -> Operation[Result]:
     """Run code and return its outcome. Code runs once, whatever happens to the connection.
 
     When the connection is lost the execution is found again by its idempotency key. `patience_seconds` bounds the
     whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution. With
     `clear_context` a blank kernel runs the code. `language` may be javascript or typescript, and `runtime` deno or
-    nodejs for them.
+    nodejs for them. `lease` is the id of the lease that you hold on the session.
     """
     patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
     until = time.monotonic() + patience
     key = idempotency_key or str(uuid.uuid4())
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     body |= _written_in(language, runtime)
-    answer = yield replace(_submitting(session_id, {**body, "wait": True}, key), timeout_seconds=patience)
+    answer = yield replace(_submitting(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience)
     error = answer.error()
     if error is None:
         return Result(decoded(answer.content, Execution))
     if not may_repeat(error, repeatable=True):
         raise error
     yield Pause(pause_seconds(0, error))
-    execution = yield from _submit(session_id, body, key)
+    execution = yield from _submit(session_id, body, key, lease)
     if execution.status in ENDED:
         return Result(execution)
     return (yield from wait(session_id, execution.id, patience_seconds=max(until - time.monotonic(), POLL_SECONDS)))
@@ -158,11 +160,12 @@ def submit(
     language: Language = "python",
     runtime: LanguageRuntime | None = None,
     idempotency_key: str | None = None,
+    lease: str | None = None,
 ) -> Operation[Execution]:
     """Submit code and return at once; `wait` or `events` follow it."""
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     body |= _written_in(language, runtime)
-    return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4())))
+    return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4()), lease))
 
 
 def _written_in(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
@@ -181,12 +184,13 @@ def _submission(
     )
 
 
-def _submitting(session_id: str, body: dict[str, Any], key: str) -> Ask:
-    return Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions", json=body, headers={"Idempotency-Key": key})
+def _submitting(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Ask:
+    headers = {"Idempotency-Key": key, **holding(lease)}
+    return Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions", json=body, headers=headers)
 
 
-def _submit(session_id: str, body: dict[str, Any], key: str) -> Operation[Execution]:
-    ask = _submitting(session_id, {**body, "wait": False}, key)
+def _submit(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Operation[Execution]:
+    ask = _submitting(session_id, {**body, "wait": False}, key, lease)
     return decoded((yield from exchange(ask, repeatable=True)), Execution)
 
 

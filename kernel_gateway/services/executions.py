@@ -55,8 +55,11 @@ class Executions:
         idempotency_key: str | None = None,
         *,
         face: str = "rest",
+        lease: str | None = None,
     ) -> Execution:
         """Store an execution and queue it; the row is durable when this returns. It came through that `face`.
+
+        While another than the caller's `lease` lasts, it waits, or is refused by any other `on_busy` than queue.
 
         The same key and the same submission return the same execution, also when its session has ended. Otherwise
         raises NotFound, SessionTerminated, InvalidRequest, PayloadTooLarge, SessionBusy (on_busy=reject: nothing is
@@ -65,22 +68,27 @@ class Executions:
         """
         row = replace(self._checked(session_id, submission, idempotency_key), author=principal.name, face=face)
         try:
-            return await self._submit(principal, row, submission)
+            return await self._submit(principal, row, submission, lease)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
             before = await self._submitted_before(principal, row) if idempotency_key is not None else None
             if before is None:
                 raise
             return before
 
-    async def _submit(self, principal: Principal, row: ExecutionRow, submission: Submission) -> Execution:
+    async def _submit(
+        self, principal: Principal, row: ExecutionRow, submission: Submission, lease: str | None
+    ) -> Execution:
         session_id = row.session_id
         self._parts.require_accepting()
         live = await self._registry.require(principal, session_id)
         self._parts.require_disk()
         _require_generation(live, submission.expect_generation)
+        if submission.on_busy != "queue":
+            live.require_unleased(lease)
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
-        return await self._parts.background.carry_out(self._admit(live, row, submission), f"submit {row.id}")
+        admit = self._admit(live, row, submission, lease=lease)
+        return await self._parts.background.carry_out(admit, f"submit {row.id}")
 
     async def submit_attached(
         self,
@@ -106,7 +114,7 @@ class Executions:
             timeout_seconds=self._parts.settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation,
         )
-        admit = self._admit(live, row, Submission(code), Asked(request, told))
+        admit = self._admit(live, row, Submission(code), asked=Asked(request, told))
         await self._parts.background.carry_out(admit, f"submit {row.id}")
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
@@ -187,7 +195,13 @@ class Executions:
         )
 
     async def _admit(
-        self, live: LiveSession, row: ExecutionRow, submission: Submission, asked: Asked | None = None
+        self,
+        live: LiveSession,
+        row: ExecutionRow,
+        submission: Submission,
+        *,
+        asked: Asked | None = None,
+        lease: str | None = None,
     ) -> Execution:
         """The place in the queue first, then the row: what is acknowledged is both queued and stored.
 
@@ -196,6 +210,7 @@ class Executions:
         """
         row = replace(row, generation=live.sandbox.generation)
         job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
+        job.lease = lease
         live.admit(job, self._parts.settings.queue_length)
         taken = None if row.clear_context else live.takes_at_once(job)
 

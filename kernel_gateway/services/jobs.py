@@ -40,6 +40,8 @@ class Job:
         """The client session whose later cells do not run when this one fails."""
         self.interrupted = False
         """Asked to stop before it ran."""
+        self.lease: str | None = None
+        """The lease that whoever submitted it holds, or says to."""
         self.begun: int | None = None
         """The generation it is stored as running on, once it is."""
         self._stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

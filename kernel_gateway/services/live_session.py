@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernel_gateway.errors import QueueFull, SessionTerminated
+from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.services.audience import Audience, Ended
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.jobs import Job
@@ -34,6 +34,15 @@ class Ending:
     detail: str
 
 
+@dataclass(frozen=True)
+class Held:
+    """A lease: who has the session to themselves, and until when."""
+
+    id: str
+    holder: str
+    expires: float
+
+
 class LiveSession:
     """Its row, its sandbox and its queue. Everything here runs on the loop and nothing but `next_job` waits."""
 
@@ -56,6 +65,7 @@ class LiveSession:
         self.paused = False
         self.audience: Audience | None = None
         """The clients attached to it, once there are any."""
+        self.lease: Held | None = None
         self._clock = clock
         self._queue: deque[Job] = deque()
         self._wake = asyncio.Event()
@@ -117,6 +127,31 @@ class LiveSession:
         if len(self._queue) >= queue_length:
             raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
 
+    @property
+    def held(self) -> Held | None:
+        """The lease that lasts now."""
+        return self.lease if self.lease is not None and self._clock.now() < self.lease.expires else None
+
+    def require_unleased(self, lease_id: str | None) -> None:
+        """Raises SessionBusy while somebody else has the session to themselves."""
+        held = self.held
+        if held is not None and held.id != lease_id:
+            raise SessionBusy(
+                f"{held.holder} has this session to themselves until {rfc3339(held.expires)}",
+                session_id=self.id,
+                lease={"holder": held.holder, "expires_at": rfc3339(held.expires)},
+                retry_after_seconds=max(held.expires - self._clock.now(), 0.0),
+            )
+
+    def may_run(self, job: Job) -> bool:
+        """Whether it is this job's time: while a lease lasts, its holder's and those of attached clients."""
+        held = self.held
+        return held is None or job.row.face == "jupyter" or job.lease == held.id
+
+    def wake(self) -> None:
+        """Look at the queue again: what had to wait may run."""
+        self._wake.set()
+
     def admit(self, job: Job, queue_length: int) -> None:
         """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
         self.require_live()
@@ -128,7 +163,7 @@ class LiveSession:
     def takes_at_once(self, job: Job) -> int | None:
         """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel."""
         alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
-        return self.sandbox.live_generation if alone else None
+        return self.sandbox.live_generation if alone and self.may_run(job) else None
 
     def readmit(self, job: Job) -> None:
         """A job that was queued before the service restarted."""
@@ -168,12 +203,13 @@ class LiveSession:
         return waiting
 
     async def next_job(self) -> Job:
-        """The first job in the queue, which becomes the running one; the worker waits here for as long as it lives."""
-        while not self._queue or self.paused:
+        """The first job that may run, which becomes the running one; the worker waits here for as long as it lives."""
+        while (job := next(filter(self.may_run, self._queue), None)) is None or self.paused:
             self._wake.clear()
             await self._wake.wait()
-        self.running = self._queue.popleft()
-        return self.running
+        self._queue.remove(job)
+        self.running = job
+        return job
 
     def find_job(self, execution_id: str) -> Job | None:
         """A job that waits or runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Accepted, Call, Document, Following
+from kernel_gateway.faces.rest.leases import LEASE_HEADER
 from kernel_gateway.faces.rest.sse import last_event_id
 from kernel_gateway.shapes import Command, Execution, Page, Session
 from kernel_gateway.views.page import POLICY
@@ -37,7 +38,8 @@ async def execute(call: Call) -> Execution | Accepted:
     """Submit; with `wait` stay for the outcome. A caller who leaves while waiting cancels nothing."""
     session_id, executions = call.ids["session_id"], call.services.executions
     key = idempotency_key(call.headers.get("Idempotency-Key"))
-    execution = await executions.submit(call.principal, session_id, call.body, key)
+    lease = call.headers.get(LEASE_HEADER)
+    execution = await executions.submit(call.principal, session_id, call.body, key, lease=lease)
     if not call.body.wait:
         return Accepted(execution)
     call.cancellable = True
@@ -65,7 +67,8 @@ async def interrupt_execution(call: Call) -> Execution:
 
 
 async def run_command(call: Call) -> Command | Accepted:
-    command = await call.services.commands.run(call.principal, call.ids["session_id"], call.body)
+    lease = call.headers.get(LEASE_HEADER)
+    command = await call.services.commands.run(call.principal, call.ids["session_id"], call.body, lease=lease)
     return Accepted(command) if call.body.background else command
 
 

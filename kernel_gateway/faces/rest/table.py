@@ -24,6 +24,7 @@ from kernel_gateway.faces.rest import (
     environments,
     files,
     inspection_routes,
+    leases,
     replay_routes,
     replays,
     sessions,
@@ -105,6 +106,7 @@ S = "/v1/sessions"
 ONE = "/v1/sessions/{session_id}"
 RUNS = "/v1/sessions/{session_id}/executions"
 RUN_ONE = "/v1/sessions/{session_id}/executions/{execution_id}"
+HOLDS = leases.HOLDS
 ATTACH = "/v1/sessions/{session_id}/attach-tokens"
 TASK = "/v1/sessions/{session_id}/tasks/{task_id}"
 LIVE_FILES = "/v1/sessions/{session_id}/files"
@@ -130,7 +132,7 @@ TABLE: tuple[Route, ...] = (
         "Run code; with `wait` answer with the outcome, else with 202",
         Execution,
         body=Submission,
-        headers=KEY,
+        headers={**KEY, **HOLDS},
         invocation=True,
         accepted=True,
         errors=RUN,
@@ -157,9 +159,10 @@ TABLE: tuple[Route, ...] = (
         "Run a shell command; with `background` answer with a task and 202",
         Command,
         body=CommandRequest,
+        headers=HOLDS,
         invocation=True,
         accepted=True,
-        errors=(*LIVE, e.RateLimited, e.DeadlinePassed, e.ShuttingDown),
+        errors=(*LIVE, e.SessionBusy, e.RateLimited, e.DeadlinePassed, e.ShuttingDown),
     ),
     Route("GET", TASK, sessions.show_task, "Show a background task and its output so far", Command, errors=LIVE),
     Route("DELETE", TASK, sessions.stop_task, "Stop a background task", Command, errors=LIVE),
@@ -215,6 +218,7 @@ TABLE: tuple[Route, ...] = (
     Route("DELETE", f"{ATTACH}/{{token_id}}", attaching.revoke, "Revoke an attach token", AttachToken, errors=ID),
     *inspection_routes.ROUTES,
     *replay_routes.ROUTES,
+    *leases.ROUTES,
     Route("GET", W, files.workspaces, "List your workspaces", Page[Workspace], query=PageOf),
     Route("GET", f"{W}/{{workspace_id}}", files.workspace, "Show a workspace", Workspace, errors=ID),
     Route("GET", W_FILES, files.index_durable, "List durable files", Page[FileEntry], query=Listing, errors=DURABLE),

@@ -1,0 +1,94 @@
+"""Leases: for a while a person has a session to themselves, and what others want to run waits or is refused.
+
+A lease is in memory, runs out by itself, and leaves a note in the record when it begins and when it ends. A service
+that starts again knows of none.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import structlog
+
+from kernel_gateway.errors import NotFound
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.lease_shapes import Lease, TakeLease
+from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.live_session import Held, LiveSession
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
+from kernel_gateway.storage import executions
+
+log = structlog.get_logger(__name__)
+
+
+class Leases:
+    """Take, renew, show and give back. Whoever owns a session may end any lease on it."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+
+    async def take(self, principal: Principal, session_id: str, body: TakeLease, lease_id: str | None = None) -> Lease:
+        """A new lease, or, for its holder, who gives its id, the same one for longer.
+
+        Raises NotFound, SessionTerminated, SessionBusy: somebody else holds one; ShuttingDown.
+        """
+        self._parts.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        live.require_unleased(lease_id)
+        live.touch()
+        expires = self._parts.clock.now() + body.seconds
+        if live.held is not None:
+            live.lease = replace(live.held, expires=expires)
+        else:
+            live.lease = Held(str(uuid.uuid4()), body.name or principal.name, expires)
+            self._parts.background.spawn(self._watch(live, live.lease.id), f"lease of {live.id}")
+            await self._note(live, f"**{_plain(live.lease.holder)} took the session** until {rfc3339(expires)}.")
+        log.info("lease_taken", session=live.id, seconds=body.seconds)
+        return _shown(live.lease, told=True)
+
+    async def show(self, principal: Principal, session_id: str) -> Lease:
+        """The lease that lasts; raises NotFound also when there is none."""
+        live = await self._registry.require(principal, session_id)
+        if live.held is None:
+            raise NotFound("nobody holds a lease on this session")
+        return _shown(live.held)
+
+    async def give_back(self, principal: Principal, session_id: str) -> None:
+        """End the lease, if there is one."""
+        live = await self._registry.require(principal, session_id)
+        if live.held is not None:
+            await self._end(live, "It was given back.")
+
+    async def _watch(self, live: LiveSession, lease_id: str) -> None:
+        """Until it runs out, however often it is renewed; what waits goes on then."""
+        while live.lease is not None and live.lease.id == lease_id and live.ending is None:
+            left = live.lease.expires - self._parts.clock.now()
+            if left <= 0:
+                return await self._end(live, "It ran out.")
+            await self._parts.clock.sleep(left)
+        return None
+
+    async def _end(self, live: LiveSession, why: str) -> None:
+        lease, live.lease = live.lease, None
+        live.wake()
+        if lease is not None:
+            log.info("lease_ended", session=live.id)
+            await self._note(live, f"**The lease of {_plain(lease.holder)} ended.** {why}")
+
+    async def _note(self, live: LiveSession, text: str) -> None:
+        note = live.note("lease", text)
+        await self._parts.database.run(lambda connection: executions.add_note(connection, note))
+        live.notebook_stale = True
+        self._parts.record.request(live.id)
+
+
+def _shown(lease: Held, *, told: bool = False) -> Lease:
+    return Lease(lease.holder, rfc3339(lease.expires), lease.id if told else None)
+
+
+def _plain(name: str) -> str:
+    """A name as it stands in a note: on one line, and no Markdown of its own."""
+    return "`" + " ".join(name.replace("`", "'").split()) + "`"

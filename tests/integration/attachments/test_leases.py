@@ -1,0 +1,78 @@
+"""A person has a session to themselves: whose code runs, whose waits, and that it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kernel_gateway.errors import NotFound, SessionBusy
+from kernel_gateway.lease_shapes import TakeLease
+from kernel_gateway.shapes import CommandRequest, Execution, Submission
+from tests.integration.attachments.client import Room
+
+OnGateway = Callable[[Callable[[Room], Awaitable[None]]], None]
+
+
+async def waited(room: Room, execution: Execution) -> Execution:
+    async with asyncio.timeout(60):
+        return await room.gateway.services.executions.wait(room.gateway.me, room.session.id, execution.id)
+
+
+def test_attached_cells_run_and_an_agents_wait_until_the_lease_has_run_out(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        leases, me, session = room.gateway.services.leases, room.gateway.me, room.session.id
+        await room.run("order = []")
+        ann = await room.attach("ann")
+        held = await leases.take(me, session, TakeLease(60, "ann"))
+        agents = await room.gateway.submit(room.session, "order.append('agent'); print(order)")
+        await ann.done(await ann.execute("order.append('ann')"))
+        assert (await room.gateway.services.executions.get(me, session, agents.id)).status == "queued"
+        assert (await leases.show(me, session)).holder == "ann"
+        assert (await leases.show(me, session)).id is None
+        await leases.take(me, session, TakeLease(120), held.id)
+        room.gateway.clock.advance(61)
+        await ann.done(await ann.execute("order.append('ann again')"))
+        room.gateway.clock.advance(60)
+        assert (await waited(room, agents)).stdout == "['ann', 'ann again', 'agent']\n"
+        with pytest.raises(NotFound):
+            await leases.show(me, session)
+
+    on_gateway(test)
+
+
+def test_whoever_asked_not_to_wait_is_refused_and_told_who_holds_the_session(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        services, me, session = room.gateway.services, room.gateway.me, room.session.id
+        held = await services.leases.take(me, session, TakeLease(60, "ann"))
+        for on_busy in ("reject", "interrupt"):
+            with pytest.raises(SessionBusy) as refused:
+                await services.executions.submit(me, session, Submission("1", on_busy=on_busy))
+            assert refused.value.details["lease"]["holder"] == "ann"
+        with pytest.raises(SessionBusy):
+            await services.commands.run(me, session, CommandRequest("true"))
+        with pytest.raises(SessionBusy):
+            await services.leases.take(me, session, TakeLease(60, "ben"))
+        mine = await services.executions.submit(me, session, Submission("print('mine')"), lease=held.id)
+        assert (await waited(room, mine)).stdout == "mine\n"
+        assert (await services.commands.run(me, session, CommandRequest("true"), lease=held.id)).exit_code == 0
+        await services.leases.give_back(me, session)
+        assert await room.run("print('free')") == "free\n"
+
+    on_gateway(test)
+
+
+def test_the_record_says_who_held_the_session(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        services, me, session = room.gateway.services, room.gateway.me, room.session.id
+        await services.leases.take(me, session, TakeLease(60, "`ann`\n# and more"))
+        await services.leases.give_back(me, session)
+
+        async def recorded() -> bool:
+            notebook = await services.notebooks.notebook(me, session)
+            return b"`'ann' # and more` took the session" in notebook and b"It was given back." in notebook
+
+        await room.gateway.until(recorded)
+
+    on_gateway(test)
