@@ -38,8 +38,8 @@ from kernel_gateway.faces.rest.parameters import (
     EnvironmentsPage,
     Health,
     Listing,
-    PageOf,
     NotebookForm,
+    PageOf,
     Removal,
     SessionsPage,
 )
@@ -60,8 +60,8 @@ from kernel_gateway.shapes import (
     TokenInfo,
     Workspace,
 )
-
 from kernels.chain import Manifest
+
 
 async def openapi(call: Call) -> Document:
     from kernel_gateway.faces.rest.openapi import document  # noqa: PLC0415 - it is made from this table
@@ -212,7 +212,8 @@ TABLE: tuple[Route, ...] = (
         AttachToken,
         201,
         CreateAttachToken,
-        errors=(*LIVE, e.QuotaReached),
+        invocation=True,
+        errors=(*LIVE, e.QuotaReached, e.RateLimited),
     ),
     Route("GET", ATTACH, attaching.index, "List a session's attach tokens", Page[AttachToken], query=PageOf, errors=ID),
     Route("DELETE", f"{ATTACH}/{{token_id}}", attaching.revoke, "Revoke an attach token", AttachToken, errors=ID),
