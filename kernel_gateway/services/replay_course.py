@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from kernel_gateway.services.replay_steps import Step, last_step
 from kernel_gateway.services.replay_verdicts import AS_RECORDED, not_run, verdict_of
 from kernel_gateway.services.workspace_copies import WorkspaceCopies
 from kernel_gateway.shapes import StartSession
+from kernel_gateway.storage.executions import StoredOutcome
 
 STOPPED_HERE = "the replay was to stop at the first difference, which is cell {number}"
 KERNEL_DIED = "the kernel died in cell {number}, which it did not in the record, and its globals went with it"
@@ -140,8 +141,13 @@ class Course:
 
     async def _judged(self, step: Step, ran: Ran, second: Ran | None = None) -> CellReplay:
         """Beside the loop: images and long texts take a while to compare."""
-        text_bytes = self.doing.parts.settings.stored_text_bytes
-        return await asyncio.to_thread(verdict_of, step, ran, text_bytes, second)
+        return await asyncio.to_thread(self._compared, step, ran, second)
+
+    def _compared(self, step: Step, ran: Ran, second: Ran | None) -> CellReplay:
+        parts = self.doing.parts
+        if parts.redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
+            step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
+        return verdict_of(step, ran, parts.settings.stored_text_bytes, second)
 
     def _verdict(self, step: Step) -> str | None:
         found = self.replay.verdict_on(step)

@@ -105,7 +105,23 @@ class Stage:
         background = step.kind == "task"
         request = CommandRequest(step.source, None if background else timeout, background, merge_output=merge)
         command = await self._doing.commands.run(self._principal, self.session_id, request, face=FACE)
-        return _ran_command(command, self._doing.parts.settings.stored_text_bytes)
+        return await asyncio.to_thread(self._ran_command, command)
+
+    def _ran_command(self, command: Command) -> Ran:
+        """Its output as the record has it: cut, then without what is kept out of records."""
+        parts = self._doing.parts
+        streams = [
+            trim_output({"output_type": "stream", "name": name, "text": text}, parts.settings.stored_text_bytes)[0]
+            for name, text in (("stdout", command.stdout), ("stderr", command.stderr))
+            if text
+        ]
+        return Ran(
+            status=_status(command),
+            outputs=parts.redaction.outcome(StoredOutcome(outputs=streams)).outputs,
+            seconds=command.duration_seconds,
+            exit_code=command.exit_code,
+            why=f"its exit code is {command.exit_code}" if command.exit_code else "",
+        )
 
     def _timeout(self, step: Step, most: float) -> float | None:
         asked = step.timeout_seconds or self._timeout_seconds
@@ -144,21 +160,6 @@ def _ran(execution: Execution, outputs: list[Output], step: Step) -> Ran:
         seconds=_seconds(execution.started_at, execution.ended_at),
         blank=execution.death is not None and step.runtime == "python",
         why=why,
-    )
-
-
-def _ran_command(command: Command, text_bytes: int) -> Ran:
-    streams: list[Output] = [
-        {"output_type": "stream", "name": name, "text": text}
-        for name, text in (("stdout", command.stdout), ("stderr", command.stderr))
-        if text
-    ]
-    return Ran(
-        status=_status(command),
-        outputs=[trim_output(each, text_bytes)[0] for each in streams],
-        seconds=command.duration_seconds,
-        exit_code=command.exit_code,
-        why=f"its exit code is {command.exit_code}" if command.exit_code else "",
     )
 
 

@@ -34,7 +34,6 @@ from kernel_gateway.services.replay_steps import Step, last_step, steps_of
 from kernel_gateway.services.replay_verdicts import told
 from kernel_gateway.services.workspace_copies import WorkspaceCopies
 from kernel_gateway.shapes import Event, Session, StartSession
-from kernel_gateway.storage import executions
 from kernels.errors import InvalidNotebook
 from kernels.notebook_file import NotebookFile, read
 
@@ -123,8 +122,7 @@ class Replays:
         """The new session's notebook says what it is, and what did not come back as it was."""
         live = self._registry.find(principal, replay.session_id or "")
         if live is not None:
-            note = live.note("replayed", told(replay.shape()))
-            await self._parts.database.run(lambda connection: executions.add_note(connection, note))
+            await self._parts.record.note(live, "replayed", told(replay.shape()))
 
     async def _begin(self, course: Course) -> None:
         """Start it, and let it take its first step: what has not begun cannot be stopped in order."""

@@ -135,8 +135,27 @@ def test_what_cannot_be_meant_is_refused(service: RunningService, asked: object,
     assert said in answer.json()["error"]["message"]
 
 
-def test_limits(make_service: Callable[..., RunningService]) -> None:
-    small = make_service(replays=2, replays_per_principal=1, replay_cells=3, notebook_bytes=5_000)
+@pytest.fixture(scope="module")
+def small(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service with small limits, which keeps keys out of its records."""
+    limits = {"replays": 2, "replays_per_principal": 1, "replay_cells": 3, "notebook_bytes": 5_000}
+    return make_service(redact_patterns="key-[0-9]+", **limits)
+
+
+def test_what_is_kept_out_of_records_is_no_difference(small: RunningService) -> None:
+    with small.client() as client, client.session() as session:
+        session.run("print('key-1', 2)")
+        session.command("echo key-3 4; exit 5")
+        replay = client.replay(session_id=session.id, keep_session=True)
+        assert verdicts(replay) == {2: "same", 3: "same"}
+        foreign = notebook(code("print('key-6')", stream("key-6\n")), code("print('key-7')", stream("7\n")))
+        other = client.replay(foreign, continue_session=replay.session_id)
+        assert verdicts(other) == {1: "same", 2: "different"}
+        assert "key-7" not in on(other, 2).diff
+        client.stop_session(replay.session_id or "")
+
+
+def test_limits(small: RunningService) -> None:
     with small.client() as client:
         with pytest.raises(InvalidRequest, match="at most 3"):
             client.replay(notebook(*[code("1")] * 4))

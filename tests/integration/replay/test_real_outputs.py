@@ -1,0 +1,106 @@
+"""What a real kernel shows when the same code runs twice, compared: pandas, matplotlib, times, paths, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kernel_gateway.client import Client
+from kernel_gateway.client.blocking import LiveSession
+from kernels.replay import compare, judge
+
+PREPARE = """
+import datetime, logging, os, sys, tempfile, threading, time, warnings
+import matplotlib.pyplot as plt, numpy as np, pandas as pd
+from IPython.display import HTML, JSON, SVG, Image, Markdown, clear_output, display
+runs = 0
+def plot(shift=0.0, **options):
+    figure, axes = plt.subplots(**options)
+    axes.plot(np.cumsum(np.random.default_rng(1).normal(size=200)) + shift)
+    axes.plot([0, 1], [0, 20])
+    plt.show()
+def noise():
+    get_ipython().run_line_magic("config", "InlineBackend.figure_formats = ['png']")
+    plt.imshow(np.random.default_rng(2).normal(size=(200, 200)))
+    plt.show()
+def table(shift=0.0):
+    values = np.random.default_rng(1).normal(size=(30, 3)) + shift
+    return pd.DataFrame(values, columns=list("abc"), index=pd.date_range("2024-01-01", periods=30))
+"""
+
+SAME = {
+    "a plot": "plot()",
+    "a plot in SVG": "%config InlineBackend.figure_formats = ['svg']\nplot()",
+    "a picture of noise": "noise()",
+    "a table": "table()",
+    "a long table": "pd.set_option('display.max_rows', 2000)\npd.concat([table()] * 20)",
+    "a table to the last digit": "runs += 1; table(runs * 1e-14)",
+    "a table as text": "print(table())",
+    "a description": "table().describe()",
+    "what pandas says of a table": "table().info()",
+    "a series": "table()['a']",
+    "a pivot": "table().groupby(table().index.month).agg(['mean', 'std'])",
+    "an array": "np.linalg.inv(np.random.default_rng(3).normal(size=(5, 5)))",
+    "objects": "print(object(), threading.current_thread(), lambda: 1)\nclass A: pass\n[A(), A().__init__, id(A())]",
+    "now": "print(datetime.datetime.now(), time.ctime(), time.time())\n[datetime.datetime.now(), pd.Timestamp.now()]",
+    "now in a table": "pd.DataFrame({'at': [pd.Timestamp.now()], 'n': [1]})",
+    "logging": "logging.basicConfig(format='%(asctime)s %(message)s', force=True)\nlogging.warning('ready')",
+    "%time": "%time sum(range(100_000))",
+    "%timeit": "%timeit -n 10 -r 2 sum(range(1000))",
+    "%%time": "%%time\nx = [n for n in range(1000)]\nprint(len(x))",
+    "elapsed": "start = time.perf_counter(); time.sleep(0.01)\nprint(f'took {time.perf_counter() - start:.6f} s')",
+    "temporary files": "print(tempfile.mkdtemp(), tempfile.NamedTemporaryFile().name)",
+    "a process": "runs += 1; print('pid', os.getpid() + runs)",
+    "a warning": "warnings.simplefilter('always')\nwarnings.warn('old')",
+    "progress": "for n in range(3): print(f'\\r{n}/3 {time.time()}', end='')\nprint('\\rdone')",
+    "two streams": "for n in range(5): print(n); print(-n, file=sys.stderr)",
+    "an exception": "raise ValueError(f'no {object()}')",
+    "a missing file": "open(tempfile.mkdtemp() + '/missing.csv')",
+    "cleared": "for n in range(3): clear_output(wait=True); print(n)",
+    "displays": "display(HTML('<b>1</b>'), Markdown('*2*'), JSON({'a': [1.5]}), table().head(2))",
+    "a handle": "h = display('begun', display_id=True); h.update('done')",
+    "a shell line": "!echo $HOME; date",
+}
+
+DIFFERENT = {
+    "a plot of other data": "runs += 1; plot(runs / 10)",
+    "a plot of another size": "runs += 1; plot(figsize=(4 + runs, 3))",
+    "a plot with another title": "runs += 1; plt.plot([1, 2]); plt.title(f'{runs} runs'); plt.show()",
+    "a table of other data": "runs += 1; table(runs / 100)",
+    "a table with another row": "runs += 1; table().head(runs % 7 + 1)",
+    "another number": "runs += 1; runs",
+    "random numbers": "np.random.default_rng().normal(size=3)",
+    "random text": "import uuid; print(uuid.uuid4())",
+    "another exception": "runs += 1; raise ValueError(runs)",
+    "another date of data": "runs += 1; print(datetime.date(1990 + runs, 1, 1))",
+}
+
+
+@pytest.fixture(scope="module")
+def session(client: Client) -> Iterator[LiveSession]:
+    with client.session() as session:
+        prepared = session.run(PREPARE)
+        assert prepared.status == "ok", prepared.error
+        yield session
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_code_shows_the_same(session: LiveSession, name: str) -> None:
+    first, second = session.run(SAME[name]), session.run(SAME[name])
+    assert first.outputs
+    times = {"recorded_at": first.execution.started_at, "replayed_at": second.execution.started_at}
+    found = judge(first.outputs, second.status, second.outputs, recorded_status=first.status, **times)
+    assert found.verdict == "same", found
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_code_that_shows_something_else_differs(session: LiveSession, name: str) -> None:
+    first, second = session.run(DIFFERENT[name]), session.run(DIFFERENT[name])
+    assert first.outputs
+    found = compare(
+        first.outputs, second.outputs, recorded_at=first.execution.started_at, replayed_at=second.execution.started_at
+    )
+    assert not found.same
+    assert found.diff
+    assert found.why
