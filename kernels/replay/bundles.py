@@ -77,7 +77,7 @@ def _differing(media_type: str, pair: tuple[Any, Any], what: str, moments: Momen
         found = differing(*shown, Manner(moments, dates=False), budget, what)
     else:
         plain = media_type in (_PLAIN, "text/markdown", "text/latex")
-        manner = Manner(moments, dates=plain, identifiers=plain)
+        manner = Manner(moments, dates=plain or media_type == "image/svg+xml", identifiers=plain)
         found = differing(lines_of(texts[0]), lines_of(texts[1]), manner, budget, what)
     return None if found is None else Part(what, f"{what} differs", found)
 
