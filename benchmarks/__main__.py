@@ -22,6 +22,7 @@ from benchmarks import (
     idle_memory,
     layers,
     printed_memory,
+    recording,
     warm_execution,
 )
 from benchmarks.agentcore_client import ACCESS_KEY, SECRET_KEY
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "warm_execution": warm_execution.run,
     "idle_memory": idle_memory.run,
     "printed_memory": printed_memory.run,
+    "recording": recording.run,
     "egress": egress.run,
     "execution_role": execution_role.run,
     "layers": layers.run,

@@ -1,6 +1,6 @@
 """A session's notebook: its written cells between a head and an ending, and kept beside the workspace in the store.
 
-It is saved when it has grown by a quarter since the last time, or after a time that rises with its size, and at the
+It is saved when it has grown by half since the last time, or after a time that rises with its size, and at the
 session's end: all that is ever written of it is a few times what it is, however long the session (docs/notebook.md).
 """
 
@@ -27,9 +27,9 @@ from kernels.transcript import Blob
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
-GROWTH = 0.25
+GROWTH = 0.5
 """The share of itself by which a notebook has to grow to be saved at the next sweep."""
-SAVED_BYTES_PER_SECOND = 100_000
+SAVED_BYTES_PER_SECOND = 5_000
 """What a notebook that grows less is saved with, on average."""
 
 
@@ -105,9 +105,8 @@ class Notebooks:
         last = self._saved.get(session_id)
         if last is None:
             return True
-        total = (await self._parts.database.run(lambda c: cells.head(c, session_id))).total_bytes
-        waited = self._parts.clock.now() - last.at
-        return total >= last.total_bytes * (1 + GROWTH) or waited * SAVED_BYTES_PER_SECOND >= total
+        head = await self._parts.database.run(lambda c: cells.head(c, session_id))
+        return worth_saving(last.total_bytes, head.total_bytes, self._parts.clock.now() - last.at)
 
     async def _settled(self, session_id: str) -> Head:
         """How far the record is, once what has ended is in it; what cannot be written now is left out."""
@@ -138,6 +137,12 @@ class Notebooks:
     async def _environment(self, session_id: str) -> str:
         row = await self._parts.database.run(lambda c: sessions.find(c, session_id))
         return row.environment if row else ""
+
+
+def worth_saving(saved_bytes: int, total_bytes: int, waited_seconds: float) -> bool:
+    """Whether a notebook has grown enough since it was saved, or waited long enough for its size. Pure."""
+    grown = total_bytes >= saved_bytes * (1 + GROWTH)
+    return grown or waited_seconds * SAVED_BYTES_PER_SECOND >= total_bytes
 
 
 async def keep_beside(mirrors: Mirrors, session_id: str, blobs: Sequence[Blob]) -> None:
