@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kernel_gateway.client import Client, Conflict, InvalidRequest, LimitReached, NotFound
+from kernel_gateway.client import AsyncClient, Client, Conflict, InvalidRequest, LimitReached, NotFound
 from tests.integration.replay.conftest import code, notebook, on, result, stream, verdicts
 from tests.running_service import RunningService
 
@@ -96,6 +97,57 @@ def test_a_caller_who_leaves_stops_nothing_and_delete_stops_it(service: RunningS
     assert events[:4] == [("started", None), ("cell", 1), ("verdict", 1), ("cell", 2)]
     assert events[-1] == ("ended", None)
     assert [event.event for event in client.replay_events(replay.id, after=len(events) - 1)] == ["ended"]
+
+
+def test_a_stop_while_the_session_starts_leaves_no_session(client: Client) -> None:
+    before = {each.id for each in client.list_sessions(status="READY").items}
+    replay = client.start_replay(SLEEPS)
+    stopped = client.stop_replay(replay.id)
+    assert (stopped.status, set(verdicts(stopped).values())) == ("stopped", {"not_run"})
+    assert {each.id for each in client.list_sessions(status="READY").items} == before
+
+
+def test_a_stop_interrupts_what_runs_in_a_session_that_is_continued(client: Client) -> None:
+    with client.session() as session:
+        replay = client.start_replay(SLEEPS, continue_session=session.id)
+        next(event for event in client.replay_events(replay.id) if event.data.get("number") == 2)
+        assert client.stop_replay(replay.id).session_live
+        assert session.run("'goes on'").text == "'goes on'"
+        assert [each.status for each in session.list_executions().items] == ["ok", "interrupted", "ok"]
+
+
+def test_a_session_that_ends_under_a_replay_ends_it(client: Client) -> None:
+    replay = client.start_replay(SLEEPS)
+    cell = next(event for event in client.replay_events(replay.id) if event.data.get("number") == 2)
+    assert cell.event == "cell"
+    client.stop_session(client.get_replay(replay.id).session_id or "")
+    ended = client.wait_replay(replay.id)
+    assert (ended.same, verdicts(ended)) == (False, {1: "same", 2: "failed", 3: "not_run"})
+    assert ended.error is not None
+    assert (ended.status, ended.error.code) == ("failed", "session_terminated")
+
+
+def test_one_request_answers_with_all_that_came_of_it(service: RunningService) -> None:
+    body = {"notebook": json.loads(notebook(code("1", result("1")))), "determinism": False}
+    headers = {"Authorization": f"Bearer {service.token}"}
+    answer = httpx.post(f"{service.url}/v1/notebooks/replay", json=body, headers=headers, timeout=120)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["status"], found["same"], found["counts"]) == ("done", True, {"same": 1})
+    assert found["notebook"]["cells"][0]["metadata"]["sandcell"]["replay"]["verdict"] == "same"
+
+
+def test_the_same_with_asyncio(service: RunningService) -> None:
+    async def scenario() -> None:
+        async with AsyncClient(service.url, service.token) as client:
+            begun = await client.start_replay(notebook(code("1", result("1"))))
+            events = [event.event async for event in client.replay_events(begun.id)]
+            assert events == ["started", "cell", "verdict", "ended"]
+            ended = await client.wait_replay(begun.id)
+            assert ended.same
+            assert json.loads(await client.replay_notebook(begun.id)) == ended.notebook
+
+    asyncio.run(scenario())
 
 
 def test_a_replay_is_its_owners(service: RunningService, client: Client) -> None:
