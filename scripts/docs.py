@@ -28,6 +28,7 @@ from kernel_gateway.cli.main import sandcell  # noqa: E402
 from kernel_gateway.errors import GatewayError  # noqa: E402
 from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E402
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
+from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
 from scripts import agentcore_clients  # noqa: E402
@@ -84,6 +85,12 @@ def shown(value: Any) -> str:
 def route_table() -> str:
     """Every route of the REST face."""
     return rows("route | does", ((f"`{method} {path}`", what) for method, path, what in routes.documented()))
+
+
+def jupyter_table() -> str:
+    """Every address of the Jupyter face."""
+    lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in jupyter.documented())
+    return rows("method | address | success | what", lines)
 
 
 def operation_table() -> str:
@@ -264,6 +271,7 @@ TABLES = {
     "errors": error_table,
     "bounds": bound_table,
     "operations": operation_table,
+    "jupyter-routes": jupyter_table,
     "shapes": shape_table,
     "seccomp": seccomp_table,
     "agentcore-clients": client_table,

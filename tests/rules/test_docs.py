@@ -17,6 +17,7 @@ import kernel_gateway
 from kernel_gateway import environments_file, settings
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces.agentcore import operations as agentcore
+from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest import table as routes
 from scripts import docs
 
@@ -109,7 +110,8 @@ def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_addresses_exist(page: Path) -> None:
-    known = [re.sub(r"\{\w+\}", "X", path) for _, path, _ in routes.documented()]
+    ours = [*(path for _, path, _ in routes.documented()), *(path for _, path, _, _ in jupyter.documented())]
+    known = [re.sub(r"\{\w+\}", "X", path) for path in ours]
     others = [re.compile(re.sub(r"\{\w+\}", "[^/]+", operation.path)) for operation in agentcore.TABLE]
     named = re.findall(r"(?:GET|PUT|POST|DELETE) (/[\w/{}.-]+)|`(/v1/[\w/{}.-]+)`", page.read_text())
     for address in {re.sub(r"\{\w+\}", "X", one or other) for one, other in named}:
