@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Longest time that a cell, and the next execution, wait for what is found out about an execution after its end."""
+SOON_SECONDS: Final = 0.05
+"""How long cells wait for others that are written with them."""
 TRIES: Final = 8
 MOST_AT_ONCE: Final = 16
 """Rows in memory at once: each may hold megabytes of outputs."""
@@ -150,6 +152,7 @@ class Record:
 
     async def _keep_up(self, session_id: str, session: _Session) -> None:
         while session.wanted:
+            await asyncio.sleep(SOON_SECONDS)
             session.wanted = False
             try:
                 await self.settle(session_id, whole=False)
