@@ -232,8 +232,7 @@ class Audience:
             if to is None:
                 return
         elif message.msg_type == "status":
-            ours = self._hub is not None and message.parent_session == self._hub.session
-            if ours and message.parent_type != "execute_request":
+            if self._is_our_affair(message):
                 return
             self._busy = message.content.get("execution_state") == "busy"
         self._follow_up(channel, message)
@@ -241,6 +240,12 @@ class Audience:
             self._instead(channel, message, to)
         else:
             self._add(channel, message, to)
+
+    def _is_our_affair(self, message: Message) -> bool:
+        """A state that belongs to what we ask for ourselves, or to a beginning that has been told already."""
+        ours = self._hub is not None and message.parent_session == self._hub.session
+        asked = ours and message.parent_type != "execute_request"
+        return asked or message.content.get("execution_state") == "starting"
 
     def _follow_up(self, channel: str, message: Message) -> None:
         """Note what a client's request has been answered with."""
