@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kernels import chain
 from tests.doubles.faulty_proxy import FaultyProxy
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.integration.service.rest import LiveSession, Rest
@@ -67,6 +69,14 @@ def test_a_killed_service_takes_its_sessions_up_again(callers: Callers, make_ser
     assert again.run("x + 1, y, z")["outputs"][0]["data"]["text/plain"] == "(42, 'finished', 'ran after')"
     assert again.show()["generation"] == 1
     again.stop()
+    notebook = again.rest.http.get(f"{again.path}/notebook").json()
+    manifest = chain.read_manifest(again.rest.http.get(f"{again.path}/notebook/manifest").content)
+    assert chain.verify(notebook, manifest).whole, "a cell that was not written before the kill is written once, after"
+    code = [cell["metadata"]["sandcell"]["status"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert code == ["ok", "died", "ok", "ok"]
+    kept = service.data_dir / "store" / "workspaces" / "sessions" / session.id
+    assert json.loads((kept / "history.ipynb").read_bytes()) == notebook
+    assert chain.read_manifest((kept / "history.json").read_bytes()) == manifest
     assert service.stop() == 0
 
 
