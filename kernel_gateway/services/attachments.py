@@ -148,14 +148,6 @@ class Attachments:
             return "restarting"
         return "busy" if live.running is not None else "idle"
 
-    def forget(self) -> None:
-        """Called by the sweep: forget the clients that have been gone for long, and what was kept for them."""
-        before = self._parts.clock.now() - self._parts.settings.attach_keep_seconds
-        for live in self._registry:
-            if live.audience is not None and not live.audience.forget(before):
-                live.audience.close(Ended("draining"))
-                live.audience = None
-
     def _audience(self, live: LiveSession) -> Audience:
         if live.audience is None:
             live.audience = Audience(self._parts.settings.attach_replay_bytes)
@@ -163,6 +155,15 @@ class Attachments:
             if kernel is not None and kernel.hub is not None:
                 live.audience.connect(kernel.hub)
         return live.audience
+
+
+def forget_absent(parts: Parts, registry: Registry) -> None:
+    """Forget the clients that have been gone for long, and what was kept for them; called by the sweep."""
+    before = parts.clock.now() - parts.settings.attach_keep_seconds
+    for live in registry:
+        if live.audience is not None and not live.audience.forget(before):
+            live.audience.close(Ended("draining"))
+            live.audience = None
 
 
 async def _start_kernel(live: LiveSession) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
+from kernel_gateway.services.attachments import forget_absent
 from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.lifecycle import Lifecycle
@@ -79,6 +80,7 @@ class Upkeep:
                 lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
                 self._parts.background.spawn(lost, f"lose {live.id}")
         await self._remove_orphans(infos)
+        forget_absent(self._parts, self._registry)
         await self._store_activity()
         await self._store_network()
         await self._parts.audit.sweep()

@@ -132,7 +132,7 @@ def test_a_thousand_connects_and_disconnects_leave_nothing(on_gateway: OnGateway
         await asyncio.sleep(0)
         assert not audience._waiting
         room.gateway.clock.advance(room.gateway.services.settings.attach_keep_seconds + 1)
-        attachments.forget()
+        await room.gateway.services.upkeep.sweep()
         kept = weakref.ref(audience)
         del audience
         room.clients.clear()
