@@ -17,7 +17,7 @@ import msgspec
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.replay_shapes import CellReplay
-from kernel_gateway.services.replay_notebook import replayed_notebook
+from kernel_gateway.services.replay_notebook import LEFT_OUT, replayed_notebook
 from kernel_gateway.services.replay_stage import Doing, Ran, Stage, failed
 from kernel_gateway.services.replay_state import Replaying
 from kernel_gateway.services.replay_steps import Step, last_step
@@ -72,9 +72,10 @@ class Course:
                 self.replay.give(not_run(step, step.skipped))
                 continue
             self.replay.tell("cell", number=step.number, id=step.id, cells=self.replay.cells)
-            ran[step.number] = result = await stage.run(step)
+            result = await stage.run(step)
             verdict = await self._judged(step, result)
             self.replay.give(verdict)
+            ran[step.number] = self._kept(result)
             if why := self._why_stop(step, result, verdict):
                 self._give_rest(steps, why)
                 return
@@ -88,34 +89,41 @@ class Course:
 
     async def _tell_chance_apart(self, steps: Sequence[Step], ran: dict[int, Ran]) -> None:
         """Run it all again, as far as the last difference, and look whether the two runs differ from each other too."""
-        unsure = [step for step in steps if self._verdict(step) == "different"]
+        unsure = {step.number: step for step in steps if self._verdict(step) == "different"}
         if not unsure:
             return
         try:
-            second = await self._second_pass([step for step in steps if step.number <= unsure[-1].number])
+            await self._second_pass([step for step in steps if step.number <= max(unsure)], unsure, ran)
         except GatewayError as error:
             why = f"whether it is the same each time is not known: the second run ended early, {error.message}"
-            for step in unsure:
+            for step in unsure.values():
                 self._give_again(step, why)
-            return
-        for step in unsure:
-            if step.number in second:
-                self.replay.give(await self._judged(step, ran[step.number], second[step.number]))
 
-    async def _second_pass(self, steps: Sequence[Step]) -> dict[int, Ran]:
+    async def _second_pass(self, steps: Sequence[Step], unsure: dict[int, Step], ran: dict[int, Ran]) -> None:
+        """Takes from `unsure` what it has told."""
         self.replay.tell("again", cells=len(steps))
         if not self.replay.keeps:
             await self._end_session(self.replay.session_id or "")
         session_id = await self._fresh_session(first=False)
-        stage, ran = self._stage(session_id), {}
+        stage = self._stage(session_id)
         try:
             for step in steps:
-                if not step.skipped and self._verdict(step) != "not_run":
-                    ran[step.number] = result = await stage.run(step)
-                    if result.blank and step.status != "died":
-                        break
+                if step.skipped or self._verdict(step) == "not_run":
+                    continue
+                result = await stage.run(step)
+                if unsure.pop(step.number, None) is not None and not ran[step.number].left_out:
+                    self.replay.give(await self._judged(step, ran[step.number], result))
+                if result.blank and step.status != "died":
+                    break
         finally:
             await self.doing.parts.background.carry_out(self._end_session(session_id), f"end of {session_id}")
+
+    def _kept(self, ran: Ran) -> Ran:
+        """What came of a cell, for the new notebook: without its outputs once there are more than a notebook holds."""
+        size = len(msgspec.json.encode(ran.outputs))
+        if self.replay.held_bytes + size > self.notebook_bytes:
+            return replace(ran, outputs=[LEFT_OUT], left_out=True)
+        self.replay.held_bytes += size
         return ran
 
     async def _end_session(self, session_id: str) -> None:
@@ -167,6 +175,4 @@ class Course:
         replay = self.replay
         about = {"replay_id": replay.id, "session_id": replay.session_id, "of": replay.of}
         verdicts = {step.number: found for step in replay.steps if (found := replay.verdict_on(step)) is not None}
-        replay.notebook = await asyncio.to_thread(
-            replayed_notebook, self.document, ran, verdicts, about, self.notebook_bytes
-        )
+        replay.notebook = await asyncio.to_thread(replayed_notebook, self.document, ran, verdicts, about)

@@ -11,7 +11,11 @@ from kernel_gateway.replay_shapes import CellReplay
 from kernel_gateway.services.replay_stage import Ran
 
 KEY: Final = "sandcell"
-LEFT_OUT: Final = "[left out: the outputs of this replay are more than one notebook holds]\n"
+LEFT_OUT: Final[dict[str, Any]] = {
+    "output_type": "stream",
+    "name": "stderr",
+    "text": "[left out: the outputs of this replay are more than one notebook holds]\n",
+}
 
 
 def replayed_notebook(
@@ -19,23 +23,17 @@ def replayed_notebook(
     ran: Mapping[int, Ran],
     verdicts: Mapping[int, CellReplay],
     about: Mapping[str, Any],
-    most_bytes: int,
 ) -> bytes:
     """The `.ipynb`. `ran` and `verdicts` go by the cells' numbers; `about` is said of the replay as a whole.
 
-    What the cells' own record said (`metadata.sandcell`) is about the run before and goes. Outputs beyond `most_bytes`
-    in all are left out, and said to be.
+    What the cells' own record said (`metadata.sandcell`) is about the run before and goes.
     """
-    left = most_bytes
     cells = []
     for number, cell in enumerate(document["cells"], 1):
         made = {**cell, "metadata": {name: value for name, value in cell["metadata"].items() if name != KEY}}
         if cell["cell_type"] == "code":
             run = ran.get(number)
-            outputs = run.outputs if run is not None else []
-            size = len(msgspec.json.encode(outputs))
-            left -= size
-            made["outputs"] = outputs if left >= 0 else [_left_out()]
+            made["outputs"] = run.outputs if run is not None else []
             made["execution_count"] = run.execution_count if run is not None else None
             if number in verdicts:
                 made["metadata"][KEY] = {"replay": _said(verdicts[number])}
@@ -47,7 +45,3 @@ def replayed_notebook(
 def _said(verdict: CellReplay) -> dict[str, Any]:
     said = msgspec.to_builtins(verdict)
     return {name: value for name, value in said.items() if name not in ("number", "id") and value not in (None, "")}
-
-
-def _left_out() -> dict[str, Any]:
-    return {"output_type": "stream", "name": "stderr", "text": LEFT_OUT}

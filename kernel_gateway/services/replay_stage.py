@@ -29,7 +29,10 @@ FACE: Final = "replay"
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of one cell. `status` is an execution's; `blank`: the kernel and its globals are gone since."""
+    """What came of one cell. `status` is an execution's; `blank`: the kernel and its globals are gone since.
+
+    `left_out`: its outputs are not kept.
+    """
 
     status: str
     outputs: list[Output] = field(default_factory=list)
@@ -39,6 +42,7 @@ class Ran:
     seconds: float | None = None
     exit_code: int | None = None
     blank: bool = False
+    left_out: bool = False
     why: str = ""
 
 

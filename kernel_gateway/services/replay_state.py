@@ -15,6 +15,8 @@ from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.replay_steps import Step
 from kernel_gateway.services.replay_verdicts import AS_RECORDED
 
+MOST_DIFFS_BYTES: Final = 4_000_000
+"""Of all the verdicts of one replay together, in characters."""
 VERDICT_BYTES: Final = 500
 """What a verdict is counted as beside its texts."""
 
@@ -45,13 +47,15 @@ class Replaying:
         self.session_live = False
         self.owned: list[str] = []
         self.notebook: bytes = b""
-        self.stop_asked = False
+        self.held_bytes = 0
+        """Of the outputs kept for the notebook that is to come of it."""
         self.error: GatewayError | None = None
         self._status: ReplayStatus = "running"
         self._started_at = started_at
         self._ended_at: str | None = None
         self._verdicts: dict[int, CellReplay] = {}
         self._notebook_bytes = notebook_bytes
+        self._diffs = 0
         self._ended = asyncio.Event()
 
     @property
@@ -67,14 +71,24 @@ class Replaying:
     def size_bytes(self) -> int:
         """About what it holds in memory: running, the notebook that was given; ended, the one that came of it."""
         told = sum(len(each.why) + len(each.diff) + VERDICT_BYTES for each in self._verdicts.values())
-        return (self._notebook_bytes if self.running else len(self.notebook)) + self.log.size_bytes + told
+        return (
+            (self._notebook_bytes + self.held_bytes if self.running else len(self.notebook))
+            + self.log.size_bytes
+            + told
+        )
 
     def tell(self, event: str, **data: Any) -> None:
         """Tell those who follow it."""
         self.log.append(event, data)
 
     def give(self, verdict: CellReplay) -> None:
-        """The verdict on a cell, or a better one."""
+        """The verdict on a cell, or a better one; without its diff once there are more of them than are kept."""
+        before = self._verdicts.get(verdict.number)
+        self._diffs -= len(before.diff) if before is not None else 0
+        if self._diffs + len(verdict.diff) > MOST_DIFFS_BYTES:
+            why = f"{verdict.why} Its diff is left out: the diffs of this replay are too many.".strip()
+            verdict = msgspec.structs.replace(verdict, diff="", why=why)
+        self._diffs += len(verdict.diff)
         self._verdicts[verdict.number] = verdict
         self.tell("verdict", **msgspec.to_builtins(verdict))
 

@@ -207,6 +207,14 @@ def test_what_is_kept_out_of_records_is_no_difference(small: RunningService) -> 
         client.stop_session(replay.session_id or "")
 
 
+def test_outputs_beyond_what_a_notebook_holds_are_left_out_and_said_to_be(small: RunningService) -> None:
+    given = notebook(code("print('x' * 4_000)"), code("print('y' * 4_000)"))
+    with small.client() as client:
+        replay = client.replay(given)
+    first, second = (cell["outputs"][0]["text"] for cell in replay.notebook["cells"])
+    assert (first, second[:10]) == ("x" * 4_000 + "\n", "[left out:")
+
+
 def test_limits(small: RunningService) -> None:
     with small.client() as client:
         with pytest.raises(InvalidRequest, match="at most 3"):
