@@ -150,6 +150,10 @@ class Settings:
         20 * MEGABYTE, "images and other rich outputs kept per execution", low=1_024, high=100 * MEGABYTE
     )
     stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
+    full_output_bytes: int = _(
+        32 * MEGABYTE, "text kept in full beside the notebook, per execution and stream", low=0, high=1_000 * MEGABYTE
+    )
+    session_output_bytes: int = _(1_000 * MEGABYTE, "texts kept in full of one session, together", low=0, high=10**13)
     redact_patterns: str = _("", "regular expressions (RE2) of what no record keeps: a list, or one a line", lines=True)
     notebook_bytes: int = _(
         100 * MEGABYTE, "largest notebook that is read: to replay it, to show it", low=1_024, high=2_000 * MEGABYTE

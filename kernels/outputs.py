@@ -37,17 +37,23 @@ class OutputCaps:
 
     `text_bytes`: kept of stdout and of stderr each, half as head and half as tail; also of an error's text.
     `rich_bytes`: kept of displays and results together. `event_text_bytes`, `event_rich_bytes`: sent on as events.
+    `full_text_bytes`: sent on of each stream whatever the others say, what is over those in events `beyond`.
     """
 
     text_bytes: int = 1_000_000
     rich_bytes: int = 20_000_000
     event_text_bytes: int = 1_000_000
     event_rich_bytes: int = 40_000_000
+    full_text_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in an execution; `kind` is one of `kernel_gateway.shapes.Event.event`."""
+    """Something that happened in an execution; `kind` is one of `kernel_gateway.shapes.Event.event`.
+
+    Or `beyond`, for whoever keeps texts in full: `name` with `text`, or with the `size` of text that is not sent on any
+    more, or `clear` with `wait`.
+    """
 
     kind: str
     data: dict[str, Any]
@@ -150,6 +156,7 @@ class OutputCollector:
         self._streams = {name: CappedStream(self._caps.text_bytes) for name in ("stdout", "stderr")}
         self._last: dict[str, Segment] = {}
         self._displays: dict[str, deque[_Rich]] = {}
+        self._full_left = dict.fromkeys(self._streams, self._caps.full_text_bytes)
         self._rich_bytes = 0
         self._cut_outputs = 0
 
@@ -167,9 +174,20 @@ class OutputCollector:
         self._streams[name].write(self._segment(name), text, size)
         if size > self._event_text_left:
             self._event_text_left = 0
-            return self._tell_once("stream", "the rest of the text is not streamed; the outcome has its head and tail")
+            why = "the rest of the text is not streamed; the outcome has its head and tail"
+            return [*self._beyond(name, text, size), *self._tell_once("stream", why)]
         self._event_text_left -= size
+        self._full_left[name] -= size
         return [Event("stream", {"name": name, "text": text})]
+
+    def _beyond(self, name: str, text: str, size: int) -> list[Event]:
+        """Text for whoever keeps all of it."""
+        if not self._caps.full_text_bytes:
+            return []
+        if self._full_left[name] <= 0:
+            return [Event("beyond", {"name": name, "size": size})]
+        self._full_left[name] -= size
+        return [Event("beyond", {"name": name, "text": text})]
 
     def _segment(self, name: str) -> Segment:
         """The segment that new text of a stream belongs to."""
@@ -231,7 +249,10 @@ class OutputCollector:
             self._clear_on_next = True
         else:
             self._clear()
-        return self._budgeted(Event("clear", {"wait": wait}), _OUTPUT_OVERHEAD_BYTES)
+        told = self._budgeted(Event("clear", {"wait": wait}), _OUTPUT_OVERHEAD_BYTES)
+        if self._caps.full_text_bytes and not any(event.kind == "clear" for event in told):
+            told.append(Event("beyond", {"clear": True, "wait": wait}))
+        return told
 
     def _error(self, content: Content) -> list[Event]:
         self._clear_if_asked()

@@ -135,10 +135,22 @@ class DurableWorkspace:
 
     def put_beside(self, name: str, data: bytes) -> None:
         """Write an object beside the files, as `history.ipynb` is; a name may have one folder."""
+        self.put_stream_beside(name, io.BytesIO(data), len(data))
+
+    def put_stream_beside(self, name: str, source: BinaryIO, size: int) -> None:
+        """The same of a source that must give exactly `size` bytes."""
+        self._store.put(self._beside(name), source, size)
+
+    def open_beside(self, name: str) -> tuple[BinaryIO, int]:
+        """An object beside the files, and its size; raises `ObjectNotFound`. The caller closes it."""
+        size = self._store.stat(self._beside(name)).size
+        return self._store.get(self._beside(name)), size
+
+    def _beside(self, name: str) -> str:
         folder, _, _ = check_key(name).partition("/")
         if name.count("/") > 1 or folder in (MANIFEST_NAME, "workspace"):
             raise IllegalName(f"{name!r} is no name beside a workspace's files")
-        self._store.put(f"{self._durable.prefix}/{name}", io.BytesIO(data), len(data))
+        return f"{self._durable.prefix}/{name}"
 
     def copy_to(self, prefix: str) -> None:
         """Copy the files to a prefix beneath which there are none yet, inside the store; their manifest goes last."""

@@ -9,7 +9,7 @@ from kernel_gateway.cli.agents import agents
 from kernel_gateway.cli.attach_tokens import attach_token
 from kernel_gateway.cli.audit import audit
 from kernel_gateway.cli.environments import environments
-from kernel_gateway.cli.inspection import variables
+from kernel_gateway.cli.inspection import output, variables
 from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.leases import lease
@@ -48,6 +48,7 @@ for command in (
     notebook,
     replay,
     variables,
+    output,
     workspace,
     attach_token,
     lease,

@@ -10,6 +10,7 @@ NotFound
 GatewayError
 ├── MethodNotAllowed       method_not_allowed       405   the address takes other methods, see `Allow`
 ├── BodyTooSlow            body_too_slow            408   the body did not arrive in time
+├── RangeNotSatisfiable    range_not_satisfiable    416   the range begins beyond the end, see `Content-Range`
 └── UnsupportedMediaType   unsupported_media_type   415   the body must be application/json
 """
 
@@ -56,6 +57,16 @@ class BodyTooSlow(GatewayError):
     """The body did not arrive in time."""
 
     code, status, retryable = "body_too_slow", 408, True
+
+
+class RangeNotSatisfiable(GatewayError):
+    """The range asked for begins beyond the end; `size` says where that is."""
+
+    code, status = "range_not_satisfiable", 416
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"the range begins beyond the end: there are {size:,} bytes", size=size)
+        self.size = size
 
 
 class UnsupportedMediaType(GatewayError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 
@@ -27,12 +26,14 @@ from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.files import Files
 from kernel_gateway.services.jobs import FinishedJobs
+from kernel_gateway.services.kept_outputs import KeptOutputs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.leases import Leases
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
 from kernel_gateway.services.mirrors import Mirrors
-from kernel_gateway.services.notebooks import Notebooks, keep_beside
+from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.outputs import Outputs
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.record import Record
 from kernel_gateway.services.redaction import Redaction
@@ -80,6 +81,7 @@ class Services:
     tasks: Tasks
     files: Files
     inspection: Inspection
+    outputs: Outputs
     notebooks: Notebooks
     views: Views
     replays: Replays
@@ -166,6 +168,7 @@ class Services:
             tasks=Tasks(parts, registry),
             files=Files(parts, registry),
             inspection=Inspection(registry),
+            outputs=Outputs(parts, registry),
             notebooks=notebooks,
             views=Views(notebooks, settings),
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
@@ -201,7 +204,11 @@ class Services:
 
 def kernel_limits(settings: Settings) -> KernelLimits:
     """What the settings allow one kernel."""
-    caps = OutputCaps(text_bytes=settings.output_text_bytes, rich_bytes=settings.output_rich_bytes)
+    caps = OutputCaps(
+        text_bytes=settings.output_text_bytes,
+        rich_bytes=settings.output_rich_bytes,
+        full_text_bytes=settings.full_output_bytes,
+    )
     return KernelLimits(
         caps=caps,
         interrupt_grace_seconds=settings.interrupt_grace_seconds,
@@ -222,6 +229,8 @@ def make_parts(
     """What the services share."""
     mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath)
     background = Background()
+    redaction = Redaction(Patterns.of_lines(settings.redact_patterns))
+    outputs = KeptOutputs(settings, mirrors, background, redaction)
     return Parts(
         settings=settings,
         clock=clock,
@@ -233,8 +242,9 @@ def make_parts(
         spool=Spool(settings.state_path / "spool", mirrors),
         background=background,
         finished=FinishedJobs(settings.finished_jobs_bytes),
-        redaction=Redaction(Patterns.of_lines(settings.redact_patterns)),
-        record=Record(database, background, partial(keep_beside, mirrors)),
+        redaction=redaction,
+        record=Record(database, background, outputs.keep),
+        outputs=outputs,
         environments=environments,
         agents=Agents(environments, database, clock, settings),
         starting=asyncio.Semaphore(settings.starts_at_once),

@@ -11,6 +11,7 @@ import structlog
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.event_log import EventLog
+from kernel_gateway.services.full_text import FullText
 from kernel_gateway.services.outcomes import closing_event, execution_of
 from kernel_gateway.shapes import Execution
 from kernel_gateway.storage.executions import ExecutionRow
@@ -42,6 +43,8 @@ class Job:
         """Asked to stop before it ran."""
         self.lease: str | None = None
         """The lease that whoever submitted it holds, or says to."""
+        self.full_text: FullText | None = None
+        """What keeps its text in full while it runs."""
         self.begun: int | None = None
         """The generation it is stored as running on, once it is."""
         self._stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -7,7 +7,6 @@ session's end: all that is ever written of it is a few times what it is, however
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,13 +16,12 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.mirrors import MANIFEST, NOTEBOOK, Mirrors
+from kernel_gateway.services.mirrors import MANIFEST, NOTEBOOK
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.storage import cells, sessions
 from kernel_gateway.storage.cells import Head
 from kernels import chain, transcript
-from kernels.transcript import Blob
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -71,6 +69,7 @@ class Notebooks:
                 built, head = await self._built(session_id)
                 manifest = await self._manifest(session_id, head)
                 durable = self._parts.mirrors.durable(session_id)
+                await self._parts.outputs.deliver(session_id)
                 await self._parts.mirrors.run(partial(durable.put_beside, NOTEBOOK, built))
                 await self._parts.mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
@@ -89,6 +88,7 @@ class Notebooks:
         await self.save(session_id, wait=wait)
         self._saved.pop(session_id, None)
         self._parts.record.forget(session_id)
+        self._parts.outputs.forget(session_id)
 
     async def save_stale(self) -> None:
         """Save the notebooks of sessions that ran something since the last time, and those that failed then."""
@@ -143,13 +143,6 @@ def worth_saving(saved_bytes: int, total_bytes: int, waited_seconds: float) -> b
     """Whether a notebook has grown enough since it was saved, or waited long enough for its size. Pure."""
     grown = total_bytes >= saved_bytes * (1 + GROWTH)
     return grown or waited_seconds * SAVED_BYTES_PER_SECOND >= total_bytes
-
-
-async def keep_beside(mirrors: Mirrors, session_id: str, blobs: Sequence[Blob]) -> None:
-    """Write files beside a session's notebook in the store."""
-    durable = mirrors.durable(session_id)
-    for blob in blobs:
-        await mirrors.run(partial(durable.put_beside, blob.name, blob.data))
 
 
 def _page(session_id: str, place: Head, connection: Connection) -> tuple[list[bytes], Head]:

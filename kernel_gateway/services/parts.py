@@ -14,6 +14,7 @@ from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.jobs import FinishedJobs
+from kernel_gateway.services.kept_outputs import KeptOutputs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.record import Record
@@ -38,6 +39,7 @@ class Parts:
     background: Background
     finished: FinishedJobs
     record: Record
+    outputs: KeptOutputs
     redaction: Redaction
     environments: Environments
     agents: Agents

@@ -49,6 +49,7 @@ class Upkeep:
     async def adopt(self) -> None:
         """Take up every READY session, then remove the sandboxes that belong to none."""
         self._parts.spool.clear()
+        self._parts.outputs.clear()
         rows = await self._parts.database.run(sessions.list_live)
         infos = {info.sandbox_id: info for info in await self._parts.launcher.list()}
         made = [(self._lifecycle.make(row), infos.get(row.id)) for row in rows]
@@ -84,6 +85,7 @@ class Upkeep:
         await self._store_activity()
         await self._store_network()
         await self._parts.audit.sweep()
+        await self._parts.outputs.deliver_all()
         await self._notebooks.save_stale()
         in_use = {live.row.workspace_id for live in self._registry}
         await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)

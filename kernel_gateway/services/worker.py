@@ -76,6 +76,7 @@ class Worker:
             last_sequence=job.log.last_sequence + 1,
         )
         ran = row.started is not None
+        row = await self._with_full_text(job, row)
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
             await self._store(job, stored, count=ran)
@@ -87,6 +88,18 @@ class Worker:
         self._parts.finished.keep(job)
         if self._live.sandbox.mirror is not None:
             self._live.sandbox.mirror.request_flush()
+
+    async def _with_full_text(self, job: Job, row: ExecutionRow) -> ExecutionRow:
+        """The row, which says where those texts are in full of which it has only head and tail."""
+        full_text, job.full_text = job.full_text, None
+        if full_text is None:
+            return row
+        if not full_text.large:
+            full_text.discard()
+            return row
+        full = await asyncio.to_thread(full_text.finish)
+        self._parts.outputs.request_delivery(row.session_id)
+        return replace(row, provenance={**(row.provenance or {}), "full": full})
 
     def _as_stored(self, row: ExecutionRow) -> ExecutionRow:
         row = self._parts.redaction.row(row)
@@ -137,9 +150,10 @@ class Worker:
 
     async def _execute(self, job: Job, kernel: LiveKernel) -> None:
         settings, timeout = self._parts.settings, job.row.timeout_seconds
+        full_text = job.full_text = self._parts.outputs.full_text(self._live.id)
 
         def emit(event: Event) -> None:
-            if event.kind not in {"started", "ended"}:
+            if full_text.take(event) and event.kind not in {"started", "ended"}:
                 job.log.append(event.kind, event.data)
 
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS

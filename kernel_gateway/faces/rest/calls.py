@@ -76,6 +76,22 @@ class Download:
 
 
 @dataclass
+class Piece:
+    """Bytes `start` up to `end` of `size` that come piece by piece, and never change: `tag` names the whole of them.
+
+    `media_type` is what a browser may take them for, `name` what it would save them as.
+    """
+
+    chunks: AsyncIterator[bytes]
+    start: int
+    end: int
+    size: int
+    tag: str
+    media_type: str
+    name: str
+
+
+@dataclass
 class Following:
     """Server-sent events until the iterator ends."""
 

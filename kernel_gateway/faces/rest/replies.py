@@ -17,10 +17,10 @@ import structlog
 import tornado.web
 
 from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized
-from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed, UnknownRoute
+from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed, RangeNotSatisfiable, UnknownRoute
 from kernel_gateway.faces.receiving import ours
 from kernel_gateway.faces.rest import bodies, sse
-from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following
+from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following, Piece
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +53,8 @@ async def send(handler: Any, answer: Any) -> None:
             handler.finish(content)
         case Download():
             await _send_download(handler, answer)
+        case Piece():
+            await _send_piece(handler, answer)
         case Following(events):
             await _send_events(handler, events)
         case _:
@@ -65,14 +67,33 @@ async def _send_download(handler: Any, download: Download) -> None:
     handler.set_header("Content-Type", OCTETS)
     handler.set_header("Content-Length", str(download.size))
     handler.set_header("Content-Disposition", disposition(download.name))
-    left = download.size
+    await _send_bytes(handler, download.chunks, download.size)
+
+
+async def _send_piece(handler: Any, piece: Piece) -> None:
+    """A part of an output, or all of it; a browser that shows it runs nothing of it."""
+    handler.set_header("Content-Type", piece.media_type)
+    handler.set_header("Content-Length", str(piece.end - piece.start))
+    handler.set_header("Content-Security-Policy", "sandbox; default-src 'none'")
+    handler.set_header("Accept-Ranges", "bytes")
+    handler.set_header("Etag", f'"{piece.tag}"')
+    if piece.media_type == OCTETS:
+        handler.set_header("Content-Disposition", disposition(piece.name))
+    if piece.end - piece.start < piece.size:
+        handler.set_status(206)
+        handler.set_header("Content-Range", f"bytes {piece.start}-{piece.end - 1}/{piece.size}")
+    await _send_bytes(handler, piece.chunks, piece.end - piece.start)
+
+
+async def _send_bytes(handler: Any, chunks: AsyncIterator[bytes], size: int) -> None:
+    left = size
     try:
-        while left > 0 and (chunk := await anext(download.chunks, None)) is not None:
+        while left > 0 and (chunk := await anext(chunks, None)) is not None:
             piece = chunk[:left]
             left -= len(piece)
             await handler.push(piece)
     finally:
-        await _close(download.chunks)
+        await _close(chunks)
     if left:
         raise FileChanged(f"the file changed while it was read: {left} bytes are missing")
     handler.finish()
@@ -135,6 +156,8 @@ def write_error(handler: Any, error: GatewayError) -> None:
         handler.set_header("WWW-Authenticate", "Bearer")
     if isinstance(error, MethodNotAllowed):
         handler.set_header("Allow", ", ".join(error.allowed))
+    if isinstance(error, RangeNotSatisfiable):
+        handler.set_header("Content-Range", f"bytes */{error.size}")
     if isinstance(error, LimitReached):
         handler.set_header("Retry-After", str(max(1, math.ceil(error.retry_after_seconds))))
     handler.set_header("Content-Length", str(len(content)))

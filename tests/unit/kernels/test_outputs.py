@@ -190,3 +190,25 @@ def test_a_cut_text_is_within_its_bound(text: str, most: int) -> None:
         marker = f"\n[... {cut:,} bytes cut ...]\n"
         assert marker in kept
         assert len(kept.encode()) - len(marker) == size - cut <= most
+
+
+def test_texts_are_sent_on_in_full_to_whoever_keeps_them() -> None:
+    collector = OutputCollector(OutputCaps(event_text_bytes=10, full_text_bytes=25))
+    told = [event for _ in range(5) for event in collector.feed("stream", {"name": "stdout", "text": "x" * 8})]
+    assert [(event.kind, len(event.data.get("text", "")), event.data.get("size")) for event in told] == [
+        ("stream", 8, None),
+        ("beyond", 8, None),
+        ("truncated", 0, None),
+        ("beyond", 8, None),
+        ("beyond", 8, None),
+        ("beyond", 0, 8),
+    ]
+    assert [event.kind for event in collector.feed("clear_output", {"wait": False})] == ["clear"]
+    again = collector.feed("stream", {"name": "stdout", "text": "y" * 8})
+    assert [(event.kind, event.data) for event in again] == [("beyond", {"name": "stdout", "text": "y" * 8})]
+
+
+def test_without_anybody_who_keeps_them_nothing_more_is_told() -> None:
+    collector = OutputCollector(OutputCaps(event_text_bytes=10))
+    told = [event.kind for _ in range(5) for event in collector.feed("stream", {"name": "stdout", "text": "x" * 8})]
+    assert told == ["stream", "truncated"]

@@ -1,0 +1,163 @@
+"""Outputs in full, once by their content: on this host's disk until the store has them beside the session's notebook.
+
+Each session has a directory under `<data_dir>/state/outputs`; a file's name is its digest and an ending. A file that is
+there is whole and durable; what an earlier process left unfinished is removed at start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+from weakref import WeakValueDictionary
+
+import structlog
+
+from kernel_gateway.errors import NoSpace
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.full_text import FullText
+from kernel_gateway.services.mirrors import Mirrors
+from kernel_gateway.services.redaction import Redaction
+from kernel_gateway.settings import Settings
+from kernels.transcript import BLOB_DIRECTORY, Blob
+from workspace_sync.errors import WorkspaceSyncError
+
+log = structlog.get_logger(__name__)
+PART = ".part"
+
+
+class KeptOutputs:
+    """The files of every session of this gateway that wait for the store."""
+
+    def __init__(self, settings: Settings, mirrors: Mirrors, background: Background, redaction: Redaction) -> None:
+        self.stored_text_bytes = settings.stored_text_bytes
+        self.most_bytes = settings.full_output_bytes
+        self.redaction = redaction
+        self._most_of_session = settings.session_output_bytes
+        self._reserve_bytes = settings.disk_reserve_bytes
+        self._directory = settings.state_path / "outputs"
+        self._mirrors = mirrors
+        self._background = background
+        self._admitted: dict[str, int] = {}
+        self._places = threading.Lock()
+        """Held while a directory is made for a file, and while an empty one is removed."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def clear(self) -> None:
+        """Remove what an earlier process left unfinished; called once at start."""
+        for part in self._directory.glob(f"*/*{PART}"):
+            part.unlink(missing_ok=True)
+
+    def full_text(self, session_id: str) -> FullText:
+        """What takes in the text of an execution that begins."""
+        return FullText(self, session_id)
+
+    def about(self, session_id: str, digest: str, size: int) -> dict[str, Any]:
+        """What a cell says of a file."""
+        return {"sha256": digest, "size": size, "href": f"/v1/sessions/{session_id}/outputs/{digest}"}
+
+    def admit(self, session_id: str, size: int) -> bool:
+        """Whether the session may keep so much more; as far as this process knows what it has."""
+        total = self._admitted.get(session_id, 0) + size
+        if total > self._most_of_session:
+            return False
+        self._admitted[session_id] = total
+        return True
+
+    def forget(self, session_id: str) -> None:
+        """The session has ended."""
+        self._admitted.pop(session_id, None)
+
+    def begin(self, session_id: str) -> IO[bytes]:
+        """A file that is to be filled; raises OSError, also when the host's disk is nearly full."""
+        with self._places:
+            place = self._directory / session_id
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            disk = os.statvfs(place)
+            if disk.f_bavail * disk.f_frsize < self._reserve_bytes:
+                raise OSError(errno.ENOSPC, "it is nearly full")
+            return tempfile.NamedTemporaryFile(suffix=PART, dir=place, buffering=0, delete=False)
+
+    def complete(self, session_id: str, file: IO[bytes], name: str) -> None:
+        """Make a filled file durable under its name. Blocking; raises OSError."""
+        os.fsync(file.fileno())
+        place = self._directory / session_id
+        Path(file.name).rename(place / name)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        file.close()
+
+    async def keep(self, session_id: str, blobs: Sequence[Blob]) -> None:
+        """Make files durable that a cell names; raises NoSpace. The store gets them soon."""
+        try:
+            await asyncio.to_thread(self._keep, session_id, blobs)
+        except OSError as error:
+            raise NoSpace(f"the host's disk takes no large outputs: {error.strerror}") from error
+        self.request_delivery(session_id)
+
+    def _keep(self, session_id: str, blobs: Sequence[Blob]) -> None:
+        for blob in blobs:
+            file = self.begin(session_id)
+            try:
+                file.write(blob.data)
+                self.complete(session_id, file, blob.name.rpartition("/")[2])
+            except BaseException:
+                file.close()
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+    def find(self, session_id: str, digest: str) -> Path | None:
+        """A file that the store may not have yet. Blocking."""
+        return next((self._directory / session_id).glob(f"{digest}.*"), None)
+
+    def request_delivery(self, session_id: str) -> None:
+        """Deliver soon, off the caller's path; what fails is tried again by the sweep."""
+        self._background.spawn(self._try(session_id), f"outputs of {session_id}")
+
+    async def deliver(self, session_id: str) -> None:
+        """Bring what waits to the store; raises WorkspaceSyncError, TimeoutError, and it waits on."""
+        async with self._locks.setdefault(session_id, asyncio.Lock()):
+            for path in await asyncio.to_thread(self._waiting, session_id):
+                await self._mirrors.run(partial(self._deliver, session_id, path))
+            await asyncio.to_thread(self._tidy, session_id)
+
+    async def deliver_all(self) -> None:
+        """Bring everything that waits to the store; when it is away the rest waits with it."""
+        for session_id in await asyncio.to_thread(self._sessions):
+            if not await self._try(session_id):
+                return
+
+    async def _try(self, session_id: str) -> bool:
+        try:
+            await self.deliver(session_id)
+        except (WorkspaceSyncError, OSError, TimeoutError) as error:
+            log.warning("outputs_not_delivered", session=session_id, error=str(error))
+            return False
+        return True
+
+    def _sessions(self) -> list[str]:
+        return sorted(each.name for each in self._directory.iterdir()) if self._directory.is_dir() else []
+
+    def _waiting(self, session_id: str) -> list[Path]:
+        place = self._directory / session_id
+        return sorted(each for each in place.iterdir() if each.suffix != PART) if place.is_dir() else []
+
+    def _deliver(self, session_id: str, path: Path) -> None:
+        with path.open("rb") as source:
+            size = os.fstat(source.fileno()).st_size
+            self._mirrors.durable(session_id).put_stream_beside(f"{BLOB_DIRECTORY}/{path.name}", source, size)
+        path.unlink()
+
+    def _tidy(self, session_id: str) -> None:
+        with self._places, contextlib.suppress(OSError):  # not empty, or gone
+            (self._directory / session_id).rmdir()
