@@ -40,7 +40,7 @@ BOUND_SETTINGS = (
     *("live_sessions", "sessions_per_principal", "starts_at_once", "invocations_per_second", "queue_length"),
     *("environments_per_principal", "agents_per_principal"),
     *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
-    *("audit_records", "audit_files"),
+    *("audit_records", "audit_files", "replays", "replays_per_principal", "replay_cells"),
 )
 UNTIL = "<!-- end of {0} -->"
 FROM = "<!-- {0}: made by scripts/docs.py -->"
