@@ -6,6 +6,7 @@ import click
 
 from kernel_gateway.cli import exits
 from kernel_gateway.cli.agents import agents
+from kernel_gateway.cli.attach import attach
 from kernel_gateway.cli.attach_tokens import attach_token
 from kernel_gateway.cli.audit import audit
 from kernel_gateway.cli.environments import environments
@@ -50,6 +51,7 @@ for command in (
     variables,
     output,
     workspace,
+    attach,
     attach_token,
     lease,
     audit,

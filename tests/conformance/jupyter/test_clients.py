@@ -1,0 +1,73 @@
+"""People's clients, each by its own interpreter, attached to a session in which an agent works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.jupyter.conftest import Agents
+
+TICKS = "".join(f"tick {number}\n" for number in range(24))
+
+
+def test_jupyterlabs_server_joins_a_live_kernel_and_leaves_it_alive(
+    agents: Agents, said: Callable[..., dict[str, Any]], lab_configuration: Path
+) -> None:
+    seen = said("jupyterlab", "with_jupyter_server.py", str(lab_configuration))
+    assert seen["adopt"] == {"status": 201, "kernel": agents.id}
+    assert seen["listed"] == [agents.id]
+    assert seen["shared"]["stdout"] == "42\n"
+
+    # More than the Lab's server takes, and bytes that would end its loop without a word: what comes next is heard.
+    assert (seen["flood"]["status"], "12,58" in seen["flood"]["stderr"]) == ("ok", True)
+    assert seen["after flood"]["stdout"] == "still here\n"
+    assert {"comm_open", "comm_msg"} <= set(seen["buffers"]["types"])
+    assert seen["after buffers"]["stdout"] == "still here\n"
+
+    assert seen["ticks"]["stdout"] == TICKS, "a line was lost, or came twice, over a cut of four seconds"
+    assert seen["exit"] is True, "the Lab's server hung when it was to stop"
+    assert agents.printed("print(agent, person)") == "41 7\n"
+
+
+def test_the_configuration_of_sandcell_attach_lists_the_session_in_the_picker(
+    agents: Agents, said: Callable[..., dict[str, Any]], lab_configuration: Path
+) -> None:
+    seen = said("jupyterlab", "with_lab_configuration.py", str(lab_configuration))
+    assert seen == {"picker": [agents.id], "exit": True}
+    assert agents.printed("print(agent)") == "41\n"
+
+
+def test_the_sequence_of_vs_code_by_its_own_library(agents: Agents, said: Callable[..., dict[str, Any]]) -> None:
+    seen = said("jupyterlab_services", "with_services.mjs")
+    assert seen["password"] == [404, 404], "VS Code would ask for a password"
+    assert seen["kernelspecs"] == ["python"]
+    assert [each["kernel"] for each in seen["sessions"]] == [agents.id]
+    assert seen["sessions"][0]["path"].startswith("the agent's")
+    assert (seen["status"], seen["protocol"]) == ("connected", "v1.kernel.websocket.jupyter.org")
+    assert seen["shared"] == {"status": "ok", "text": "42\n"}
+    assert seen["interrupted"] == {"status": "error", "name": "KeyboardInterrupt"}
+    assert (seen["buffers"], seen["heard"]) == ([[0, 255]], "[{'answer': 42}]\n")
+    assert seen["subshell"] == "ok"
+    assert seen["after"]["status"] == 200, "deleting the session ended the kernel"
+    assert agents.printed("print(agent)") == "41\n"
+
+
+def test_jupyter_kernel_client(agents: Agents, said: Callable[..., dict[str, Any]]) -> None:
+    seen = said("jupyter_kernel_client", "with_kernel_client.py")
+    assert seen["id"] == agents.id
+    for step in ("shared", "after a shutdown request"):
+        assert seen[step]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "42\n"}]
+    assert agents.printed("print(agent)") == "41\n"
+
+
+def test_what_a_person_ran_is_in_the_record_with_their_name(
+    agents: Agents, said: Callable[..., dict[str, Any]]
+) -> None:
+    said("jupyterlab_services", "with_services.mjs")
+    with agents.service.client() as client:
+        cells = json.loads(client.notebook(agents.id))["cells"]
+    about = [cell["metadata"]["sandcell"] for cell in cells if cell["cell_type"] == "code"]
+    assert (about[0]["author"], about[0]["face"]) == ("admin", "rest")
+    assert [each["author"] for each in about if each["face"] == "jupyter"][-1] == "ana"
