@@ -75,6 +75,8 @@ class Worker:
             ended=now,
             last_sequence=job.log.last_sequence + 1,
         )
+        if job.asked is not None and job.asked.request.silent:
+            row = replace(row, provenance={**(row.provenance or {}), "silent": True})
         ran = row.started is not None
         row = await self._with_full_text(job, row)
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
