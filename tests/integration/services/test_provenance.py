@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from kernel_gateway.services.provenance import changed_files, described
 from kernel_gateway.shapes import Execution, Session
 from kernel_gateway.storage import executions
 from kernels.environment import Environment
@@ -37,7 +36,8 @@ def test_what_a_cell_used_is_stored_with_the_image_it_ran_on(
         small = await gateway.run(session, "1")
         assert (await stored(gateway, session, small))["memory_peak_bytes"] < 300_000_000
         died = await gateway.run(session, "import os; os._exit(1)")
-        assert await stored(gateway, session, died) == {"environment_digest": environment.digest}
+        await gateway.services.parts.record.settle(session.id)
+        assert await stored(gateway, session, died) == {"environment_digest": environment.digest, "files": []}
 
     on_gateway(test)
 
@@ -45,15 +45,15 @@ def test_what_a_cell_used_is_stored_with_the_image_it_ran_on(
 def test_the_files_that_each_cell_changed_are_told_with_their_hashes(on_gateway: Callable[[Test], None]) -> None:
     async def test(gateway: Gateway) -> None:
         session = await gateway.start()
-        live = gateway.services.registry.find(gateway.me, session.id)
-        assert live is not None
 
         async def upload() -> AsyncIterator[bytes]:
             yield b"from outside"
 
         async def after(code: str) -> dict[str, Any]:
-            assert (await gateway.run(session, code)).status == "ok"
-            return described(await changed_files(live))
+            execution = await gateway.run(session, code)
+            await gateway.services.parts.record.settle(session.id)
+            found = await stored(gateway, session, execution)
+            return {name: found[name] for name in found if name.startswith("files")}
 
         await gateway.services.files.write(gateway.me, session.id, "given", upload())
         assert await after("1") == {"files": []}
@@ -68,7 +68,8 @@ def test_the_files_that_each_cell_changed_are_told_with_their_hashes(on_gateway:
         ]
         many = await after("for n in range(250): open(f'{n:03}', 'w').close()")
         assert (len(many["files"]), many["files_omitted"]) == (200, 50)
-        await gateway.run(session, "import os; os._exit(1)")
+        last = await after("open('last', 'w').close(); import os; os._exit(1)")
+        assert [each["path"] for each in last["files"]] == ["last"]
         assert await after("1") == {"files": []}
 
     on_gateway(test)
