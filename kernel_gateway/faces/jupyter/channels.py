@@ -20,6 +20,7 @@ from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, Sessio
 from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
+from kernel_gateway.faces.jupyter.outlet import Outlet
 from kernel_gateway.faces.receiving import ours
 from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
 
@@ -58,6 +59,7 @@ class ChannelsHandler(WebSocketHandler):
         self._token = ""
         self._client_session = ""
         self._attachment: Attachment | None = None
+        self._outlet: Outlet | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._malformed = 0
         self._heard = 0.0
@@ -134,6 +136,8 @@ class ChannelsHandler(WebSocketHandler):
         """Called by tornado after the handshake; the client's messages are read when this returns."""
         loop, session_id = asyncio.get_running_loop(), self.call.ids["session_id"]
         self.set_nodelay(True)
+        protocol: Any = self.ws_connection
+        self._outlet = Outlet(protocol, protocol.stream, binary=self.is_v1)
         self._opened = self._heard = loop.time()
         audited.record(self, audited.OPENED)
         try:
@@ -177,13 +181,17 @@ class ChannelsHandler(WebSocketHandler):
         self._heard = asyncio.get_running_loop().time()
 
     async def _deliver(self, attachment: Attachment) -> None:
-        """Send what comes, each message when the client has taken the one before."""
+        """Send what comes, as fast as the client takes it."""
+        outlet = self._outlet
+        if outlet is None:
+            return
         with contextlib.suppress(WebSocketClosedError):
             async with contextlib.aclosing(attachment.follow()) as messages:  # type: ignore[type-var]
                 async for outgoing in messages:
                     frame = self._frame(outgoing)
                     if frame is not None:
-                        await self.write_message(frame, binary=self.is_v1)
+                        await outlet.put(frame)
+            await outlet.drain()
 
     def _frame(self, outgoing: Outgoing) -> bytes | None:
         if self.is_v1:

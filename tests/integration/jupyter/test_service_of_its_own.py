@@ -11,7 +11,7 @@ import psutil
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from kernel_gateway.client import Client, LiveSession
+from kernel_gateway.client import LiveSession
 from tests.integration.jupyter.conftest import Face, http_of
 from tests.integration.jupyter.test_bad_frames import raw, until
 from tests.integration.jupyter.wire import result_of, text_of
@@ -29,13 +29,14 @@ print('over')
 
 @pytest.fixture(scope="module")
 def own(make_service: Callable[..., RunningService]) -> RunningService:
-    return make_service(attach_ping_seconds=0.5, invocations_per_second=1000)
+    return make_service(attach_ping_seconds=0.5, invocations_per_second=1000, log_level="info")
 
 
 @pytest.fixture(scope="module")
 def session(own: RunningService) -> Iterator[LiveSession]:
-    with own.client() as client, client.session("python") as session:
-        yield session
+    """Ends with the service."""
+    with own.client() as client:
+        yield client.attach(client.start_session("python").id)
 
 
 @pytest.fixture(scope="module")
@@ -110,24 +111,16 @@ def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningSer
     assert process.memory_info().rss - before < 70 * MEGABYTE
 
 
-def test_the_service_drains(make_service: Callable[..., RunningService]) -> None:
-    """Who is attached is told to come back, and no token is in the log of all that."""
-    service = make_service(log_level="debug", drain_seconds=5)
-    with Client(service.url, service.token) as client:
-        session = client.attach(client.start_session("python").id)
-        token = session.create_attach_token().token
-    assert token is not None
-    with http_of(service.url, token) as http:
-        face = Face(service.url, token, session.id, http)
-        assert http.get("/api/kernels", params={"token": token}).status_code == 200
-        with face.wire(in_query=True) as wire:
-            wire.finished(wire.send("shell", "kernel_info_request", {}))
-            wire.run("'secret output'")
-            ending = threading.Thread(target=service.stop)
-            ending.start()
-            code, _ = wire.closed()
-            ending.join()
+def test_the_service_drains(face: Face, own: RunningService) -> None:
+    """The last test: who is attached is told to come back, and no token is in the log of all that was done here."""
+    assert face.http.get("/api/kernels", params={"token": face.token}).status_code == 200
+    with face.wire(in_query=True) as wire:
+        wire.run("'secret output'")
+        ending = threading.Thread(target=own.stop)
+        ending.start()
+        code, _ = wire.closed()
+        ending.join()
     assert code == 1012
-    log = "".join(service.output)
+    log = "".join(own.output)
     assert "/api/kernels" in log
-    assert not re.search(rf"token=|{re.escape(token)}|secret output", log)
+    assert not re.search(rf"token=|{re.escape(face.token)}|secret output", log)
