@@ -7,14 +7,17 @@ session's end: all that is ever written of it is a few times what it is, however
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
+from typing import BinaryIO, cast
 
 import msgspec
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError
+from kernel_gateway.errors import GatewayError, PayloadTooLarge
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.mirrors import MANIFEST, NOTEBOOK
 from kernel_gateway.services.parts import Parts
@@ -29,6 +32,17 @@ GROWTH = 0.5
 """The share of itself by which a notebook has to grow to be saved at the next sweep."""
 SAVED_BYTES_PER_SECOND = 5_000
 """What a notebook that grows less is saved with, on average."""
+IN_MEMORY_BYTES = 8_000_000
+"""Of a notebook that is being saved; a larger one is put together in a file."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A notebook's bytes, which come piece by piece, and how many there are; `head` is how far the record is in it."""
+
+    size: int
+    chunks: AsyncIterator[bytes]
+    head: Head
 
 
 @dataclass(frozen=True)
@@ -49,9 +63,18 @@ class Notebooks:
         self._saved: dict[str, _Saved] = {}
 
     async def notebook(self, principal: Principal, session_id: str) -> bytes:
+        """The same as one value, for those who look into it; raises PayloadTooLarge beyond `notebook_bytes`."""
+        reading, most = await self.read(principal, session_id), self._parts.settings.notebook_bytes
+        if reading.size > most:
+            raise PayloadTooLarge(
+                f"the notebook has {reading.size:,} bytes, and those up to {most:,} are looked into: get it as ipynb"
+            )
+        return b"".join([chunk async for chunk in reading.chunks])
+
+    async def read(self, principal: Principal, session_id: str) -> Reading:
         """The `.ipynb`, UTF-8 JSON, nbformat 4.5, of all that has ended: the same record has the same bytes."""
         await self._registry.row(principal, session_id)
-        return (await self._built(session_id))[0]
+        return await self._open(session_id)
 
     async def manifest(self, principal: Principal, session_id: str) -> bytes:
         """What `kernels.chain.verify` holds against the notebook: JSON, ids and links of all cells."""
@@ -66,12 +89,8 @@ class Notebooks:
             return False
         try:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
-                built, head = await self._built(session_id)
-                manifest = await self._manifest(session_id, head)
-                durable = self._parts.mirrors.durable(session_id)
                 await self._parts.outputs.deliver(session_id)
-                await self._parts.mirrors.run(partial(durable.put_beside, NOTEBOOK, built))
-                await self._parts.mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
+                head = await self._deliver(session_id)
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("notebook_not_saved", session=session_id, error=str(error))
             return False
@@ -79,9 +98,23 @@ class Notebooks:
             # One that cannot be built is no reason to hold up the session's end, the sweep or other notebooks.
             log.error("notebook_not_built", session=session_id, error=repr(error))
         else:
-            self._saved[session_id] = _Saved(head.total_bytes, self._parts.clock.now())
+            if session_id in self._registry:
+                self._saved[session_id] = _Saved(head.total_bytes, self._parts.clock.now())
         self._unsaved.discard(session_id)
         return True
+
+    async def _deliver(self, session_id: str) -> Head:
+        """Put notebook and manifest into the store, by way of a file: a notebook may be larger than memory."""
+        reading, durable = await self._open(session_id), self._parts.mirrors.durable(session_id)
+        manifest = await self._manifest(session_id, reading.head)
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
+            async for chunk in reading.chunks:
+                await asyncio.to_thread(file.write, chunk)
+            file.seek(0)
+            put = partial(durable.put_stream_beside, NOTEBOOK, cast("BinaryIO", file), reading.size)
+            await self._parts.mirrors.run(put)
+        await self._parts.mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
+        return reading.head
 
     async def close(self, session_id: str, *, wait: bool) -> None:
         """The session has ended: its notebook is whole, and saved if the store is there."""
@@ -116,17 +149,22 @@ class Notebooks:
             log.warning("record_not_written", session=session_id, error=str(error))
             return await self._parts.database.run(lambda c: cells.head(c, session_id))
 
-    async def _built(self, session_id: str) -> tuple[bytes, Head]:
-        head = await self._settled(session_id)
-        written, place = list[bytes](), Head()
-        while place.cells < head.cells:
-            page, place = await self._parts.database.run(partial(_page, session_id, place))
-            written += page
-        del written[head.cells :]
-        environment = await self._environment(session_id)
+    async def _open(self, session_id: str) -> Reading:
+        head, environment = await self._settled(session_id), await self._environment(session_id)
         last = head.hash or chain.genesis(session_id, environment)
         ending = transcript.ending(session_id, environment, cells=head.cells, head=last)
-        return transcript.HEAD + transcript.BETWEEN.join(written) + ending, head
+        between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
+        size = len(transcript.HEAD) + head.total_bytes + between + len(ending)
+        return Reading(size, self._chunks(session_id, head, ending), head)
+
+    async def _chunks(self, session_id: str, head: Head, ending: bytes) -> AsyncIterator[bytes]:
+        lead, place = transcript.HEAD, Head()
+        while place.cells < head.cells:
+            before = place.cells
+            page, place = await self._parts.database.run(partial(_page, session_id, place))
+            yield lead + transcript.BETWEEN.join(page[: head.cells - before])  # not what was written meanwhile
+            lead = transcript.BETWEEN
+        yield ending if head.cells else lead + ending
 
     async def _manifest(self, session_id: str, head: Head) -> bytes:
         environment = await self._environment(session_id)

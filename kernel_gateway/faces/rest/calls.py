@@ -73,6 +73,7 @@ class Download:
     chunks: AsyncIterator[bytes]
     size: int
     name: str
+    media_type: str = OCTETS
 
 
 @dataclass

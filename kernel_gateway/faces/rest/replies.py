@@ -64,7 +64,7 @@ async def send(handler: Any, answer: Any) -> None:
 
 async def _send_download(handler: Any, download: Download) -> None:
     """A file, never as something a browser would run; a file that shrinks meanwhile is an answer cut off."""
-    handler.set_header("Content-Type", OCTETS)
+    handler.set_header("Content-Type", download.media_type)
     handler.set_header("Content-Length", str(download.size))
     handler.set_header("Content-Disposition", disposition(download.name))
     await _send_bytes(handler, download.chunks, download.size)

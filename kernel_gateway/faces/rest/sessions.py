@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Accepted, Call, Document, Following
+from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Accepted, Call, Document, Download, Following
 from kernel_gateway.faces.rest.leases import LEASE_HEADER
 from kernel_gateway.faces.rest.sse import last_event_id
 from kernel_gateway.shapes import Command, Execution, Page, Session
@@ -80,11 +80,12 @@ async def stop_task(call: Call) -> Command:
     return await call.services.tasks.stop(call.principal, call.ids["session_id"], call.ids["task_id"])
 
 
-async def notebook(call: Call) -> Document:
+async def notebook(call: Call) -> Document | Download:
     """As it is, or as a view of it. A page holds what a sandbox put out: a browser lets nothing of it act."""
     session_id, form = call.ids["session_id"], call.query.format
     if form == "ipynb":
-        return Document(await call.services.notebooks.notebook(call.principal, session_id), NOTEBOOK)
+        reading = await call.services.notebooks.read(call.principal, session_id)
+        return Download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
     call.cancellable = True
     made = await call.services.views.view(call.principal, session_id, form)
     if form == "py":
