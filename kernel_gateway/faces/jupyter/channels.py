@@ -206,7 +206,7 @@ class ChannelsHandler(WebSocketHandler):
             while not over.done():
                 await asyncio.wait({over, delivering}, timeout=self.services.settings.attach_ping_seconds)
                 if delivering.done() and not over.done():
-                    self._hang_up(FAILED, "an error of the service's")
+                    self._give_up(delivering)
                     return
                 if not over.done() and not await self._may_stay():
                     return
@@ -214,6 +214,17 @@ class ChannelsHandler(WebSocketHandler):
             self._part(over.result())
         finally:
             over.cancel()
+
+    def _give_up(self, delivering: asyncio.Task[None]) -> None:
+        """The delivery has ended before the attachment: the client is gone, or there is a defect of ours."""
+        if not delivering.cancelled() and (error := delivering.exception()) is not None:
+            log.error("jupyter_delivery_failed", request_id=self.request_id, exc_info=error)
+        self._hang_up(FAILED, "an error of the service's")
+
+    def _session_ends(self) -> bool:
+        """Whether the token counts no longer because its session ends, of which the client is told in due course."""
+        live = self.services.registry.find(self.call.principal, self.call.ids["session_id"])
+        return live is None or live.ending is not None
 
     async def _may_stay(self) -> bool:
         """Whether the client still answers and its token still counts; it is pinged, or told to go."""
@@ -225,6 +236,8 @@ class ChannelsHandler(WebSocketHandler):
             await self.services.attach_tokens.visitor(self._token)
             self.ping()
         except Unauthorized:
+            if self._session_ends():
+                return True
             self._hang_up(POLICY, "the token counts no longer")
             return False
         except WebSocketClosedError:

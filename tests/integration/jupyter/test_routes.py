@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.integration.jupyter.conftest import Face, http_of
+from tests.integration.jupyter.test_bad_frames import until
 from tests.running_service import RunningService
 
 UUID = re.compile(r"\w+-\w+-\w+-\w+-\w+")
@@ -168,6 +169,19 @@ def test_a_session_starts_a_kernel_for_its_owner_and_its_end_ends_it(owner: Face
         assert owner.http.get(address).status_code == 404
     assert owner.http.delete(f"/api/kernels/{made['id']}").status_code == 404
     assert owner.http.get(f"/api/kernels/{made['id']}/channels").status_code == 404
+
+
+def test_a_session_that_ended_by_itself_is_a_dead_kernel(owner: Face, service: RunningService) -> None:
+    with service.client() as client:
+        session = client.start_session("python", timeout_seconds=1)
+        until(lambda: client.get_session(session.id).status == "TERMINATED")
+    answer = owner.http.get(f"/api/kernels/{session.id}")
+    assert answer.status_code == 200
+    check_kernel(answer.json())
+    assert answer.json()["execution_state"] == "dead"
+    assert "time-to-live" in answer.json()["reason"]
+    assert session.id not in [each["id"] for each in owner.http.get("/api/kernels").json()]
+    assert owner.http.post(f"/api/kernels/{session.id}/interrupt", json={}).status_code == 404
 
 
 def test_starting_is_the_owners(guest: Face) -> None:
