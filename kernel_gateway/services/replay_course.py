@@ -155,7 +155,8 @@ class Course:
         parts = self.doing.parts
         if parts.redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
             step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
-        return verdict_of(step, ran, parts.settings.stored_text_bytes, second)
+        caps = (parts.settings.output_text_bytes, parts.settings.stored_text_bytes)
+        return verdict_of(step, ran, caps, second)
 
     def _verdict(self, step: Step) -> str | None:
         found = self.replay.verdict_on(step)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from kernel_gateway.replay_shapes import CellReplay, Replay
 from kernel_gateway.services.replay_stage import Ran
 from kernel_gateway.services.replay_steps import STOPPED, Step
+from kernels.outputs import Output
 from kernels.replay import CellVerdict, Verdict, judge
 from kernels.transcript import trim_output
 
 AS_RECORDED: Final = frozenset({"same", "new", "not_run"})
 """Verdicts that do not say that something came out otherwise."""
 MOST_TOLD: Final = 50
+MARKER_BYTES: Final = 64
+"""More than the line takes that stands where text was cut."""
 
 
-def verdict_of(step: Step, ran: Ran, text_bytes: int, second: Ran | None = None) -> CellReplay:
-    """The verdict on a cell that ran; both sides' texts are cut to `text_bytes` before they are compared."""
-    recorded = None if step.recorded is None else [trim_output(each, text_bytes)[0] for each in step.recorded]
+def verdict_of(step: Step, ran: Ran, caps: Sequence[int], second: Ran | None = None) -> CellReplay:
+    """The verdict on a cell that ran. What is recorded is cut as what ran was: to each of `caps`, bytes, in turn."""
+    recorded = None if step.recorded is None else [_cut(each, caps) for each in step.recorded]
     found = judge(
         recorded,
         ran.status,
@@ -29,6 +33,15 @@ def verdict_of(step: Step, ran: Ran, text_bytes: int, second: Ran | None = None)
         replayed_at=ran.started_at,
     )
     return _cell(step, _with_exit(_stopped_again(found, step, ran), step, ran), ran)
+
+
+def _cut(output: Output, caps: Sequence[int]) -> Output:
+    """What was cut before is longer than the cap by the line that says so, and is left as it is."""
+    for cap in caps:
+        kept, cut = trim_output(output, cap)
+        if cut > MARKER_BYTES:
+            output = kept
+    return output
 
 
 def not_run(step: Step, why: str) -> CellReplay:
