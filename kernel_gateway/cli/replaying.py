@@ -112,7 +112,7 @@ class _Progress:
         data = event.data
         match event.event:
             case "started":
-                self._say(f"replaying {data['cells']} cells in session {data['session_id']}")
+                self._say(f"replaying {_cells(data['cells'])} in session {data['session_id']}")
             case "cell":
                 self._run += 1
                 if self._on_terminal:
@@ -120,7 +120,7 @@ class _Progress:
             case "verdict":
                 self._verdict(data["number"], data["verdict"])
             case "again":
-                self._say(f"something differs: running {data['cells']} cells again in another session")
+                self._say(f"something differs: running {_cells(data['cells'])} again in another session")
             case _:
                 pass
 
@@ -163,6 +163,10 @@ def _show(ended: Replay, output: Path | None, inputs: str | None) -> None:
 def _row(each: CellReplay) -> tuple[object, ...]:
     seconds = "" if each.seconds is None else f"{each.seconds:.1f}"
     return (each.number, _words(each.verdict), seconds, each.why)
+
+
+def _cells(count: int) -> str:
+    return f"{count:,} cell{'' if count == 1 else 's'}"
 
 
 def _words(verdict: str) -> str:
