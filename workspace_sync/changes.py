@@ -17,6 +17,7 @@ from typing import Literal
 from workspace_sync.confined import DIRECTORY, open_regular
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
+from workspace_sync.names import parents
 from workspace_sync.scan import Signature, scan_directory, signature_of
 
 Change = Literal["added", "changed", "removed"]
@@ -115,10 +116,13 @@ class Watched:
         root = os.open(self._directory, DIRECTORY)
         try:
             scan = scan_directory(root, replace(TransferLimits(), manifest_bytes=self._limits.names_bytes))
-            before, self._known = self._known, scan.signatures
+            now = scan.signatures
+            before, self._known = self._known, now
             if before is None:
                 return Changes()
-            return self._told(root, before, scan.signatures, until)
+            for path in [path for path in before if path not in now and _is_below(path, scan.unread)]:
+                now[path] = before[path]  # closed to us, not gone
+            return self._told(root, before, now, until)
         finally:
             os.close(root)
 
@@ -155,6 +159,10 @@ def _hashed(root: int, path: bytes, found: Signature, until: float) -> str | Non
                 left -= len(piece)
             return digest.hexdigest() if left == 0 and signature_of(os.fstat(source.fileno())) == found else None
     return None
+
+
+def _is_below(path: bytes, directories: set[bytes]) -> bool:
+    return path in directories or any(each in directories for each in parents(path)) if directories else False
 
 
 def _text(path: bytes) -> str:

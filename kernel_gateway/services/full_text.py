@@ -35,7 +35,7 @@ class FullText:
     def take(self, event: Event) -> bool:
         """Take an event in; says whether it is for others too."""
         data = event.data
-        if event.kind == "clear" or data.get("clear"):
+        if event.kind == "clear" or (event.kind == "beyond" and "clear" in data):
             self._clear(wait=bool(data["wait"]))
         elif event.kind in CLEARED_BY:
             if self._clear_on_next:

@@ -128,7 +128,10 @@ class KeptOutputs:
         """Bring what waits to the store; raises WorkspaceSyncError, TimeoutError, and it waits on."""
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             for path in await asyncio.to_thread(self._waiting, session_id):
-                await self._mirrors.run(partial(self._deliver, session_id, path))
+                try:
+                    await self._mirrors.run(partial(self._deliver, session_id, path))
+                except OSError as error:  # one that cannot be read keeps no other from the store
+                    log.error("output_not_read", session=session_id, output=path.name, error=str(error))
             await asyncio.to_thread(self._tidy, session_id)
 
     async def deliver_all(self) -> None:

@@ -169,3 +169,19 @@ def test_help_teaches(sandcell: Shell) -> None:
         done = sandcell(command, "--help")
         assert (done.returncode, command in text) == (0, True)
     assert "sandcell" in sandcell("--version").stdout
+
+
+def test_variables_and_an_output_in_full(sandcell: Shell, service: RunningService) -> None:
+    with service.client() as client, client.session() as session:
+        session.run("greeting = 'hello'\nfor n in range(60_000): print(f'{n:07}')")
+        table = sandcell("variables", session.id)
+        assert (table.returncode, table.stdout) == (0, "n\tint\t\t28\t59999\ngreeting\tstr\t5\t54\t'hello'\n")
+        found = json.loads(sandcell("variables", session.id, "--json").stdout)
+        assert [each["name"] for each in found["variables"]] == ["n", "greeting"]
+        cell = json.loads(session.notebook())["cells"][-1]
+        digest = cell["metadata"]["sandcell"]["full"][0]["sha256"]
+        assert sandcell("output", session.id, digest).stdout.endswith("\n0059999\n")
+        assert sandcell("output", session.id, digest, "-o", "all.txt").returncode == 0
+        assert (sandcell.directory / "all.txt").stat().st_size == 480_000
+        absent = sandcell("output", session.id, "0" * 64)
+        assert (absent.returncode, "no such output" in absent.stderr) == (7, True)

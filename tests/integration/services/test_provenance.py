@@ -68,6 +68,10 @@ def test_the_files_that_each_cell_changed_are_told_with_their_hashes(on_gateway:
         ]
         many = await after("for n in range(250): open(f'{n:03}', 'w').close()")
         assert (len(many["files"]), many["files_omitted"]) == (200, 50)
+        closed = await after("os.mkdir('shut'); open('shut/f', 'w').close(); os.chmod('000', 0)")
+        assert [(each["path"], each["change"]) for each in closed["files"]] == [("000", "changed"), ("shut/f", "added")]
+        assert await after("os.chmod('shut', 0)") == {"files": []}
+        assert await after("os.chmod('shut', 0o700)") == {"files": []}
         last = await after("open('last', 'w').close(); import os; os._exit(1)")
         assert [each["path"] for each in last["files"]] == ["last"]
         assert await after("1") == {"files": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from workspace_sync.changes import ChangedFile, ChangeLimits, Changes, Watched
+
+NOBODY = 65_534
 
 
 def watched(directory: Path, **limits: float) -> Watched:
@@ -57,6 +60,26 @@ def test_links_pipes_sockets_and_what_is_closed_are_no_harm(tmp_path: Path) -> N
     (tmp_path / "loop").symlink_to(".")
     (tmp_path / os.fsdecode(b"\xff\n")).write_bytes(b"x")
     assert look().files == (ChangedFile("\\xff\n", "added", 1, digest(b"x")),)
+
+
+def test_what_is_closed_to_us_is_not_gone() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "shut").mkdir()
+        (directory / "shut" / "f").write_bytes(b"1")
+        (directory / "g").write_bytes(b"1")
+        for path in (directory, directory / "shut", directory / "shut" / "f", directory / "g"):
+            os.chown(path, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            look = watched(directory).look
+            (directory / "shut").chmod(0)
+            (directory / "g").chmod(0)
+            assert look().files == (ChangedFile("g", "changed", 1, None),)
+            (directory / "shut").chmod(0o700)
+            assert look() == Changes()
+        finally:
+            os.seteuid(0)
 
 
 def test_more_changes_than_are_told_are_counted(tmp_path: Path) -> None:
