@@ -38,6 +38,14 @@ BLOB_DIRECTORY: Final = "history_files"
 
 _UNRUN: Final = frozenset({"queued", "running", "rejected"})
 _CELL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PYTHON: Final = {
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+}
+"""What tools that convert a notebook want to know of its language, as ipykernel says it."""
 _EXTENSIONS: Final = {
     "image/png": "png",
     "image/jpeg": "jpg",
@@ -254,7 +262,7 @@ def _markdown(wanted: str, text: str, about: dict[str, Any]) -> dict[str, Any]:
 def _language_of(kernel_name: str) -> dict[str, Any]:
     return {
         "kernelspec": {"name": _plain(kernel_name), "display_name": _display_name(kernel_name)},
-        "language_info": {"name": "python"},
+        "language_info": dict(_PYTHON),
     }
 
 

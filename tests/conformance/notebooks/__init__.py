@@ -1,0 +1,1 @@
+"""Conformance tests: the notebooks that sessions write, in the tools that people open notebooks with."""

@@ -1,0 +1,26 @@
+"""Where nbclient, papermill and nbconvert are installed for the tests, with this repository's kernels beside them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.conformance import client_environments
+from tests.conftest import REPOSITORY
+
+PINS = Path(__file__).parent / "clients" / "notebook_tools"
+
+
+def installed(data_dir: Path) -> Path:
+    """The environment, installed now if it is not there yet. Sandcell is in it as `pip install -e` puts it."""
+    clients = data_dir / "notebook-clients"
+    place = client_environments.installed(PINS, clients)
+    beside = place / "sandcell-installed"
+    if not beside.exists():
+        uv = [str(Path(sys.executable).parent / "uv"), "pip", "install", "--quiet"]
+        python = ["--python", str(place / "bin/python")]
+        how = ["--no-deps", "--no-build-isolation", "--editable", str(REPOSITORY)]
+        client_environments.run([*uv, *python, *how], {**os.environ, "UV_CACHE_DIR": str(clients / "uv-cache")})
+        beside.touch()
+    return place
