@@ -6,6 +6,7 @@ it answers, and the client knows its answers by that.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -59,13 +60,20 @@ class _Header(msgspec.Struct):
     msg_id: str
     msg_type: str
     session: str
-    subshell_id: Any = None
+    version: str
+    subshell_id: str | int | bool | None = None
 
 
 class _Execute(msgspec.Struct):
     code: str
     silent: bool = False
+    store_history: bool = True
+    user_expressions: dict[str, str] = {}
+    allow_stdin: bool = False
     stop_on_error: bool = True
+
+
+_decode_flat: Final = msgspec.json.Decoder(dict[str, str | int | bool | None]).decode
 
 
 @dataclass(frozen=True)
@@ -120,27 +128,41 @@ def client_request(
 def code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
     """The code of an execute_request, and the request as it goes to the kernel; raises `Malformed`.
 
-    An error never empties the kernel's own queue, where others' code may wait: who queues aborts what follows.
+    An error never empties the kernel's own queue, where others' code may wait: who queues aborts what follows. No two
+    have one signature: a kernel drops what it has seen before without a word.
     """
     if _header(request.header).subshell_id is not None:
         raise Malformed("cells run one at a time in the main shell: leave subshell_id out of the header")
     try:
         asked = msgspec.json.decode(request.content, type=_Execute)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise Malformed("an execute_request has a text `code`; silent and stop_on_error are true or false") from None
-    fields = dict(json_object(request.content) or {})
-    fields["stop_on_error"] = msgspec.Raw(b"false")
-    content = msgspec.json.encode(fields)
-    return asked.code, replace(request, content=content, silent=asked.silent, stop_on_error=asked.stop_on_error)
+        raise Malformed(
+            "an execute_request has a text `code`, texts as user_expressions, and true or false as silent,"
+            " store_history, allow_stdin and stop_on_error"
+        ) from None
+    content = _with(request.content, stop_on_error=False)
+    metadata = _with(request.metadata, sandcell=uuid.uuid4().hex)
+    prepared = replace(request, content=content, metadata=metadata)
+    return asked.code, replace(prepared, silent=asked.silent, stop_on_error=asked.stop_on_error)
+
+
+def _with(data: bytes, **more: Any) -> bytes:
+    """A JSON object with further fields."""
+    raw = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in more.items()}
+    return msgspec.json.encode({**(json_object(data) or {}), **raw})
 
 
 def _header(data: bytes) -> _Header:
     if len(data) > LONGEST_HEADER_BYTES:
         raise Malformed(f"a header has at most {LONGEST_HEADER_BYTES:,} bytes")
     try:
-        header = msgspec.json.decode(data, type=_Header)
+        header = msgspec.convert(_decode_flat(data), _Header)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise Malformed("a header is a JSON object with msg_id, msg_type and session") from None
+        raise Malformed(
+            "a header is a JSON object of texts and whole numbers, with msg_id, msg_type, session and version"
+        ) from None
+    if not header.version.startswith("5."):
+        raise Malformed("the version of the messages is 5, as 5.3 in their headers")
     if not all(1 <= len(each) <= LONGEST_ID for each in (header.msg_id, header.msg_type, header.session)):
         raise Malformed(f"msg_id, msg_type and session of a header have 1 to {LONGEST_ID} characters")
     return header

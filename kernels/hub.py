@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -26,10 +25,6 @@ from kernels.message import Malformed, Message, Signer, unverified_parent
 log = logging.getLogger(__name__)
 
 LOSS_GRACE_SECONDS: Final = 3.0
-REPLAY_BYTES: Final = 1 << 20
-OVERHEAD_BYTES: Final = 512
-FRAME_BYTES: Final = 48
-"""What a kept message costs beside what is in its frames, and each of these."""
 _NUDGE_SECONDS: Final = 0.2
 
 Deliver = Callable[[str, Message], None]
@@ -55,9 +50,7 @@ class Hub:
     the channel `greeted_on`: one where answering is published.
     """
 
-    def __init__(
-        self, connection: KernelConnection, *, replay_bytes: int = REPLAY_BYTES, greeted_on: str = "control"
-    ) -> None:
+    def __init__(self, connection: KernelConnection, *, greeted_on: str = "control") -> None:
         self.lost = False
         self.refused = 0
         self.interrupts = 0
@@ -69,7 +62,6 @@ class Hub:
         self._channels: dict[str, Channel] = {}
         self._subscribers: tuple[_Subscriber, ...] = ()
         self._requests: dict[str, asyncio.Future[Message]] = {}
-        self._replay = Replay(replay_bytes)
         self._pace = Pace()
         self._published = asyncio.Event()
         self._opening: asyncio.Task[None] | None = None
@@ -150,10 +142,6 @@ class Hub:
         finally:
             del self._requests[msg_id]
 
-    def replay(self) -> list[Message]:
-        """The most recent published messages, oldest first, as many as fit the bound."""
-        return self._replay.messages()
-
     def note_interrupt(self) -> None:
         """Whoever interrupts the kernel because someone asked says so here: what runs then ends as `interrupted`."""
         self.interrupts += 1
@@ -224,7 +212,6 @@ class Hub:
     def _dispatch(self, name: str, message: Message) -> None:
         if name == "iopub":
             self._published.set()
-            self._replay.add(message)
         else:
             reply = self._requests.get(message.parent_id)
             if reply is not None and not reply.done() and message.parent_session in ("", self.session):
@@ -253,26 +240,3 @@ class Hub:
             self._loss.cancel()
         for channel in self._channels.values():
             channel.close()
-
-
-class Replay:
-    """The last messages, as many as fit into a number of bytes."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._messages: deque[Message] = deque()
-        self._bytes = 0
-
-    def add(self, message: Message) -> None:
-        """Keep a message, let the oldest go; one that is larger than the bound leaves nothing."""
-        self._messages.append(message)
-        self._bytes += _cost(message)
-        while self._bytes > self._limit_bytes:
-            self._bytes -= _cost(self._messages.popleft())
-
-    def messages(self) -> list[Message]:
-        return list(self._messages)
-
-
-def _cost(message: Message) -> int:
-    return message.size_bytes + OVERHEAD_BYTES + FRAME_BYTES * message.frames

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.hub import FRAME_BYTES, OVERHEAD_BYTES
 from kernels.message import Message
 
+OVERHEAD_BYTES: Final = 512
+FRAME_BYTES: Final = 48
+"""What a kept message costs beside what is in its frames, and each of these."""
 ESSENTIAL_SHARE: Final = 8
 """One part in so many of the bytes may be replies and changes of state that outlive the output around them."""
 

@@ -146,6 +146,14 @@ class Visit:
         if self._audience.is_pending(request):
             raise InvalidRequest("a request with this msg_id waits already: give each one its own")
         self._audience.expect(request, self.cursor.client)
+        self._parts.background.spawn(self._queue(request), f"cell for {self._live.id}")
+        await asyncio.sleep(0)
+
+    async def _queue(self, request: ClientRequest) -> None:
+        """Its place in the queue at once, then its row: what a client sends together is queued together.
+
+        So what follows a cell that fails is there to be aborted.
+        """
         try:
             code, prepared = _code_of(request)
             if self._audience.pending_bytes > self._parts.settings.attach_replay_bytes:

@@ -36,6 +36,20 @@ def test_what_follows_a_cell_that_fails_is_aborted_for_its_client_alone(on_gatew
     on_gateway(test)
 
 
+def test_all_cells_of_a_page_that_follow_one_that_fails_at_once_are_aborted(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann = await room.attach("ann")
+        fails = await ann.execute("1/0")
+        follow = [await ann.execute("print('never')") for _ in range(20)]
+        assert (await ann.done(fails))["status"] == "error"
+        assert [(await ann.done(each))["status"] for each in follow] == ["aborted"] * 20
+        assert (await ann.done(await ann.execute("1")))["status"] == "ok", (
+            "what is sent after the failure is known runs"
+        )
+
+    on_gateway(test)
+
+
 def test_cells_that_may_fail_run_on(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann = await room.attach("ann")
@@ -140,7 +154,12 @@ def test_who_attaches_while_something_runs_learns_what_the_kernel_is(on_gateway:
         replace(GOOD, channel="iopub"),
         replace(GOOD, header=b"{"),
         replace(GOOD, header=b"[]"),
-        replace(GOOD, header=b'{"msg_id": 1, "msg_type": "x", "session": "s"}'),
+        replace(GOOD, header=b'{"msg_id": 1, "msg_type": "x", "session": "s", "version": "5.3"}'),
+        replace(GOOD, header=GOOD.header.replace(b"5.3", b"4.1")),
+        replace(GOOD, header=GOOD.header.replace(b'"5.3"', b"5")),
+        replace(GOOD, header=GOOD.header.replace(b"ann", b"\\ud800")),
+        replace(GOOD, header=GOOD.header.replace(b'"ann"', b"1e400")),
+        replace(GOOD, header=GOOD.header.replace(b'"ann"', b'{"first": "ann"}')),
         replace(GOOD, header=b'{"msg_id": "m", "msg_type": "comm_msg", "session": "s", "x": "' + b"x" * 20_000 + b'"}'),
         replace(GOOD, content=b"null"),
         replace(GOOD, content=b'{"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"),
@@ -191,7 +210,12 @@ def test_output_too_large_for_clients_is_named_and_what_follows_it_arrives(on_ga
 
 @pytest.mark.parametrize(
     ("content", "header"),
-    [({"code": 5}, {}), ({"code": "1", "silent": "yes"}, {}), ({"code": "1"}, {"subshell_id": "s"})],
+    [
+        ({"code": 5}, {}),
+        ({"code": "1", "silent": "yes"}, {}),
+        ({"code": "1", "user_expressions": []}, {}),
+        ({"code": "1"}, {"subshell_id": "s"}),
+    ],
 )
 def test_a_cell_that_is_refused_is_answered(
     on_gateway: OnGateway, content: dict[str, object], header: dict[str, str]
@@ -213,6 +237,19 @@ def test_a_request_id_that_waits_already_is_refused(on_gateway: OnGateway) -> No
             await ann.send("shell", "execute_request", {"code": "print('two')"}, msg_id=cell)
         await ann.done(cell)
         assert ann.stdout(cell) == "one\n"
+
+    on_gateway(test)
+
+
+def test_the_same_message_once_more_runs_once_more(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann = await room.attach("ann")
+        for times in (1, 2):
+            await ann.send("shell", "execute_request", {"code": "print('again')"}, msg_id="same")
+            await ann.until(lambda times=times: ann.states("same").count("idle") == times)  # type: ignore[misc]
+            await ann.until(lambda times=times: len(ann.of("same", "execute_reply")) == times)  # type: ignore[misc]
+            await room.run("")
+        assert ann.stdout("same") == "again\nagain\n"
 
     on_gateway(test)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -13,11 +14,14 @@ from typing import Any
 import pytest
 
 from kernels import hub as hub_module
+from kernels.client_request import client_request, code_of
 from kernels.connection import KernelConnection
 from kernels.dialing import dial_in
 from kernels.errors import DeadlineExceeded, Death, KernelDied, SandboxFailed
+from kernels.execution import execute
 from kernels.hub import Hub
 from kernels.message import Message
+from kernels.outputs import OutputCaps
 from tests.integration.hub.running_kernel import Runner, RunningKernel, with_hub
 
 MISBEHAVING = str(Path(__file__).parent / "misbehaving_kernel.py")
@@ -86,21 +90,47 @@ def test_every_subscriber_gets_every_message_in_order_also_when_another_fails(on
     on_kernel(scenario)
 
 
-def test_recent_messages_are_kept_for_who_attaches_later_within_a_bound(kernel: RunningKernel) -> None:
-    async def scenario() -> None:
-        hub = Hub(kernel.connection, replay_bytes=20_000)
-        try:
-            await hub.open(10)
-            runner = Runner(kernel, hub)
-            await runner.run("print('z' * 300_000)\nfor i in range(200): print(i, flush=True)")
-            kept = hub.replay()
-            assert 5 < len(kept) < 60
-            assert sum(each.size_bytes for each in kept) < 20_000
-            assert b'"idle"' in kept[-1].content_json
-        finally:
-            await hub.aclose()
+def test_a_clients_request_is_answered_under_its_own_header(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        about = {"msg_id": "theirs", "msg_type": "complete_request", "session": "ann", "version": "5.3"}
+        header = json.dumps({**about, "date": "2026-01-02T03:04:05.678901Z"}).encode()
+        answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
 
-    asyncio.run(scenario())
+        def hear(channel: str, message: Message) -> None:
+            if channel == "shell" and message.parent_session == "ann":
+                answered.set_result(message)
+
+        stop = runner.hub.subscribe(hear)
+        runner.hub.forward(client_request("shell", header, b'{"code": "pri", "cursor_pos": 3}'))
+        async with asyncio.timeout(60):
+            reply = await answered
+        stop()
+        assert (reply.msg_type, reply.parent_id) == ("complete_reply", "theirs")
+        assert json.loads(reply.parent_json) == json.loads(header)
+        assert "print" in reply.content["matches"]
+
+    on_kernel(scenario)
+
+
+def test_a_clients_cell_ends_as_any_run(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        header = b'{"msg_id": "cell", "msg_type": "execute_request", "session": "ann", "version": "5.3"}'
+        code, request = code_of(client_request("shell", header, b'{"code": "print(1); 1/0"}'))
+        assert request.stop_on_error
+        outcome = await execute(
+            runner.hub,
+            code,
+            timeout_seconds=60,
+            interrupt_grace_seconds=5,
+            caps=OutputCaps(),
+            interrupt=runner.kernel.interrupt,
+            emit=runner.events.append,
+            request=request,
+        )
+        assert (outcome.status, outcome.stdout) == ("error", "1\n")
+        assert (await runner.run("print('and what follows runs')")).status == "ok"
+
+    on_kernel(scenario)
 
 
 def test_a_request_gets_its_own_reply(on_kernel: OnKernel) -> None:
