@@ -17,7 +17,7 @@ from kernel_gateway.errors import DeadlinePassed, InternalError, InvalidRequest,
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.settings import Settings
-from kernel_gateway.views.__main__ import REFUSED
+from kernel_gateway.views.__main__ import REFUSED, TOO_LARGE
 
 VIEWS_AT_ONCE: Final = 2
 MOST_VIEW_BYTES: Final = 300_000_000
@@ -116,6 +116,6 @@ async def _end(process: Process) -> None:
 
 
 def _failure(status: int, *, complete: bool) -> PayloadTooLarge | InternalError:
-    if not complete or status in (1, -9, -24):  # out of memory, killed, out of CPU time
+    if not complete or status == TOO_LARGE or status < 0:  # killed: out of memory or of time
         return PayloadTooLarge("the notebook is too large to be made into a view: get it as ipynb")
     return InternalError("the view could not be made; the service's log has the particulars")

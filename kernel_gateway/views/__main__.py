@@ -1,7 +1,7 @@
 """`python -m kernel_gateway.views FORMAT MOST_BYTES MEMORY_BYTES SECONDS`: a notebook on stdin, a view on stdout.
 
-Statuses: 0 done; 3 the notebook cannot be read, and stderr has the sentence; another one: the view could not be made
-within its bounds, which this process sets for itself.
+Statuses: 0 done; 3 the notebook cannot be read, and stderr has the sentence; 4 or a signal: it took more than its
+bounds, which this process sets for itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from kernels.errors import InvalidNotebook
 
 REFUSED = 3
+TOO_LARGE = 4
 
 
 def main() -> int:
@@ -30,6 +31,8 @@ def main() -> int:
     except InvalidNotebook as error:
         sys.stderr.write(str(error))
         return REFUSED
+    except MemoryError:
+        return TOO_LARGE
     sys.stdout.buffer.write(made)
     return 0
 

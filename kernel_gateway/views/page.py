@@ -45,9 +45,9 @@ def html(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
 
 
 def _rendered(document: dict[str, Any]) -> str:
-    from nbconvert.exporters import HTMLExporter  # noqa: PLC0415 - it takes a second to import
+    from kernel_gateway.views.exporter import PageExporter  # noqa: PLC0415 - nbconvert takes a second to import
 
-    exporter = HTMLExporter(
+    exporter = PageExporter(
         template_name="sandcell", extra_template_basedirs=[str(_HERE / "templates")], exclude_anchor_links=True
     )
     exporter.register_filter("ansi2html", coloured)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import symtable
 import warnings
 from typing import Final
 
@@ -30,6 +31,17 @@ def compiles(source: str) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(source, "cell", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return False
+    return True
+
+
+def is_one_file(source: str) -> bool:
+    """Whether cells that compile one by one do so together; making code of all of them would take much longer."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            symtable.symtable(source, "cells", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return False
     return True

@@ -12,7 +12,16 @@ import re
 from typing import Any, Final
 
 from kernel_gateway.views.facts import facts, heading
-from kernel_gateway.views.plain_python import awaits, compiles, in_lines, literal, plain, shell, shell_script
+from kernel_gateway.views.plain_python import (
+    awaits,
+    compiles,
+    in_lines,
+    is_one_file,
+    literal,
+    plain,
+    shell,
+    shell_script,
+)
 from kernels.notebook_file import read_document
 from kernels.notebook_json import NOTEBOOK_BYTES
 
@@ -47,7 +56,7 @@ def script(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
     document = read_document(notebook, most_bytes)
     futures, cells = _without_futures(document["cells"])
     made = _put_together(document, futures, cells, apart=False)
-    if not compiles(made):  # each cell is Python, but not all of them in one file
+    if not is_one_file(made):
         made = _put_together(document, futures, cells, apart=True)
     return made.encode("utf-8", "replace")
 

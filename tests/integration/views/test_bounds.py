@@ -1,0 +1,78 @@
+"""The process that makes a view has so much memory and so long, and says what it cannot read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kernel_gateway.errors import DeadlinePassed, InvalidRequest, PayloadTooLarge
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services import views
+from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.views import Form, Views
+from kernel_gateway.settings import Settings
+from tests.unit.views.notebooks import code, display, markdown, stream, written
+
+ADA = Principal(id="a", name="ada", admin=False)
+
+
+class OneNotebook:
+    """Stands for the notebooks of sessions: gives the one that no session of ours would have."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    async def notebook(self, _: Principal, __: str) -> bytes:
+        return self._content
+
+
+def made(content: bytes, form: Form = "html", **settings: Any) -> bytes:
+    shown = Views(cast("Notebooks", OneNotebook(content)), replace(Settings(), **settings))
+    return asyncio.run(shown.view(ADA, "s", form))
+
+
+def children() -> list[str]:
+    return Path("/proc/self/task/self/children").read_text().split() if Path("/proc/self/task/self").exists() else []
+
+
+def test_a_view_is_made_in_a_process_that_is_gone_afterwards() -> None:
+    before = set(children())
+    assert b"&lt;x&gt;" in made(written(code("1", stream("<x>"))))
+    assert set(children()) <= before
+
+
+def test_what_cannot_be_read_is_refused_with_the_sentence() -> None:
+    with pytest.raises(InvalidRequest, match="not JSON"):
+        made(b"{", "py")
+    with pytest.raises(InvalidRequest, match=r"cell 2 \('x'\): its `source` is missing"):
+        made(json.dumps({"nbformat": 4, "cells": [code("1"), {"cell_type": "raw", "id": "x"}]}).encode())
+
+
+def test_one_that_is_too_large_is_not_begun() -> None:
+    with pytest.raises(PayloadTooLarge, match=r"get it as ipynb"):
+        made(written(code("x" * 2000)), notebook_bytes=1024)
+
+
+def test_text_that_takes_too_long_holds_up_nobody() -> None:
+    slow = written(*(markdown("[a](" * 20_000 + "![" * 20_000 + "*_" * 20_000) for _ in range(50)))
+    before = set(children())
+    with pytest.raises(DeadlinePassed, match="view_seconds"):
+        made(slow, view_seconds=5.0)
+    assert set(children()) <= before
+
+
+def test_one_that_grows_beyond_its_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "VIEW_MEMORY_BYTES", 300_000_000)
+    with pytest.raises(PayloadTooLarge, match="too large"):
+        made(written(*(code("1", display(text__html="<b>x</b>" * 100_000)) for _ in range(20))))
+
+
+def test_a_view_beyond_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MOST_VIEW_BYTES", 1000)
+    with pytest.raises(PayloadTooLarge, match="too large"):
+        made(written(code("1")))
