@@ -153,6 +153,7 @@ class Lifecycle:
         await self._stop_worker(live)
         await self._let_commands_end(live)
         await refusals
+        self._notebooks.expect(live.id)
         row = await self._store_end(live, ending)
         self._registry.remove(live)
         live.dismiss("session_ended", ending.reason)

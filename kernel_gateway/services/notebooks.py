@@ -7,6 +7,7 @@ session's end: all that is ever written of it is a few times what it is, however
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -61,6 +62,8 @@ class Notebooks:
         self._registry = registry
         self._unsaved: set[str] = set()
         self._saved: dict[str, _Saved] = {}
+        self._marks = parts.settings.state_path / "unsaved"
+        """An empty file for each notebook that is to be saved, named after its session."""
 
     async def notebook(self, principal: Principal, session_id: str) -> bytes:
         """The same as one value, for those who look into it; raises PayloadTooLarge beyond `notebook_bytes`."""
@@ -82,9 +85,20 @@ class Notebooks:
         head = await self._settled(session_id)
         return await self._manifest(session_id, head)
 
+    def take_up(self) -> None:
+        """Know again which notebooks an earlier process had still to save; called once at start."""
+        self._marks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._unsaved |= {mark.name for mark in self._marks.iterdir()}
+
+    def expect(self, session_id: str) -> None:
+        """The notebook is to be saved, whatever becomes of this process; called before a session is over."""
+        self._unsaved.add(session_id)
+        with contextlib.suppress(OSError):  # without the mark it is saved all the same, unless this process dies
+            (self._marks / session_id).touch()
+
     async def save(self, session_id: str, *, wait: bool = True) -> bool:
         """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
-        self._unsaved.add(session_id)
+        self.expect(session_id)
         if not wait:
             return False
         try:
@@ -101,6 +115,8 @@ class Notebooks:
             if session_id in self._registry:
                 self._saved[session_id] = _Saved(head.total_bytes, self._parts.clock.now())
         self._unsaved.discard(session_id)
+        with contextlib.suppress(OSError):
+            (self._marks / session_id).unlink()
         return True
 
     async def _deliver(self, session_id: str) -> Head:

@@ -50,6 +50,7 @@ class Upkeep:
         """Take up every READY session, then remove the sandboxes that belong to none."""
         self._parts.spool.clear()
         self._parts.outputs.clear()
+        self._notebooks.take_up()
         rows = await self._parts.database.run(sessions.list_live)
         infos = {info.sandbox_id: info for info in await self._parts.launcher.list()}
         made = [(self._lifecycle.make(row), infos.get(row.id)) for row in rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -134,6 +135,24 @@ async def secrets(house: House) -> None:
 
 def test_what_patterns_match_is_in_no_record(house: House) -> None:
     asyncio.run(secrets(house))
+
+
+async def store_away_at_the_end(house: House) -> None:
+    async with house.gateway() as gateway:
+        session = await gateway.start()
+        await gateway.run(session, "x = 1")
+        gateway.store.away = True
+        await gateway.services.sessions.stop(gateway.me, session.id)
+    kept = Path(house.settings.data_dir) / "store" / "workspaces" / "sessions" / session.id / "history.ipynb"
+    assert not kept.exists()
+    async with house.gateway() as gateway:
+        await gateway.services.upkeep.sweep()
+        assert kept.read_bytes() == await gateway.services.notebooks.notebook(gateway.me, session.id)
+        assert list((Path(house.settings.data_dir) / "state" / "unsaved").iterdir()) == []
+
+
+def test_a_notebook_that_the_store_did_not_take_is_saved_by_the_next_service(house: House) -> None:
+    asyncio.run(store_away_at_the_end(house))
 
 
 async def gone_in_between(house: House) -> None:
