@@ -158,9 +158,16 @@ class Attachments:
 
 
 def forget_absent(parts: Parts, registry: Registry) -> None:
-    """Forget the clients that have been gone for long, and what was kept for them; called by the sweep."""
+    """Forget the clients that have been gone for long, and what was kept for them; called by the sweep.
+
+    A cell that waits for the input of one of them is interrupted: others' code waits behind it.
+    """
     before = parts.clock.now() - parts.settings.attach_keep_seconds
     for live in registry:
+        kernel = live.sandbox.kernel
+        if live.audience is not None and kernel is not None and live.audience.deserted(before):
+            log.info("deserted_cell_interrupted", session=live.id)
+            parts.background.spawn(kernel.interrupt(), f"interrupt of {live.id}")
         if live.audience is not None and not live.audience.forget(before):
             live.audience.close(Ended("draining"))
             live.audience = None

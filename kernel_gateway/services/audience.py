@@ -73,6 +73,8 @@ class Audience:
         self._running: _Pending | None = None
         self._busy = False
         self._restarting = False
+        self._asked: str | None = None
+        """The client that the running cell waits for, since it called `input()`."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -105,6 +107,11 @@ class Audience:
             absent = [each for each in self._cursors.values() if each.end is None]
             for each in sorted(absent, key=lambda one: one.left_at)[: max(len(self._cursors) - MOST_CURSORS, 0)]:
                 self._forget(each)
+
+    def deserted(self, before: float) -> bool:
+        """Whether the running cell waits for input from a client that left before, or is not known any more."""
+        cursor = self._cursors.get(self._asked or "")
+        return self._asked is not None and (cursor is None or (cursor.end is None and cursor.left_at < before))
 
     def forget(self, before: float) -> bool:
         """Forget the clients that left before; says whether any is left."""
@@ -229,6 +236,8 @@ class Audience:
         to = None
         if channel != "iopub":
             to = self._names.get(message.parent_session)
+            if channel == "stdin":
+                self._asked = to or ""
             if to is None:
                 return
         elif message.msg_type == "status":
@@ -253,7 +262,7 @@ class Audience:
         if pending is None:
             return
         if channel == "shell" and message.msg_type == "execute_reply":
-            pending.replied = True
+            pending.replied, self._asked = True, None
         elif channel == "iopub" and message.msg_type == "status" and not self._busy:
             pending.idle = True
 
@@ -279,7 +288,7 @@ class Audience:
         """The kernel is gone, and another will come; called by the hub."""
         if self.closed is not None or self._restarting:
             return
-        pending, self._running, self._busy = self._running, None, False
+        pending, self._running, self._busy, self._asked = self._running, None, False, None
         if pending is not None:
             detail = error.death.detail if isinstance(error, KernelDied) else str(error)
             self._answer(pending, ("KernelDied", detail))

@@ -103,6 +103,23 @@ def test_a_client_that_comes_back_is_still_asked_for_input(on_gateway: OnGateway
     on_gateway(test)
 
 
+def test_a_cell_that_asks_a_client_that_is_gone_for_good_keeps_nobody_waiting(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann, ben = await room.attach("ann"), await room.attach("ben")
+        cell = await ann.execute("input()", allow_stdin=True)
+        await ann.until(lambda: bool(ann.of(cell, "input_request")))
+        await ann.leave()
+        await room.gateway.services.upkeep.sweep()
+        waits = await ben.execute("print('at last')")
+        assert room.state() == "busy"
+        room.gateway.clock.advance(room.gateway.services.settings.attach_keep_seconds + 1)
+        await room.gateway.services.upkeep.sweep()
+        await ben.done(waits)
+        assert ben.stdout(waits) == "at last\n"
+
+    on_gateway(test)
+
+
 def test_comm_messages_carry_buffers_both_ways(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann = await room.attach("ann")
