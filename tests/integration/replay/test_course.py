@@ -191,7 +191,7 @@ def test_what_cannot_be_meant_is_refused(service: RunningService, asked: object,
 def small(make_service: Callable[..., RunningService]) -> RunningService:
     """A service with small limits, which keeps keys out of its records."""
     limits = {"replays": 2, "replays_per_principal": 1, "replay_cells": 3, "notebook_bytes": 5_000}
-    return make_service(redact_patterns="key-[0-9]+", **limits)
+    return make_service(redact_patterns="key-[0-9]+", replay_memory_bytes=30_000, **limits)
 
 
 def test_what_is_kept_out_of_records_is_no_difference(small: RunningService) -> None:
@@ -213,6 +213,16 @@ def test_outputs_beyond_what_a_notebook_holds_are_left_out_and_said_to_be(small:
         replay = client.replay(given)
     first, second = (cell["outputs"][0]["text"] for cell in replay.notebook["cells"])
     assert (first, second[:10]) == ("x" * 4_000 + "\n", "[left out:")
+
+
+def test_replays_that_have_ended_are_forgotten_when_they_are_too_many(small: RunningService) -> None:
+    given = notebook(code("1", result("1")), {"cell_type": "markdown", "metadata": {}, "source": "x" * 4_000})
+    with small.client() as client, client.session() as session:
+        replays = [client.replay(given, continue_session=session.id) for _ in range(8)]
+        assert [replay.same for replay in replays] == [True] * 8
+        with pytest.raises(NotFound):
+            client.get_replay(replays[0].id)
+        assert client.get_replay(replays[-1].id).notebook == replays[-1].notebook
 
 
 def test_limits(small: RunningService) -> None:
