@@ -116,6 +116,7 @@ class Blob:
 
     name: str
     data: bytes
+    media_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -351,4 +352,4 @@ def _encoded(media_type: str, value: Any) -> bytes:
 
 def _blob(media_type: str, data: bytes) -> Blob:
     extension = _EXTENSIONS.get(media_type, "json" if media_type.endswith("+json") else "bin")
-    return Blob(f"{BLOB_DIRECTORY}/{hashlib.sha256(data).hexdigest()}.{extension}", data)
+    return Blob(f"{BLOB_DIRECTORY}/{hashlib.sha256(data).hexdigest()}.{extension}", data, media_type)

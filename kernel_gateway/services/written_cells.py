@@ -134,4 +134,5 @@ def _split(outputs: Sequence[Output]) -> tuple[list[Output], list[Blob]]:
 
 def _where(session_id: str, blob: Blob) -> dict[str, Any]:
     digest = blob.name.rpartition("/")[2].partition(".")[0]
-    return {"sha256": digest, "size": len(blob.data), "href": f"/v1/sessions/{session_id}/outputs/{digest}"}
+    where = {"sha256": digest, "size": len(blob.data), "href": f"/v1/sessions/{session_id}/outputs/{digest}"}
+    return {"media_type": blob.media_type, **where}

@@ -71,6 +71,7 @@ def test_a_large_page_is_bytes_to_a_browser(http: httpx.Client, session: LiveSes
     assert session.run(code).error is None
     notebook = json.loads(session.notebook())
     (about,) = notebook["cells"][-1]["metadata"]["sandcell"]["full"]
+    assert (about["media_type"], about["size"]) == ("text/html", len(HTML))
     answer = http.get(about["href"])
     assert answer.text == HTML
     assert answer.headers["content-type"] == "application/octet-stream"
