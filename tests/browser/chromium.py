@@ -1,0 +1,168 @@
+"""Headless Chromium, driven over the DevTools protocol: what a page does is seen from outside it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from tornado.httpclient import AsyncHTTPClient
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+DEADLINE_SECONDS = 120.0
+"""For each thing the browser is asked to do: CI is slow, and it starts a dozen processes."""
+
+OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",  # the tests run as root
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-proxy-server",
+    "--remote-debugging-port=0",
+    "--window-size=1000,1400",
+)
+
+
+class Page:
+    """One tab. `events` holds all that the browser tells of it, in order."""
+
+    def __init__(self, socket: WebSocketClientConnection) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._socket = socket
+        self._session: str | None = None
+        self._asked = 0
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._reader = asyncio.create_task(self._read())
+        self._news = asyncio.Event()
+
+    async def open(self) -> None:
+        target = await self.ask("Target.createTarget", url="about:blank")
+        attached = await self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        await self.ask("Target.setDiscoverTargets", discover=True)
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            await self.ask(f"{domain}.enable")
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to one command."""
+        self._asked += 1
+        answer = self._answers[self._asked] = asyncio.get_running_loop().create_future()
+        message = {"id": self._asked, "method": method, "params": params}
+        if self._session is not None and not method.startswith("Target."):
+            message["sessionId"] = self._session
+        await self._socket.write_message(json.dumps(message))
+        return await asyncio.wait_for(answer, DEADLINE_SECONDS)
+
+    async def visit(self, url: str, **headers: str) -> None:
+        """Go there and wait until it is loaded."""
+        await self.ask("Network.setExtraHTTPHeaders", headers=headers)
+        self.events.clear()
+        await self.ask("Page.navigate", url=url)
+        await self.until("Page.loadEventFired")
+
+    async def until(self, method: str) -> dict[str, Any]:
+        """Wait for an event of the page's."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not (found := self.of(method)):
+                self._news.clear()
+                await self._news.wait()
+        return found[0]
+
+    def of(self, method: str) -> list[dict[str, Any]]:
+        """The parameters of all events of a kind."""
+        return [event["params"] for event in self.events if event["method"] == method]
+
+    def requests(self) -> list[str]:
+        """Addresses that the page asked for; pictures that are in it are no requests."""
+        asked = [each["request"]["url"] for each in self.of("Network.requestWillBeSent")]
+        return [url for url in asked if not url.startswith("data:image/")]
+
+    def navigations(self) -> list[str]:
+        """Where any of its frames went, and windows that opened."""
+        went = [each["frame"]["url"] for each in self.of("Page.frameNavigated")]
+        planned = [each["url"] for each in self.of("Page.frameRequestedNavigation")]
+        return went + planned + [each["url"] for each in self.of("Page.windowOpen")]
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of JavaScript of the test's own."""
+        answer = await self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    async def screenshot(self, path: Path) -> None:
+        """The whole page as a picture."""
+        shot = await self.ask("Page.captureScreenshot", captureBeyondViewport=True, format="png")
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    async def aclose(self) -> None:
+        self._socket.close()
+        self._reader.cancel()
+        await asyncio.wait({self._reader})
+
+    async def _read(self) -> None:
+        while (text := await self._socket.read_message()) is not None:
+            message = json.loads(text)
+            if (answer := self._answers.pop(message.get("id"), None)) is None:
+                self.events.append(message)
+                self._news.set()
+            elif "error" in message:
+                answer.set_exception(RuntimeError(str(message["error"])))
+            else:
+                answer.set_result(message["result"])
+
+
+@contextlib.asynccontextmanager
+async def chromium(directory: Path, *options: str) -> AsyncIterator[Page]:
+    """A browser with one tab; nothing of it is left afterwards."""
+    program = shutil.which("chromium")
+    assert program, "chromium is missing: scripts/install dev installs it"
+    profile = directory / "profile"
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *OPTIONS,
+        f"--user-data-dir={profile}",
+        *options,
+        "about:blank",
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        env={**os.environ, "HOME": str(directory), "DBUS_SESSION_BUS_ADDRESS": "disabled:"},
+        start_new_session=True,
+    )
+    try:
+        page = Page(await websocket_connect(await _address(profile, process), max_message_size=1 << 28))
+        try:
+            await page.open()
+            yield page
+        finally:
+            await page.aclose()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _address(profile: Path, process: Process) -> str:
+    """The address of the browser's DevTools socket."""
+    file = profile / "DevToolsActivePort"
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not (file.is_file() and "\n" in file.read_text()):
+            assert process.returncode is None, "chromium has ended"
+            await asyncio.sleep(0.05)
+    port = file.read_text().split()[0]
+    answer = await AsyncHTTPClient().fetch(f"http://127.0.0.1:{port}/json/version")
+    return str(json.loads(answer.body)["webSocketDebuggerUrl"])
