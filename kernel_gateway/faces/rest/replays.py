@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from kernel_gateway.faces.rest.calls import EVENTS, NOTEBOOK, Accepted, Call, Document, Following
 from kernel_gateway.faces.rest.sse import last_event_id
-from kernel_gateway.replay_shapes import Replay
+from kernel_gateway.replay_shapes import Replay, ReplayRequest
 from kernel_gateway.shapes import Session
 
 
@@ -17,12 +21,13 @@ async def begin(call: Call) -> Session:
 
 async def start(call: Call) -> Replay | Accepted | Following:
     """Begin, then stream, stay for the end, or answer at once. A caller who leaves meanwhile stops nothing."""
-    replays = call.services.replays
-    replay = await replays.start(call.principal, call.body)
+    replays, request = call.services.replays, call.body
+    call.body = _without_notebook(request)
+    replay = await replays.start(call.principal, request)
     if _wants_events(call.headers.get("Accept")):
         call.cancellable = True
         return Following(await replays.events(call.principal, replay.id))
-    if not call.body.wait:
+    if not request.wait:
         return Accepted(replay)
     call.cancellable = True
     return await replays.wait(call.principal, replay.id)
@@ -43,6 +48,11 @@ async def notebook(call: Call) -> Document:
 
 async def stop(call: Call) -> Replay:
     return await call.services.replays.stop(call.principal, call.ids["replay_id"])
+
+
+def _without_notebook(request: ReplayRequest) -> dict[str, Any]:
+    """What the audit log is told of the request when it is over: nobody keeps the notebook until then."""
+    return msgspec.structs.asdict(request) | {"notebook": {"bytes": len(memoryview(request.notebook))}}
 
 
 def _wants_events(accept: str | None) -> bool:

@@ -135,6 +135,11 @@ def test_one_request_answers_with_all_that_came_of_it(service: RunningService) -
     found = answer.json()
     assert (found["status"], found["same"], found["counts"]) == ("done", True, {"same": 1})
     assert found["notebook"]["cells"][0]["metadata"]["sandcell"]["replay"]["verdict"] == "same"
+    with service.client() as client:
+        record = client.list_audit(event="StartReplay", limit=1).items[0]
+    parameters = record.detail["requestParameters"]
+    assert (parameters["determinism"], parameters["wait"]) == (False, True)
+    assert parameters["notebook"]["bytes"] > 100
 
 
 def test_the_same_with_asyncio(service: RunningService) -> None:
