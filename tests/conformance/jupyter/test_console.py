@@ -27,9 +27,12 @@ class Terminal:
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         self._seen = b""
-        self.pid, self._master = pty.fork()
-        if self.pid == 0:
-            os.execve(command[0], command, dict(environment))
+        self._master, theirs = pty.openpty()
+        # `setsid --ctty` makes the terminal its own, so that Ctrl-C is a signal; no fork of a process with threads.
+        self._process = subprocess.Popen(
+            ["setsid", "--ctty", *command], env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -57,20 +60,16 @@ class Terminal:
     def status(self) -> int:
         """How it ended; what it still shows is read meanwhile."""
         give_up = time.monotonic() + SECONDS
-        while time.monotonic() < give_up:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self._master)
-                self.pid = 0
-                return os.waitstatus_to_exitcode(status)
+        while (status := self._process.poll()) is None:
+            assert time.monotonic() < give_up, f"it did not end: {self._seen!r}"
             self._read()
-        raise AssertionError(f"it did not end: {self._seen!r}")
+        return status
 
-    def kill(self) -> None:
-        if self.pid:
-            os.killpg(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            os.close(self._master)
+    def close(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        os.close(self._master)
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def environment(agents: Agents, client_environment: Callable[[str], Path], tmp_p
 def console(agents: Agents, environment: dict[str, str]) -> Iterator[Terminal]:
     terminal = Terminal([SANDCELL, "attach", agents.id, "--console", "--name", "ben"], environment)
     yield terminal
-    terminal.kill()
+    terminal.close()
 
 
 def test_a_person_works_in_the_console(agents: Agents, console: Terminal, tmp_path: Path) -> None:

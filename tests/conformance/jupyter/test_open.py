@@ -1,0 +1,73 @@
+"""`sandcell attach --open`: JupyterLab as the person has it set up, with the session in it; nothing stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conformance.jupyter.conftest import Agents
+
+SECONDS = 120
+OWN_CONFIGURATION = """
+c.ServerApp.port = {port}
+c.ServerApp.open_browser = False
+c.ServerApp.allow_root = True
+c.IdentityProvider.token = "lab"
+"""
+
+
+def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / ".jupyter").mkdir()
+    (tmp_path / ".jupyter/jupyter_server_config.py").write_text(OWN_CONFIGURATION.format(port=port))
+    lab = client_environment("jupyterlab") / "bin"
+    account = {"SANDCELL_URL": agents.service.url, "SANDCELL_TOKEN": agents.service.token}
+    places = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": f"{lab}:{os.environ['PATH']}"}
+    sandcell = str(Path(sys.executable).with_name("sandcell"))
+    process = subprocess.Popen(
+        [sandcell, "attach", agents.id, "--open", "--name", "opened"],
+        env={**os.environ, **account, **places},
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert kernels(port, process) == [agents.id]
+        process.send_signal(signal.SIGTERM)
+        process.wait(SECONDS)
+    finally:
+        process.kill()
+    with pytest.raises(httpx.TransportError):
+        ask(port)
+    assert list(tmp_path.glob("sandcell-*")) == []
+    assert agents.printed("print(agent)") == "41\n"
+    with agents.service.client() as client:
+        (token,) = [each for each in client.list_attach_tokens(agents.id).items if each.name == "opened"]
+    assert token.revoked_at is not None
+
+
+def ask(port: int) -> httpx.Response:
+    address = f"http://127.0.0.1:{port}/api/kernels"
+    return httpx.get(address, headers={"Authorization": "token lab"}, trust_env=False, timeout=SECONDS)
+
+
+def kernels(port: int, process: subprocess.Popen[bytes]) -> list[str]:
+    """The kernels that the Lab lists, once it answers."""
+    give_up = time.monotonic() + SECONDS
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            return [each["id"] for each in ask(port).raise_for_status().json()]
+        assert process.poll() is None, "it ended"
+        assert time.monotonic() < give_up, "the Lab never answered"
+        time.sleep(0.1)
