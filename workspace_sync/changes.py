@@ -97,19 +97,21 @@ class Watched:
             self._looking.release()
 
     def _accept(self, known: dict[bytes, Signature], paths: Iterable[bytes]) -> None:
+        gone = set()
         root = os.open(self._directory, DIRECTORY)
         try:
             for path in paths:
                 try:
                     descriptor, status = open_regular(root, path)
                 except OSError:
-                    for gone in [each for each in known if each == path or each.startswith(path + b"/")]:
-                        del known[gone]
+                    gone.add(path)
                 else:
                     os.close(descriptor)
                     known[path] = signature_of(status)
         finally:
             os.close(root)
+        for path in [each for each in known if _is_below(each, gone)]:
+            del known[path]
 
     def _look(self) -> Changes:
         until = time.monotonic() + self._limits.seconds
