@@ -55,6 +55,7 @@ _PLACED: Final = re.compile(
     re.VERBOSE,
 )
 _DRIVE: Final = re.compile(r"""\b[A-Za-z]:\\(?P<path>(?:[^\\\s:"'<>|]++\\)*+[^\\\s:"'<>|]*+)""")
+_MAYBE: Final = re.compile(r"[\d/\\]")
 _TIMED: Final = re.compile(
     r"\b(?:time[ds]?|took|taken|elapsed|wall|user|sys|total|duration|runtime|finished|done|completed|in)\b",
     re.IGNORECASE,
@@ -81,6 +82,8 @@ class Moments:
 
 def masked(line: str, day: int | None, *, dates: bool = True) -> str:
     """The line with a word in place of whatever is volatile. `dates`: whether those of an unknown time count as now."""
+    if _MAYBE.search(line) is None:
+        return line
     line = _WORDED.sub(lambda match: _word(match, day, dates=dates), line)
     timed: bool | None = None
 
