@@ -193,7 +193,7 @@ class ChannelsHandler(WebSocketHandler):
                         await outlet.put(frame)
             await outlet.drain()
 
-    def _frame(self, outgoing: Outgoing) -> bytes | None:
+    def _frame(self, outgoing: Outgoing) -> list[bytes] | None:
         if self.is_v1:
             return delivery.frame_v1(outgoing.channel, outgoing.message)
         where = f"the session's notebook has it, /v1/sessions/{self.call.ids['session_id']}/notebook"

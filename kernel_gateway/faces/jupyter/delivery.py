@@ -1,4 +1,7 @@
-"""What a client is sent of a message, and what instead when that would cut it off. Pure."""
+"""What a client is sent of a message, and what instead when that would cut it off. Pure.
+
+A frame is given in pieces: a large part is the bytes that came from the kernel, however many clients get it.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,25 @@ from kernel_gateway.faces.jupyter import framing
 from kernels.message import Message
 
 
-def frame_v1(channel: str, message: Message) -> bytes:
+def frame_v1(channel: str, message: Message) -> list[bytes]:
     """The message as it is."""
     parts = [message.header_json, message.parent_json, message.metadata_json, message.content_json]
-    return framing.pack_v1(channel, [*parts, *message.buffers])
+    return framing.pieces_v1(channel, [*parts, *message.buffers])
 
 
-def frame_legacy(channel: str, message: Message, where: str) -> bytes | None:
+def frame_legacy(channel: str, message: Message, where: str) -> list[bytes] | None:
     """The message as text without its buffers; a short word when it is too large, nothing when it is no JSON.
 
     `where` is said in that word: the address at which the output can be read.
     """
     if message.size_bytes - sum(map(len, message.buffers)) <= framing.LEGACY_BYTES:
-        frame = framing.pack_legacy(channel, message)
-        if frame is None or len(frame) <= framing.LEGACY_BYTES:
-            return frame
+        pieces = framing.pieces_of_legacy(channel, message)
+        if pieces is None or sum(map(len, pieces)) <= framing.LEGACY_BYTES:
+            return pieces
     return _instead(channel, message, where)
 
 
-def _instead(channel: str, message: Message, where: str) -> bytes | None:
+def _instead(channel: str, message: Message, where: str) -> list[bytes] | None:
     """On iopub a line on standard error; elsewhere a reply of the same kind, for which the client waits."""
     header, parent = _object(message.header_json), _object(message.parent_json)
     if header is None or parent is None:
@@ -38,7 +41,7 @@ def _instead(channel: str, message: Message, where: str) -> bytes | None:
         msg_type, content = "stream", {"name": "stderr", "text": word}
     header["msg_type"] = msg_type
     parts = (_json(header), _json(parent), b"{}", _json(content))
-    return framing.legacy_frame(channel, message.msg_id, msg_type, parts)
+    return framing.legacy_pieces(channel, message.msg_id, msg_type, parts)
 
 
 def _reply(msg_type: str, word: str) -> dict[str, Any]:

@@ -62,6 +62,11 @@ def unpack_v1(frame: bytes | str) -> Incoming:
 
 def pack_v1(channel: str, parts: Sequence[bytes]) -> bytes:
     """A v1 frame of a message's four parts and its buffers, as they are."""
+    return b"".join(pieces_v1(channel, parts))
+
+
+def pieces_v1(channel: str, parts: Sequence[bytes]) -> list[bytes]:
+    """What such a frame is put together from: large parts need not be copied."""
     pieces = [channel.encode(), *parts]
     count = len(pieces) + 1
     place = 8 * (count + 1)
@@ -69,7 +74,7 @@ def pack_v1(channel: str, parts: Sequence[bytes]) -> bytes:
     for piece in pieces:
         place += len(piece)
         offsets.append(place)
-    return b"".join([struct.pack(f"<{count + 1}Q", count, *offsets), *pieces])
+    return [struct.pack(f"<{count + 1}Q", count, *offsets), *pieces]
 
 
 def unpack_legacy(frame: bytes | str) -> Incoming:
@@ -88,20 +93,26 @@ def unpack_legacy(frame: bytes | str) -> Incoming:
 
 def pack_legacy(channel: str, message: Message) -> bytes | None:
     """A legacy text frame without the buffers; None when a part is not JSON, however leniently read."""
+    pieces = pieces_of_legacy(channel, message)
+    return None if pieces is None else b"".join(pieces)
+
+
+def pieces_of_legacy(channel: str, message: Message) -> list[bytes] | None:
+    """What such a frame is put together from: large parts need not be copied."""
     parts = (message.header_json, message.parent_json, message.metadata_json, message.content_json)
     sound = [_sound(part) for part in parts]
     header, parent, metadata, content = sound
     if header is None or parent is None or metadata is None or content is None:
         return None
-    return legacy_frame(channel, message.msg_id, message.msg_type, (header, parent, metadata, content))
+    return legacy_pieces(channel, message.msg_id, message.msg_type, (header, parent, metadata, content))
 
 
-def legacy_frame(channel: str, msg_id: str, msg_type: str, parts: tuple[bytes, bytes, bytes, bytes]) -> bytes:
+def legacy_pieces(channel: str, msg_id: str, msg_type: str, parts: tuple[bytes, bytes, bytes, bytes]) -> list[bytes]:
     """The JSON object of these parts, which are JSON themselves."""
     header, parent, metadata, content = parts
     names = msgspec.json.encode({"channel": channel, "msg_id": msg_id, "msg_type": msg_type})
     pieces = [names[:-1], b',"header":', header, b',"parent_header":', parent, b',"metadata":', metadata]
-    return b"".join([*pieces, b',"content":', content, b',"buffers":[]}'])
+    return [*pieces, b',"content":', content, b',"buffers":[]}']
 
 
 def _incoming(channel: str, parts: Sequence[bytes], buffers: Sequence[bytes]) -> Incoming:

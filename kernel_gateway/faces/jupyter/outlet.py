@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from tornado.iostream import IOStream, StreamClosedError
@@ -31,13 +32,14 @@ class Outlet:
         self._soon: asyncio.Handle | None = None
         self._taken: asyncio.Future[None] | None = None
 
-    async def put(self, message: bytes) -> None:
-        """Send a message soon; returns when the next one may come. Raises WebSocketClosedError."""
+    async def put(self, pieces: Sequence[bytes]) -> None:
+        """Send a message, given in pieces, soon; returns when the next one may come. Raises WebSocketClosedError."""
         if not self._may_write:
             await self.drain()
         self._require_open()
-        self._waiting += (header(self._opcode, len(message)), message)
-        self._bytes += len(message)
+        size = sum(map(len, pieces))
+        self._waiting += (header(self._opcode, size), *pieces)
+        self._bytes += size
         if self._bytes >= TOGETHER_BYTES:
             await self.drain()
         elif self._soon is None:
@@ -68,10 +70,19 @@ class Outlet:
                 self._write()
 
     def _write(self) -> None:
-        data = b"".join(self._waiting)
-        self._waiting.clear()
-        self._bytes = 0
-        self._taken = self._stream.write(data)
+        """Write what waits; a large piece is not copied."""
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        small: list[bytes] = []
+        for piece in waiting:
+            if len(piece) < TOGETHER_BYTES:
+                small.append(piece)
+                continue
+            if small:
+                self._stream.write(b"".join(small))
+                small.clear()
+            self._taken = self._stream.write(piece)
+        if small:
+            self._taken = self._stream.write(b"".join(small))
 
     def _require_open(self) -> None:
         if self._protocol.is_closing() or self._stream.closed():

@@ -39,7 +39,7 @@ def opened() -> tuple[Outlet, Any, IOStream, socket.socket]:
 
 async def put_ten(outlet: Outlet) -> None:
     for _ in range(10):
-        await outlet.put(b"x" * 1_000_000)
+        await outlet.put([b"x" * 1_000_000])
 
 
 async def read(theirs: socket.socket, size: int) -> bytes:
@@ -74,7 +74,7 @@ def test_what_is_put_arrives_in_order(sizes: list[int]) -> None:
             read(theirs, sum(len(each) + len(header(BINARY, len(each))) for each in messages))
         )
         for each in messages:
-            await outlet.put(each)
+            await outlet.put([each[:1], each[1:70_000], each[70_000:]])
         await outlet.drain()
         assert payloads(await reading) == messages
         stream.close()
@@ -94,7 +94,7 @@ def test_a_client_that_does_not_read_gets_no_more_than_its_share(size: int) -> N
         async def fill() -> None:
             nonlocal put
             while True:
-                await outlet.put(b"x" * size)
+                await outlet.put([b"x" * size])
                 put += 1
                 await asyncio.sleep(0)
 
@@ -117,12 +117,12 @@ def test_a_client_that_does_not_read_gets_no_more_than_its_share(size: int) -> N
 def test_what_waits_goes_out_when_the_client_reads_again() -> None:
     async def test() -> None:
         outlet, _, stream, theirs = opened()
-        filling = asyncio.create_task(outlet.put(b"x" * 1_000_000))
+        filling = asyncio.create_task(outlet.put([b"x" * 1_000_000]))
         await asyncio.sleep(0)
         assert not filling.done()
         await read(theirs, 1_000_000 + 10)
         await filling
-        await outlet.put(b"last")
+        await outlet.put([b"la", b"st"])
         assert await read(theirs, 6) == header(BINARY, 4) + b"last"
         stream.close()
         theirs.close()
