@@ -25,7 +25,7 @@ from kernel_gateway.errors import DatabaseUnavailable
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.written_cells import Entry, Written, death_detail, write
 from kernel_gateway.storage import cells, executions, sessions
-from kernel_gateway.storage.cells import Head, Unrecorded
+from kernel_gateway.storage.cells import Head, Unrecorded, UnrecordedNote
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import NoteRow
 from kernels import chain
@@ -162,7 +162,7 @@ class Record:
     async def _settle(self, session_id: str, session: _Session, *, whole: bool) -> Head:
         marks = (0, 0) if whole else (session.executions_mark, session.notes_mark)
 
-        def read(connection: Connection) -> tuple[Head, list[Unrecorded], list[tuple[int, float, str]]]:
+        def read(connection: Connection) -> tuple[Head, list[Unrecorded], list[UnrecordedNote]]:
             # The head first: whatever another gateway writes after it is refused a second time.
             head = cells.head(connection, session_id)
             waiting = cells.executions_without(connection, session_id, marks[0])
@@ -175,7 +175,7 @@ class Record:
             head = await self._append(session_id, session, head, order[start : start + MOST_AT_ONCE])
         unended = [each.number for each in waiting if each.ended is None]
         session.executions_mark = _mark(marks[0], [each.number for each in waiting], unended)
-        session.notes_mark = _mark(marks[1], [number for number, _, _ in notes], held)
+        session.notes_mark = _mark(marks[1], [each.number for each in notes], held)
         return head
 
     async def _append(self, session_id: str, session: _Session, head: Head, ids: Sequence[str | int]) -> Head:
@@ -207,24 +207,25 @@ class Record:
         return stored
 
 
-def due(waiting: Sequence[Unrecorded], notes: Sequence[tuple[int, float, str]]) -> tuple[list[str | int], list[int]]:
+def due(waiting: Sequence[Unrecorded], notes: Sequence[UnrecordedNote]) -> tuple[list[str | int], list[int]]:
     """Ids of executions and numbers of notes that get their cells now, in order; and the notes that wait. Pure.
 
-    Of the same moment: the start, executions, notes, executions that asked for a blank kernel, the end.
+    Of the same moment: by generation, a generation's own note first, the note of the session's end last.
     """
     running = [each for each in waiting if each.kind == "code" and each.ended is None and each.started is not None]
-    timed: list[tuple[float, int, int, str | int]] = []
+    timed: list[tuple[tuple[float, int, int, int], str | int]] = []
     for each in waiting:
         if each.ended is not None:
             at = each.ended if each.kind == "command" or each.started is None else each.started
-            timed.append((at, 3 if each.clear_context else 1, each.number, each.id))
+            timed.append(((at, each.generation, 1, each.number), each.id))
     held = []
-    for number, at, kind in notes:
-        if any(at > (each.started or 0.0) or (at == each.started and not each.clear_context) for each in running):
-            held.append(number)
+    for note in notes:
+        if any((note.at, note.generation) > (each.started or 0.0, each.generation) for each in running):
+            held.append(note.number)
         else:
-            timed.append((at, {"started": 0, "restored": 0, "ended": 4}.get(kind, 2), number, number))
-    return [each for *_, each in sorted(timed, key=lambda one: one[:3])], held
+            rank = {"started": 0, "restored": 0, "generation": 0, "ended": 3}.get(note.kind, 2)
+            timed.append(((note.at, note.generation, rank, note.number), note.number))
+    return [which for _, which in sorted(timed, key=lambda one: one[0])], held
 
 
 def _told(connection: Connection, session_id: str, head: Head) -> str:

@@ -43,10 +43,20 @@ class Unrecorded:
     number: int
     id: str
     kind: str
-    clear_context: bool
+    generation: int
     queued: float
     started: float | None
     ended: float | None
+
+
+@dataclass(frozen=True)
+class UnrecordedNote:
+    """The same of a note."""
+
+    number: int
+    kind: str
+    generation: int
+    at: float
 
 
 # The statements of every execution are built once: building one costs as much as running it.
@@ -61,7 +71,7 @@ _EXECUTIONS = (
         executions.c.number,
         executions.c.id,
         executions.c.kind,
-        executions.c.clear_context,
+        executions.c.generation,
         executions.c.queued,
         executions.c.started,
         executions.c.ended,
@@ -75,7 +85,7 @@ _EXECUTIONS = (
     .order_by(executions.c.number)
 )
 _NOTES = (
-    select(notes.c.number, notes.c.at, notes.c.kind)
+    select(notes.c.number, notes.c.at, notes.c.kind, notes.c.generation)
     .select_from(notes.outerjoin(cells, cells.c.note == notes.c.number))
     .where(notes.c.session_id == bindparam("session"), notes.c.number > bindparam("after"), cells.c.number.is_(None))
     .order_by(notes.c.number)
@@ -106,7 +116,7 @@ def executions_without(connection: Connection, session_id: str, after: int) -> l
             row.number,
             row.id,
             row.kind,
-            row.clear_context,
+            row.generation,
             seconds(row.queued),
             seconds_or_none(row.started),
             seconds_or_none(row.ended),
@@ -115,10 +125,10 @@ def executions_without(connection: Connection, session_id: str, after: int) -> l
     ]
 
 
-def notes_without(connection: Connection, session_id: str, after: int) -> list[tuple[int, float, str]]:
-    """Number, time and kind of the notes that have no cell, of numbers after that one."""
+def notes_without(connection: Connection, session_id: str, after: int) -> list[UnrecordedNote]:
+    """Notes that have no cell, of numbers after that one."""
     found = connection.execute(_NOTES, {"session": session_id, "after": after})
-    return [(row.number, seconds(row.at), row.kind) for row in found]
+    return [UnrecordedNote(row.number, row.kind, row.generation, seconds(row.at)) for row in found]
 
 
 def append(connection: Connection, session_id: str, after: Head, new: Sequence[NewCell]) -> Head:

@@ -42,17 +42,23 @@ class Gateway:
             id=execution_id,
             session_id=SESSION,
             language="python",
-            generation=1,
             timeout_seconds=1.0,
             expect_generation=None,
             idempotency_key=None,
             request_digest=None,
             queued=NOW + at,
             started=NOW + at,
-            **{"status": "ok", "author": "ada", "face": "rest", "code": f"code of {execution_id}", **changes},
+            **{
+                "status": "ok",
+                "author": "ada",
+                "face": "rest",
+                "generation": 1,
+                "code": f"code of {execution_id}",
+                **changes,
+            },
         )
         await self.database.run(lambda c: executions.add(c, row))
-        await self.database.run(lambda c: executions.begin(c, row.id, 1, NOW + at))
+        await self.database.run(lambda c: executions.begin(c, row.id, row.generation, NOW + at))
         if until is not None:
             await self.ends(row, until)
         return row
@@ -62,8 +68,9 @@ class Gateway:
         ended = ExecutionRow(**{**vars(row), "ended": NOW + at, "outcome": outcome})
         await self.database.run(lambda c: executions.finish(c, ended))
 
-    async def noted(self, kind: str, at: float, body: str = "something") -> None:
-        await self.database.run(lambda c: executions.add_note(c, NoteRow(SESSION, 2, NOW + at, kind, body)))
+    async def noted(self, kind: str, at: float, body: str = "something", generation: int = 2) -> None:
+        note = NoteRow(SESSION, generation, NOW + at, kind, body)
+        await self.database.run(lambda c: executions.add_note(c, note))
 
     async def notebook(self) -> dict[str, Any]:
         head = await self.record.settle(SESSION)
@@ -122,12 +129,12 @@ OnRecord = Callable[[Test], None]
 
 
 async def in_order(gateway: Gateway) -> None:
-    await gateway.noted("started", 0)
+    await gateway.noted("started", 1, generation=1)
     await gateway.ran("a", 1, 2)
     assert await gateway.ids() == ["note-1", "a"]
     await gateway.ran("b", 3, 4)
     await gateway.noted("generation", 5)
-    await gateway.ran("c", 5, 6, clear_context=True)
+    await gateway.ran("c", 5, 6, clear_context=True, generation=2)
     await gateway.noted("ended", 5)
     assert await gateway.ids() == ["note-1", "a", "b", "note-2", "c", "note-3"]
     before = json.dumps(await gateway.notebook())
@@ -162,7 +169,7 @@ async def told_once_across_settles(gateway: Gateway) -> None:
     await gateway.ran("a", 1, 2, status="died", outcome=outcome)
     assert await gateway.ids() == ["a", "death-a"]
     await gateway.noted("generation", 2, "**Kernel generation 2.** it left with status 3")
-    await gateway.noted("generation", 3, "**Kernel generation 3.** restarted by ada")
+    await gateway.noted("generation", 3, "**Kernel generation 3.** restarted by ada", generation=3)
     sources = [cell["source"] for cell in (await gateway.notebook())["cells"]]
     assert sources[2:] == ["**Kernel generation 2** starts blank.", "**Kernel generation 3.** restarted by ada"]
 
