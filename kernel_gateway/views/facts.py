@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-_LONGEST: Final = 80
+_FACT_CHARACTERS: Final = 80
 _FINE: Final = frozenset({"ok"})
 
 
@@ -72,4 +72,4 @@ def _record(holder: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return value[:_LONGEST] if isinstance(value, str) else ""
+    return value[:_FACT_CHARACTERS] if isinstance(value, str) else ""
