@@ -154,6 +154,8 @@ class Attachments:
             kernel = live.sandbox.kernel
             if kernel is not None and kernel.hub is not None:
                 live.audience.connect(kernel.hub)
+            else:
+                live.audience.await_kernel()
         return live.audience
 
 

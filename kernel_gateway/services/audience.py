@@ -24,7 +24,7 @@ MOST_CLIENTS: Final = 64
 """Clients attached to one session at once."""
 MOST_CURSORS: Final = 256
 """Clients whose place is remembered; whoever left first is forgotten first."""
-MOST_NAMES: Final = 16
+MOST_NAMES: Final = 64
 """Sessions that one client may name in its headers, the latest ones."""
 
 
@@ -167,6 +167,10 @@ class Audience:
             self.say_state("starting")
             self.say_state("idle")
         self._unsubscribe = hub.subscribe(self._deliver, failed=self._failed, skipped=self._skipped)
+
+    def await_kernel(self) -> None:
+        """There is no kernel yet: its coming is to be told."""
+        self._restarting = True
 
     def close(self, ended: Ended) -> None:
         """End every attachment; what they have not been sent yet they may still be sent."""

@@ -106,11 +106,12 @@ class Sessions:
             raise DeadlinePassed("the session is still ending; ask for it again later") from None
 
     async def interrupt(self, principal: Principal, session_id: str) -> None:
-        """Interrupt what runs; nothing running is fine."""
+        """Interrupt what runs, what an attached client's widget called as well; nothing running is fine."""
         live = await self._registry.require(principal, session_id)
         live.touch()
-        if live.running is not None and live.sandbox.kernel is not None:
+        if live.running is not None:
             live.running.interrupted = True
+        if live.sandbox.kernel is not None and (live.running is not None or live.audience is not None):
             with translated():
                 await live.sandbox.kernel.interrupt()
 

@@ -19,6 +19,7 @@ import sys
 import termios
 import threading
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any, cast
 
@@ -42,11 +43,8 @@ NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
     " from a file in the workspace"
 )
-
-
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -248,6 +246,8 @@ class Kernel(IPythonKernel):
         self._used: dict[str, Any] | None = None
         self._reporter: Any = None
         super().__init__(**options)
+        for comm in ("comm_open", "comm_msg", "comm_close"):
+            self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
@@ -262,6 +262,20 @@ class Kernel(IPythonKernel):
         super().pre_handler_hook()
         self._interrupted_early = False
         signal.signal(signal.SIGINT, self._keep_interrupt)
+
+    def _interruptible(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """A handler of comm messages: what a widget calls is code, which an interrupt ends."""
+
+        def handle(*arguments: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return handler(*arguments)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                return handler(*arguments)
+            finally:
+                signal.signal(signal.SIGINT, self._keep_interrupt)
+
+        return handle
 
     def _keep_interrupt(self, *_signal: object) -> None:
         self._interrupted_early = True

@@ -18,6 +18,14 @@ def opened(comm, message):
     comm.on_msg(lambda message: comm.send({"size": len(message["buffers"][0])}, buffers=[bytes(message["buffers"][0])]))
 get_ipython().kernel.comm_manager.register_target("echo", opened)
 """
+ENDLESS = """
+import time
+def endless(comm, message):
+    print("begun", flush=True)
+    while True:
+        time.sleep(0.01)
+get_ipython().kernel.comm_manager.register_target("endless", endless)
+"""
 GOOD = incoming("shell", "kernel_info_request", {}, session="ann", msg_id="m")
 
 
@@ -132,6 +140,19 @@ def test_comm_messages_carry_buffers_both_ways(on_gateway: OnGateway) -> None:
         answer = ann.of("with-buffers", "comm_msg")[0].message
         assert answer.content["data"] == {"size": len(payload)}
         assert bytes(answer.buffers[0]) == payload
+
+    on_gateway(test)
+
+
+def test_an_interrupt_ends_what_a_widget_called(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann = await room.attach("ann")
+        await room.run(ENDLESS)
+        opened = await ann.send("shell", "comm_open", {"comm_id": "e", "target_name": "endless", "data": {}})
+        await ann.until(lambda: "begun" in ann.stdout(opened))
+        await ann.send("control", "interrupt_request", {})
+        await ann.until(lambda: "idle" in ann.states(opened))
+        assert await room.run("print('alive')") == "alive\n"
 
     on_gateway(test)
 
