@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 _FACT_CHARACTERS: Final = 80
+_NAMED_FILES: Final = 3
 _FINE: Final = frozenset({"ok"})
 
 
@@ -33,6 +34,8 @@ def facts(cell: dict[str, Any]) -> list[dict[str, str]]:
     exit_code = record.get("exit_code")
     if type(exit_code) is int and exit_code:
         made.append({"kind": "bad", "text": f"exit code {exit_code}"})
+    if files := _files(record):
+        made.append({"kind": "plain", "text": files})
     when = _text(record.get("started_at")) or _text(record.get("at"))
     made += [{"kind": "time", "text": text} for text in (when[:19].replace("T", " "), _cost(record)) if text]
     return made
@@ -43,14 +46,22 @@ def _face(record: dict[str, Any]) -> str:
     return f"via {face}" if face else ""
 
 
+def _files(record: dict[str, Any]) -> str:
+    """Which files it changed, in the order of the record: a few names, and how many more."""
+    files = _object(record.get("provenance")).get("files")
+    listed = files if isinstance(files, list) else []
+    names = [name for each in listed[:_NAMED_FILES] if (name := _text(_object(each).get("path")))]
+    more = len(listed) - len(names)
+    return f"changed {', '.join(names)}" + (f" and {more:,} more" if more else "") if names else ""
+
+
 def _cost(record: dict[str, Any]) -> str:
     """How long it took, and what of the processor and of memory."""
     words = []
     taken = _seconds(record.get("started_at"), record.get("ended_at"))
     if taken is not None:
         words.append(f"{taken:,.2f} s")
-    provenance = record.get("provenance")
-    provenance = provenance if isinstance(provenance, dict) else {}
+    provenance = _object(record.get("provenance"))
     if isinstance(cpu := provenance.get("cpu_seconds"), int | float):
         words.append(f"{cpu:,.2f} s of CPU")
     if type(peak := provenance.get("memory_peak_bytes")) is int:
@@ -66,9 +77,11 @@ def _seconds(began: Any, ended: Any) -> float | None:
 
 
 def _record(holder: dict[str, Any]) -> dict[str, Any]:
-    metadata = holder.get("metadata")
-    record = metadata.get("sandcell") if isinstance(metadata, dict) else None
-    return record if isinstance(record, dict) else {}
+    return _object(_object(holder.get("metadata")).get("sandcell"))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

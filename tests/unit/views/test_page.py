@@ -79,7 +79,11 @@ def test_facts_of_the_record_are_said_and_odd_ones_are_not() -> None:
         "exit_code": 3,
         "started_at": "2026-01-01T10:00:00.000000Z",
         "ended_at": "2026-01-01T10:00:02.500000Z",
-        "provenance": {"cpu_seconds": 1.25, "memory_peak_bytes": 50_000_000},
+        "provenance": {
+            "cpu_seconds": 1.25,
+            "memory_peak_bytes": 50_000_000,
+            "files": [{"path": f"{name}<.csv"} for name in "abcd"],
+        },
     }
     made = page({**code(), "metadata": {"sandcell": record}})
     for said in (
@@ -89,6 +93,7 @@ def test_facts_of_the_record_are_said_and_odd_ones_are_not() -> None:
         "exit code 3",
         "2026-01-01 10:00:00",
         "2.50 s, 1.25 s of CPU, 50 MB",
+        "changed a&lt;.csv, b&lt;.csv, c&lt;.csv and 1 more",
     ):
         assert said in made
     odd = {"author": 5, "face": [], "status": {}, "exit_code": "x", "started_at": 7, "provenance": "x"}
