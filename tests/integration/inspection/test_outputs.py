@@ -83,3 +83,13 @@ def test_it_outlives_the_session(client: Client) -> None:
     with client.session() as ended:
         ended.run("for n in range(60_000): print(f'{n:07}')")
     assert client.output(ended.id, DIGEST, start=8, end=16) == b"0000001\n"
+
+
+def test_a_cell_says_what_it_used_and_changed(session: LiveSession) -> None:
+    session.run("open('made', 'wb').write(bytes(2_000_000))")
+    used = json.loads(session.notebook())["cells"][-1]["metadata"]["sandcell"]["provenance"]
+    assert used["environment_digest"].startswith("sha256:")
+    assert used["written_bytes"] >= 2_000_000
+    (made,) = used["files"]
+    digest = hashlib.sha256(bytes(2_000_000)).hexdigest()
+    assert made == {"path": "made", "change": "added", "size": 2_000_000, "sha256": digest}

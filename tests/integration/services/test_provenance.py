@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from kernel_gateway.shapes import Execution, Session
 from kernel_gateway.storage import executions
 from kernels.environment import Environment
-from tests.integration.services.conftest import Gateway
+from tests.integration.services.conftest import Gateway, House
 
 Test = Callable[[Gateway], Awaitable[None]]
 
@@ -77,3 +78,20 @@ def test_the_files_that_each_cell_changed_are_told_with_their_hashes(on_gateway:
         assert await after("1") == {"files": []}
 
     on_gateway(test)
+
+
+def test_a_service_that_starts_again_knows_the_image_and_the_files_as_they_are(
+    house: House, environment: Environment
+) -> None:
+    async def test() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            await gateway.run(session, "open('before', 'w').close()")
+        async with house.gateway() as gateway:
+            execution = await gateway.run(session, "open('after', 'w').close()")
+            await gateway.services.parts.record.settle(session.id)
+            found = await stored(gateway, session, execution)
+            assert found["environment_digest"] == environment.digest
+            assert [each["path"] for each in found["files"]] == ["after"]
+
+    asyncio.run(test())
