@@ -7,6 +7,7 @@ redacted by the same rules as what it is compared with.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -94,11 +95,13 @@ class Stage:
             timeout_seconds=self._timeout(step, services.parts.settings.execution_timeout_max_seconds),
             clear_context=step.clear_context,
         )
-        execution = await services.executions.submit(self._principal, session_id, submission, face=FACE)
+        submit = services.executions.submit(self._principal, session_id, submission, face=FACE)
+        submitted = services.parts.background.spawn(submit, f"cell of {session_id}")
         try:
+            execution = await asyncio.shield(submitted)
             execution = await services.executions.wait(self._principal, session_id, execution.id)
         except asyncio.CancelledError:
-            services.parts.background.spawn(self._interrupt(execution.id), f"interrupt {execution.id}")
+            services.parts.background.spawn(self._interrupt(submitted), f"interrupt a cell of {session_id}")
             raise
         return _ran(execution, await self._stored(execution), step)
 
@@ -137,9 +140,11 @@ class Stage:
         row = await self._doing.parts.database.run(lambda c: find(c, self.session_id, execution.id))
         return list((row.outcome if row is not None and row.outcome is not None else StoredOutcome()).outputs)
 
-    async def _interrupt(self, execution_id: str) -> None:
-        """The replay was stopped while this ran."""
-        await self._doing.executions.interrupt(self._principal, self.session_id, execution_id)
+    async def _interrupt(self, submitted: asyncio.Task[Execution]) -> None:
+        """The replay was stopped while this ran, or was about to."""
+        with contextlib.suppress(GatewayError):  # it was refused, or its session has ended
+            execution = await submitted
+            await self._doing.executions.interrupt(self._principal, self.session_id, execution.id)
 
 
 def failed(error: GatewayError) -> str:

@@ -58,7 +58,8 @@ class Replays:
     async def start(self, principal: Principal, request: ReplayRequest) -> Replay:
         """Begin a replay; its notebook has been read and its session is about to start when this returns.
 
-        Raises InvalidRequest, NotFound, SessionTerminated, LimitReached, ShuttingDown.
+        Raises InvalidRequest, NotFound, UnknownEnvironment, EnvironmentUnavailable, PayloadTooLarge, SessionTerminated,
+        LimitReached, ShuttingDown.
         """
         self._parts.require_accepting()
         _require_sense(request)
@@ -139,6 +140,8 @@ class Replays:
         environment = request.environment
         if environment is None and request.session_id is not None:
             environment = (await self._registry.row(principal, request.session_id)).environment
+        if request.continue_session is None:
+            await self._parts.agents.choose(principal, environment, None)
         of = f" of {request.session_id[:8]}" if request.session_id else ""
         return StartSession(environment=environment, name=f"replay{of}", labels={"replay": "yes"})
 

@@ -15,6 +15,16 @@ from kernel_gateway.shapes import Event
 ONE: Final = "/v1/replays/{replay_id}"
 ID: Final[Errors] = (e.NotFound,)
 
+START: Final[Errors] = (
+    e.NotFound,
+    e.UnknownEnvironment,
+    e.EnvironmentUnavailable,
+    e.SessionTerminated,
+    e.LimitReached,
+    e.RateLimited,
+    e.ShuttingDown,
+)
+
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST",
@@ -27,7 +37,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         invocation=True,
         large=True,
         accepted=True,
-        errors=(e.NotFound, e.SessionTerminated, e.LimitReached, e.RateLimited, e.ShuttingDown),
+        errors=(
+            e.NotFound,
+            e.UnknownEnvironment,
+            e.EnvironmentUnavailable,
+            e.SessionTerminated,
+            e.LimitReached,
+            e.RateLimited,
+            e.ShuttingDown,
+        ),
     ),
     Route(
         "GET",

@@ -174,6 +174,15 @@ def test_a_replay_is_its_owners(service: RunningService, client: Client) -> None
                 refused()
 
 
+def test_what_is_not_there_is_told_at_once(client: Client) -> None:
+    names: list[dict[str, Any]] = [{"environment": "absent"}, {"inputs": "absent"}, {"continue_session": "absent"}]
+    for asked in names:
+        with pytest.raises(NotFound):
+            client.start_replay(SLEEPS, **asked)
+    with pytest.raises(NotFound):
+        client.start_replay(session_id="absent")
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
