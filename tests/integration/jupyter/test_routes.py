@@ -202,7 +202,7 @@ def test_a_restart_is_granted_by_the_owner(owner: Face, guest: Face, service: Ru
     address = f"/api/kernels/{owner.kernel_id}/restart"
     assert guest.http.post(address, json={}).status_code == 403
     with service.client() as client:
-        token = client.create_attach_token(owner.kernel_id, can=["restart"]).token
+        token = client.create_attach_token(owner.kernel_id, name="Grace", can=["restart"]).token
         before = client.get_session(owner.kernel_id).generation
         assert token is not None
         with http_of(service.url, token) as granted:
@@ -210,6 +210,7 @@ def test_a_restart_is_granted_by_the_owner(owner: Face, guest: Face, service: Ru
         assert answer.status_code == 200
         check_kernel(answer.json())
         assert client.get_session(owner.kernel_id).generation == before + 1
+        assert b"asked for by `Grace`" in client.notebook(owner.kernel_id)
         assert owner.http.post(address, json={}).status_code == 200
 
 
