@@ -10,6 +10,7 @@ from typing import Any, Final
 
 _FACT_CHARACTERS: Final = 80
 _NAMED_FILES: Final = 3
+_NAMED_OUTPUTS: Final = 20
 _FINE: Final = frozenset({"ok"})
 
 
@@ -44,6 +45,21 @@ def facts(cell: dict[str, Any]) -> list[dict[str, str]]:
 def _face(record: dict[str, Any]) -> str:
     face = _text(record.get("face"))
     return f"via {face}" if face else ""
+
+
+def in_full(cell: dict[str, Any]) -> list[str]:
+    """Where the outputs lie of which the cell holds a part, a sentence each."""
+    full = _record(cell).get("full")
+    said = []
+    for each in map(_object, full[:_NAMED_OUTPUTS] if isinstance(full, list) else []):
+        what, digest, size = (
+            _text(each.get("stream") or each.get("media_type")),
+            _text(each.get("sha256")),
+            each.get("size"),
+        )
+        if what and digest and type(size) is int:
+            said.append(f"{what} in full: {size:,} bytes, SHA-256 {digest}")
+    return said
 
 
 def _files(record: dict[str, Any]) -> str:

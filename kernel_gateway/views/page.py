@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import nbformat
 
-from kernel_gateway.views.facts import facts, heading
+from kernel_gateway.views.facts import facts, heading, in_full
 from kernel_gateway.views.sanitising import clean, clean_page
 from kernel_gateway.views.shown_outputs import left_out, shown
 from kernel_gateway.views.terminal_colours import coloured
@@ -81,7 +81,8 @@ def _cell(cell: dict[str, Any]) -> dict[str, Any]:
     ):
         made["metadata"]["magics_language"] = language
     outputs = [shown(output) for output in cell["outputs"]]
-    about["left_out"] = list(dict.fromkeys(said for each in cell["outputs"] if (said := left_out(each))))
+    omitted = dict.fromkeys(said for each in cell["outputs"] if (said := left_out(each)))
+    about["left_out"] = [*omitted, *in_full(cell)]
     return made | {"outputs": outputs, "execution_count": cell["execution_count"]}
 
 

@@ -85,7 +85,9 @@ def test_facts_of_the_record_are_said_and_odd_ones_are_not() -> None:
             "files": [{"path": f"{name}<.csv"} for name in "abcd"],
         },
     }
+    record["full"] = [{"stream": "stdout", "sha256": "ab" * 32, "size": 1234567}, {"media_type": 5}, "x"]
     made = page({**code(), "metadata": {"sandcell": record}})
+    assert f"stdout in full: 1,234,567 bytes, SHA-256 {'ab' * 32}" in made
     for said in (
         "a&lt;b&gt;",
         "via jupyter",
@@ -96,7 +98,7 @@ def test_facts_of_the_record_are_said_and_odd_ones_are_not() -> None:
         "changed a&lt;.csv, b&lt;.csv, c&lt;.csv and 1 more",
     ):
         assert said in made
-    odd = {"author": 5, "face": [], "status": {}, "exit_code": "x", "started_at": 7, "provenance": "x"}
+    odd = {"author": 5, "face": [], "status": {}, "exit_code": "x", "started_at": 7, "provenance": "x", "full": {}}
     assert '<span class="sandcell-fact' not in page({**code(), "metadata": {"sandcell": odd}})
 
 
