@@ -72,7 +72,8 @@ class Cell:
 
     `kind` is code or command, `face` the protocol it came through. `clear_context`: it asked for a blank kernel.
     `runtime` is what ran its language. `why` says why it was not run. `exit_code` and `task` are of commands: `task` is
-    the id of one in the background. `provenance` is what it used and changed, `full` where outputs that were cut lie.
+    the id of one in the background. `silent`: an attached client ran it for itself. `provenance` is what it used and
+    changed, `full` where outputs that were cut lie.
     """
 
     execution_id: str
@@ -94,6 +95,7 @@ class Cell:
     why: str | None = None
     exit_code: int | None = None
     task: str | None = None
+    silent: bool = False
     provenance: dict[str, Any] | None = None
     full: Sequence[dict[str, Any]] = ()
 
@@ -235,6 +237,8 @@ def _about(cell: Cell) -> dict[str, Any]:
     about = _present(vars(cell), *names)
     if cell.clear_context:
         about["clear_context"] = True
+    if cell.silent:
+        about["silent"] = True
     if cell.runtime != "python":
         about["runtime"] = _plain(cell.runtime)
     about |= _present(vars(cell), "why", "exit_code", "task")

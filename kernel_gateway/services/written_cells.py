@@ -91,7 +91,7 @@ def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
     outcome = row.outcome or StoredOutcome()
     cut, death = outcome.truncated, outcome.death
     provenance = dict(row.provenance or {})
-    full = list(provenance.pop("full", []))
+    full, silent = list(provenance.pop("full", [])), provenance.pop("silent", False)
     outputs, blobs = _split(outcome.outputs)
     if row.status == "rejected" and outcome.error is not None:
         why = f"{outcome.error.name}: {outcome.error.value}"
@@ -115,6 +115,7 @@ def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
         why=why or None,
         exit_code=outcome.exit_code,
         task=outcome.task,
+        silent=bool(silent),
         provenance=provenance,
         full=[*full, *(_where(row.session_id, each) for each in blobs)],
     )

@@ -185,7 +185,7 @@ async def says_everything(gateway: Gateway) -> None:
         await asyncio.sleep(0.05)
         return found
 
-    row = await gateway.ran("a", 1, provenance={"cpu_seconds": 0.5, "full": [{"stream": "stdout"}]})
+    row = await gateway.ran("a", 1, provenance={"cpu_seconds": 0.5, "silent": True, "full": [{"stream": "stdout"}]})
     with gateway.record.ending(SESSION, "a", look):
         await gateway.ends(row, 2)
     outcome = StoredOutcome(exit_code=2, stderr="no", outputs=[_stream("stderr", "no")])
@@ -195,7 +195,7 @@ async def says_everything(gateway: Gateway) -> None:
     first, second, third = (cell["metadata"]["sandcell"] for cell in (await gateway.notebook())["cells"])
     assert (first["author"], first["face"], first["kind"]) == ("ada", "rest", "code")
     assert first["provenance"] == {"cpu_seconds": 0.5, **found}, "the cell waits for what is found out after the end"
-    assert first["full"] == [{"stream": "stdout"}]
+    assert (first["full"], first["silent"]) == ([{"stream": "stdout"}], True)
     stored = await gateway.database.run(lambda c: executions.find(c, SESSION, "a"))
     assert stored is not None
     assert (stored.provenance or {})["files"] == found["files"]
