@@ -14,10 +14,11 @@ from kernel_gateway.cli.inspection import output, variables
 from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.leases import lease
+from kernel_gateway.cli.notebooks import notebook
 from kernel_gateway.cli.replaying import replay
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, serve
-from kernel_gateway.cli.sessions import notebook, session
+from kernel_gateway.cli.sessions import session
 from kernel_gateway.cli.tokens import token
 from kernel_gateway.cli.workspaces import workspace
 
