@@ -136,6 +136,18 @@ def test_what_a_killed_keeper_left_goes_with_the_next_start(
     all_gone()
 
 
+def test_a_keeper_that_is_asked_to_end_takes_its_sandbox_along(
+    manager: KernelManager, all_gone: Callable[[], None]
+) -> None:
+    (keeper,) = [each for each in psutil.Process().children() if "kernels.keeper" in each.cmdline()]
+    keeper.terminate()
+    all_gone()
+    give_up = time.monotonic() + SECONDS
+    while manager.is_alive():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
 def started_program() -> subprocess.Popen[str]:
     """A program of its own that has started a kernel."""
     program = subprocess.Popen(
