@@ -40,7 +40,7 @@ def hidden_names(cells: Sequence[str]) -> dict[int, list[str]]:
     functions read count only if no cell at all defines them: they may be called later than the next cell.
     """
     steps = list(_steps(cells))
-    bound = {name for step in steps for name in step.names.binds}
+    bound = {name for step in steps for name in step.names.binds | step.names.later}
     open_door = any(step.names.anything for step in steps)
     found: dict[int, list[str]] = {}
     for index, step in enumerate(steps):
@@ -63,10 +63,9 @@ def missing_name(replayed: Sequence[Output], cells: Sequence[str], index: int) -
     if name is None or len(steps) <= index or steps[index].anything:
         return None
     step = steps[index]
-    if name in step.known or (name in step.names.binds and name not in step.names.reads):
+    if name in step.known or (name in step.names.binds | step.names.later and not step.names.asks_for(name)):
         return None
-    asked = any(name in each.names.reads or name in each.names.deferred for each in steps)
-    return name if asked else None
+    return name if any(each.names.asks_for(name) for each in steps) else None
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,9 @@ def _steps(cells: Sequence[str]) -> Iterator[_Step]:
         yield _Step(names, known, anything)
         if names.resets:
             known, anything = frozenset(), False
-        if names.binds - known or names.unbinds & known:
-            known = (known | names.binds) - names.unbinds
+        bound = names.binds | names.later
+        if bound - known or names.unbinds & known:
+            known = (known | bound) - names.unbinds
         anything, future = anything or names.anything, names.future
 
 

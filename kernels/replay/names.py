@@ -25,16 +25,23 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 class CellNames:
     """What a cell asks of those before it, in the order of asking, and what it leaves to those after it.
 
+    `doubtful`: read where they may be bound or not. `later`: bound by its functions when they are called.
     `anything`: it may bind any name. `future`: annotations of it and of later cells are not evaluated.
     """
 
     reads: dict[str, None] = field(default_factory=dict)
     deferred: dict[str, None] = field(default_factory=dict)
+    doubtful: dict[str, None] = field(default_factory=dict)
     binds: set[str] = field(default_factory=set)
+    later: set[str] = field(default_factory=set)
     unbinds: set[str] = field(default_factory=set)
     anything: bool = False
     resets: bool = False
     future: bool = False
+
+    def asks_for(self, name: str) -> bool:
+        """Whether it reads a name that it may not have bound by then."""
+        return name in self.reads or name in self.deferred or name in self.doubtful
 
 
 def names_of(source: CellSource, *, future: bool = False) -> CellNames:
@@ -47,10 +54,9 @@ def names_of(source: CellSource, *, future: bool = False) -> CellNames:
         reader.visit(source.tree)
     except RecursionError:
         return CellNames(anything=True, future=future)
-    for name in reader.doubtful:
+    for name in found.doubtful:
         if name not in found.binds:
             found.reads.setdefault(name)
-    found.deferred = {name: None for name in found.deferred if name not in found.binds}
     return found
 
 
@@ -67,9 +73,9 @@ class _Reader(ast.NodeVisitor):
     """Visits a tree in the order in which it would be evaluated."""
 
     def __init__(self, found: CellNames) -> None:
-        self.doubtful: dict[str, None] = {}
         self._found = found
         self._scopes = [_Scope("module", found.binds)]
+        self._fickle: set[str] = set()  # bound, and unbound again in a branch
         self._in_branch = False
         self._protected = False
 
@@ -93,11 +99,11 @@ class _Reader(ast.NodeVisitor):
         self.visit(node.target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if not self._in_function():
-            self._annotation(node.annotation)
         if node.value is not None:
             self.visit(node.value)
             self.visit(node.target)
+        if not self._in_function():
+            self._annotation(node.annotation)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
@@ -163,11 +169,15 @@ class _Reader(ast.NodeVisitor):
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.type is not None:
             self.visit(node.type)
+        names = self._scopes[-1].names
+        before = node.name is None or node.name in names
         if node.name is not None:
             self._bind(node.name)
         self._each(node.body)
-        if node.name is not None:
+        if node.name is not None and before:
             self._unbind(node.name)
+        elif node.name is not None and self._scopes[-1].kind == "module":
+            names.discard(node.name)  # Python unbinds it, and nothing else bound it
 
     def visit_match_case(self, node: ast.match_case) -> None:
         with self._branch():
@@ -243,7 +253,7 @@ class _Reader(ast.NodeVisitor):
                 globally.update(node.names)
             elif isinstance(node, ast.Nonlocal):
                 outside.update(node.names)
-        self._found.binds |= globally & bound
+        self._found.later |= globally & bound
         names = (bound | {each.arg for each in _arguments(arguments)} | more) - globally - outside
         with self._inside(_Scope("function", names, globally)):
             self._each(body)
@@ -260,11 +270,15 @@ class _Reader(ast.NodeVisitor):
                 return
             deferred = deferred or scope.kind == "function"
         if name in self._found.binds or self._found.anything or self._protected:
+            if name in self._fickle:
+                self._found.doubtful.setdefault(name)
             return
         if deferred or self._in_function():
             self._found.deferred.setdefault(name)
+        elif name in self._found.later:
+            return
         elif self._in_branch:
-            self.doubtful.setdefault(name)
+            self._found.doubtful.setdefault(name)
         else:
             self._found.reads.setdefault(name)
 
@@ -275,10 +289,13 @@ class _Reader(ast.NodeVisitor):
         scope.names.add(name)
         if scope.kind == "module":
             self._found.unbinds.discard(name)
+            self._fickle.discard(name)
 
     def _unbind(self, name: str) -> None:
         scope = self._scopes[-1]
-        if scope.kind == "module" and not self._in_branch:
+        if scope.kind == "module" and self._in_branch:
+            self._fickle.add(name)
+        elif scope.kind == "module":
             scope.names.discard(name)
             self._found.unbinds.add(name)
 

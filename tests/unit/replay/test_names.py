@@ -42,7 +42,8 @@ CASES: dict[str, tuple[Cells, dict[int, list[str]]]] = {
     "globals()": (["globals()['x'] = 1", "x"], {}),
     "asked for first": (["if 'x' in globals(): print(x)"], {}),
     "tried first": (["try:\n    x\nexcept NameError:\n    x = 1", "x"], {}),
-    "tried otherwise": (["try:\n    x\nexcept ValueError as e:\n    print(e)"], {0: ["x"]}),
+    "tried otherwise": (["try:\n    x\nexcept ValueError as e:\n    print(e)\ne"], {0: ["x", "e"]}),
+    "a global that its function wants to be there": (["def f():\n    global n\n    n += 1\nf()"], {}),
     "an optional import": (["try:\n    import tqdm\nexcept ImportError:\n    tqdm = None\ntqdm"], {}),
     "bound in a branch": (["if 1:\n    x = 1\nelse:\n    y = 2\nx, y"], {}),
     "a walrus": (["if (n := 3) > 2: print(n)\n[m := i for i in range(3)]\nm, n", "i"], {1: ["i"]}),
@@ -133,6 +134,11 @@ def test_a_name_is_missing_when_no_cell_defines_it() -> None:
 def test_a_name_is_missing_when_only_a_later_cell_defines_it() -> None:
     cells = ["print(x)", "x = 1"]
     assert missing_name(failed("x"), cells, 0) == "x"
+
+
+def test_a_name_that_only_a_function_binds_when_it_is_there_already() -> None:
+    assert missing_name(failed("n"), ["def f():\n    global n\n    n += 1", "f()"], 1) is None, "it may have been bound"
+    assert missing_name(failed("n"), ["def f():\n    global n\n    n += 1\nf()"], 0) == "n"
 
 
 def test_a_suggestion_after_the_name_is_taken() -> None:
