@@ -51,6 +51,23 @@ def test_the_notebook_lies_beside_the_files(workspace: DurableWorkspace, store: 
             workspace.put_beside(name, b"")
 
 
+def test_a_copy_has_all_the_files_and_a_life_of_its_own(workspace: DurableWorkspace, store: ObjectStore) -> None:
+    put(workspace, "out/a b.csv", b"12")
+    put(workspace, "d" * 240 + "/" + "%" * 200, b"long")
+    workspace.put_beside("history.ipynb", b"{}")
+    workspace.copy_to("workspaces/sessions/two")
+    copy = DurableWorkspace(store, "workspaces/sessions/two")
+    assert copy.list() == workspace.list()
+    assert b"".join(copy.open("d" * 240 + "/" + "%" * 200)[1]) == b"long"
+    put(copy, "out/a b.csv", b"changed")
+    assert b"".join(workspace.open("out/a b.csv")[1]) == b"12"
+    with pytest.raises(ObjectNotFound):
+        store.get("workspaces/sessions/two/history.ipynb")
+    copy.clear()
+    assert list(store.list("workspaces/sessions/two/")) == []
+    assert workspace.summary().file_count == 2
+
+
 def test_what_cannot_be_is_refused(workspace: DurableWorkspace) -> None:
     put(workspace, "file", b"x")
     put(workspace, "dir/file", b"x")
