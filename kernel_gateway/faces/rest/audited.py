@@ -36,6 +36,8 @@ EVENTS = {
     "sessions.stop_task": "StopTask",
     "sessions.notebook": "GetNotebook",
     "sessions.manifest": "GetManifest",
+    "inspection.variables": "ListVariables",
+    "inspection.output": "GetOutput",
     "attaching.create": "CreateAttachToken",
     "attaching.index": "ListAttachTokens",
     "attaching.revoke": "RevokeAttachToken",
