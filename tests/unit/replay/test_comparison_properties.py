@@ -61,7 +61,7 @@ OUTPUT = st.one_of(
     JSON,
 )
 OUTPUTS = st.lists(OUTPUT, max_size=5)
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @MANY
