@@ -174,9 +174,10 @@ class Hub:
                     group.create_task(self._open_one(name, identity))
         except* KernelsError as errors:
             raise errors.exceptions[0] from None
-        while not self._published.is_set():
+        described = False
+        while not (described and self._published.is_set()):
             info = await self.request(self._greeted_on, "kernel_info_request", {}, deadline_seconds=deadline_seconds)
-            self.kernel_info = info.content
+            self.kernel_info, described = info.content, True
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_NUDGE_SECONDS):
                     await self._published.wait()

@@ -68,7 +68,7 @@ class RunningService:
 
         return Client(self.url, token or self.token)
 
-    def start(self, deadline_seconds: float = 60, **settings: object) -> None:
+    def start(self, deadline_seconds: float = 120, **settings: object) -> None:
         """Start the process and wait until it says that it listens."""
         self._settings.update(settings)
         listening = threading.Event()
@@ -100,7 +100,7 @@ class RunningService:
             self._process.send_signal(signal.SIGTERM)
         return self._wait(deadline_seconds)
 
-    def wait(self, deadline_seconds: float = 60) -> int:
+    def wait(self, deadline_seconds: float = 120) -> int:
         """Wait for an end that comes by itself; returns the exit status."""
         return self._wait(deadline_seconds)
 

@@ -29,7 +29,7 @@ class Tools:
     async def call(self, name: str, arguments: Arguments, key: str = "") -> dict[str, Any]:
         gateway = self._gateway
         call = Invocation(gateway.services, gateway.me, self.session_id, arguments, key)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             result = await tool_of(name, arguments)(call)
         value: dict[str, Any] = json.loads(msgspec.json.encode(result))
         return value

@@ -356,7 +356,7 @@ one.sendall(b'CONNECT site.example:8080 HTTP/1.1\\r\\nHost: site.example:8080\\r
 print(one.recv(4096))
 """
     assert "200 " in session.run(program).stdout
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while place.internet.connected == 0 and time.monotonic() < give_up:
         time.sleep(0.02)
     assert place.internet.connected == 1

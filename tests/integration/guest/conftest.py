@@ -38,7 +38,7 @@ def free_port() -> int:
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait until it holds, for ten seconds at most."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             if await holds():
                 return
@@ -70,7 +70,7 @@ class RunningGuest:
         self, wanted: Callable[[KernelStarted | KernelExit | str], bool]
     ) -> KernelStarted | KernelExit | str:
         """Wait until the watch has told such a thing."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 for one in self.story:
                     if wanted(one):
@@ -127,7 +127,12 @@ class Guests:
             command, cwd="/", stderr=subprocess.DEVNULL
         )
         client = GuestClient(dial_in(f"{directory}/t"))
-        first = await client.wait_ready(20)
+        try:
+            first = await client.wait_ready(60)
+        except BaseException:
+            process.kill()
+            process.wait(15)
+            raise
         pid = _child_of(process.pid) if pid_1 else process.pid
         guest = RunningGuest(directory, process, pid, client, first, user, ports)
         self.started.append(guest)
@@ -149,9 +154,9 @@ class Guests:
         for guest in self.started:
             if guest.process.poll() is None:
                 os.kill(guest.pid, signal.SIGTERM)
-            await asyncio.to_thread(guest.process.wait, 15)
+            await asyncio.to_thread(guest.process.wait, 60)
         for task in self.tasks:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await task
         for guest in self.started:
             await guest.client.aclose()

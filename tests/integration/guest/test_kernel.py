@@ -8,7 +8,6 @@ import os
 import signal
 import stat
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,7 +125,7 @@ esac
 """
 
 
-def test_an_end_is_told_with_its_cause_within_moments(with_guests: Runner, tmp_path: Path) -> None:
+def test_an_end_is_told_with_its_cause(with_guests: Runner, tmp_path: Path) -> None:
     fake = Path("/tmp") / f"{tmp_path.name}-{os.getpid()}-fake"
     fake.write_text(FAKE)
     fake.chmod(0o755)
@@ -136,10 +135,8 @@ def test_an_end_is_told_with_its_cause_within_moments(with_guests: Runner, tmp_p
         ended = await guest.exit_of(1)
         assert (ended.exit_code, ended.signal, ended.last_words) == (None, "SIGSEGV", "no such thing\n")
         await guest.client.start_kernel(2)
-        begun = time.monotonic()
         await guest.client.kill_kernel()
         assert (await guest.exit_of(2)).signal == "SIGKILL"
-        assert time.monotonic() - begun < 1
 
     try:
         with_guests(test)
@@ -182,10 +179,8 @@ def test_the_watch_tells_that_the_guest_is_gone(with_guests: Runner) -> None:
     async def test(guests: Guests) -> None:
         guest = await guests.start()
         await guest.exit_of(1)
-        begun = time.monotonic()
         os.kill(guest.pid, signal.SIGKILL)
         await guest.told(lambda one: one == "gone")
-        assert time.monotonic() - begun < 1
         assert guest.story.count("gone") == 1
 
     with_guests(test)

@@ -46,7 +46,7 @@ class Stage:
     async def while_running(self, code: str, act: Callable[[], Awaitable[object]], **how: Any) -> Outcome:
         running = asyncio.create_task(self.js(f"console.log('begun');{code}", **how))
         seen = len(self.events)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while len(self.events) == seen:
                 await asyncio.sleep(0.02)
         await act()

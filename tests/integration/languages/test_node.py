@@ -39,7 +39,7 @@ async def run(stage: Stage, code: str, language: str = "javascript", **how: Any)
 
 async def interrupted(stage: Stage, act: Callable[[], Awaitable[object]]) -> Outcome:
     running = asyncio.create_task(run(stage, "require('fs').writeFileSync('begun', ''); for (;;) {}"))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while await stage.shell("test -e begun && echo yes") == "":
             await asyncio.sleep(0.1)
     await act()

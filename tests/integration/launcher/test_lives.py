@@ -20,7 +20,7 @@ from tests.running_service import RunningService
 MakeService = Callable[..., RunningService]
 
 
-def until(holds: Callable[[], bool], deadline_seconds: float = 60) -> None:
+def until(holds: Callable[[], bool], deadline_seconds: float = 120) -> None:
     give_up = time.monotonic() + deadline_seconds
     while not holds():
         assert time.monotonic() < give_up, "it did not come to hold"

@@ -45,7 +45,7 @@ def test_a_greedy_sandbox_takes_nothing_of_the_host_or_of_its_neighbour(in_sandb
         )
         try:
             taken: dict[str, int] = {}
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 while len(taken) < 3:
                     taken = counts((await sandboxes.run(greedy, "cat /tmp/taken 2>/dev/null || true")).stdout)
             assert min(taken.values()) > 0

@@ -116,7 +116,7 @@ def test_what_is_opened_for_somebody_who_has_gone_is_closed_again(in_sandboxes: 
                 await asyncio.sleep(0)
                 asked.cancel()
                 await asyncio.gather(asked, return_exceptions=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while len(list(Path("/proc/self/fd").iterdir())) > before:
                 await asyncio.sleep(0.01)
 
@@ -160,7 +160,7 @@ def test_a_guest_is_spoken_to_through_the_runtime(in_sandboxes: InSandboxes) -> 
     async def test(sandboxes: Sandboxes) -> None:
         info = await sandboxes.create()
         guest = GuestClient(partial(sandboxes.runtime.dial, info.sandbox_id))
-        assert (await guest.wait_ready(30)).generation == 1
+        assert (await guest.wait_ready(60)).generation == 1
         await sandboxes.runtime.destroy(info.sandbox_id)
         with pytest.raises(SandboxGone):
             await guest.interrupt_kernel()

@@ -14,7 +14,7 @@ from tests.running_service import RunningService
 def http(service: RunningService) -> Iterator[httpx.Client]:
     """HTTP as the administrator."""
     with httpx.Client(
-        base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=60, trust_env=False
+        base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=180, trust_env=False
     ) as client:
         yield client
 

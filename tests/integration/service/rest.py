@@ -70,7 +70,7 @@ class LiveSession:
         """The row of an execution that goes on by itself."""
         return self.run(code, wait=False, **options)
 
-    def outcome(self, execution_id: str, deadline_seconds: float = 60) -> Any:
+    def outcome(self, execution_id: str, deadline_seconds: float = 120) -> Any:
         """Poll until the execution has ended."""
         give_up = time.monotonic() + deadline_seconds
         while True:

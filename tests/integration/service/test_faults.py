@@ -46,7 +46,7 @@ def callers() -> Iterator[Callers]:
     callers.close()
 
 
-def eventually(holds: Callable[[], bool], deadline_seconds: float = 60) -> None:
+def eventually(holds: Callable[[], bool], deadline_seconds: float = 120) -> None:
     give_up = time.monotonic() + deadline_seconds
     while not holds():
         assert time.monotonic() < give_up, "it did not come to hold"

@@ -40,7 +40,7 @@ class Gateway:
 
     async def run(self, session: Session, code: str, key: str | None = None, **body: Any) -> Execution:
         execution = await self.submit(session, code, key, **body)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             return await self.services.executions.wait(self.me, session.id, execution.id)
 
     async def text(self, session: Session, code: str) -> str:
@@ -69,7 +69,7 @@ class Gateway:
         return await self.show(session)
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not await holds():
                 await asyncio.sleep(0.02)
 

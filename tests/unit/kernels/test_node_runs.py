@@ -55,7 +55,7 @@ async def running(end: str) -> Outcome:
     else:
         await kernel.interrupt()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await run
     finally:
         await kernel.aclose()
