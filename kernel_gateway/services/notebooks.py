@@ -105,7 +105,7 @@ class Notebooks:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
                 await self._parts.outputs.deliver(session_id)
                 head = await self._deliver(session_id)
-        except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
+        except (WorkspaceSyncError, GatewayError, OSError) as error:  # the store, the database, the disk, the time
             log.warning("notebook_not_saved", session=session_id, error=str(error))
             return False
         except Exception as error:
