@@ -27,7 +27,8 @@ NAMES = ["__repr__", "__str__", "__len__", "__iter__", "__getattr__", "__getattr
          "__index__", "__int__"]
 methods = {name: bad for name in NAMES}
 lying = {**methods, "__class__": property(bad), "__dict__": property(bad), "shape": property(bad),
-         "dtype": property(bad), "__name__": property(bad), "__module__": property(bad), "__mro__": property(bad), "_mgr": property(bad)}
+         "dtype": property(bad), "__name__": property(bad), "__module__": property(bad), "__mro__": property(bad),
+         "_mgr": property(bad)}
 Meta = type("Meta", (type,), {**{n: bad for n in NAMES if n != "__hash__"}, "__hash__": bad, "__instancecheck__": bad,
                               "__subclasscheck__": bad, "mro": type.mro, "__name__": property(bad)})
 plain = type("Lying", (), lying)()
