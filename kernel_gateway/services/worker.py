@@ -82,11 +82,11 @@ class Worker:
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
             await self._store(job, stored, count=ran)
-        self._live.executions += ran
-        self._live.notebook_stale = True
-        self._live.touch()
-        self._live.stored_activity = self._live.last_activity
-        job.end(row)
+            self._live.executions += ran
+            self._live.notebook_stale = True
+            self._live.touch()
+            self._live.stored_activity = self._live.last_activity
+            job.end(row)  # those who wait have their answer before anybody looks at the files
         self._parts.finished.keep(job)
         if self._live.sandbox.mirror is not None:
             self._live.sandbox.mirror.request_flush()
