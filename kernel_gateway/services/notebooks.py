@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -60,7 +61,10 @@ class Notebooks:
     def __init__(self, parts: Parts, registry: Registry) -> None:
         self._parts = parts
         self._registry = registry
-        self._unsaved: set[str] = set()
+        self._unsaved: dict[str, None] = {}
+        """In the order in which they are tried: one that failed comes after the others."""
+        self._saving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """An older notebook is never written over a newer one, nor beside the manifest of another."""
         self._saved: dict[str, _Saved] = {}
         self._marks = parts.settings.state_path / "unsaved"
         """An empty file for each notebook that is to be saved, named after its session."""
@@ -88,11 +92,11 @@ class Notebooks:
     def take_up(self) -> None:
         """Know again which notebooks an earlier process had still to save; called once at start."""
         self._marks.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._unsaved |= {mark.name for mark in self._marks.iterdir()}
+        self._unsaved |= dict.fromkeys(sorted(mark.name for mark in self._marks.iterdir()))
 
     def expect(self, session_id: str) -> None:
         """The notebook is to be saved, whatever becomes of this process; called before a session is over."""
-        self._unsaved.add(session_id)
+        self._unsaved[session_id] = None
         with contextlib.suppress(OSError):  # without the mark it is saved all the same, unless this process dies
             (self._marks / session_id).touch()
 
@@ -101,12 +105,18 @@ class Notebooks:
         self.expect(session_id)
         if not wait:
             return False
+        async with self._saving.setdefault(session_id, asyncio.Lock()):
+            return await self._save(session_id)
+
+    async def _save(self, session_id: str) -> bool:
+        self._unsaved.pop(session_id, None)  # who expects it to be saved from here on is not meant by this one
         try:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
                 await self._parts.outputs.deliver(session_id)
                 head = await self._deliver(session_id)
         except (WorkspaceSyncError, GatewayError, OSError) as error:  # the store, the database, the disk, the time
             log.warning("notebook_not_saved", session=session_id, error=str(error))
+            self._unsaved[session_id] = None
             return False
         except Exception as error:
             # One that cannot be built is no reason to hold up the session's end, the sweep or other notebooks.
@@ -114,9 +124,9 @@ class Notebooks:
         else:
             if session_id in self._registry:
                 self._saved[session_id] = _Saved(head.total_bytes, self._parts.clock.now())
-        self._unsaved.discard(session_id)
-        with contextlib.suppress(OSError):
-            (self._marks / session_id).unlink()
+        if session_id not in self._unsaved:
+            with contextlib.suppress(OSError):
+                (self._marks / session_id).unlink()
         return True
 
     async def _deliver(self, session_id: str) -> Head:
@@ -144,8 +154,8 @@ class Notebooks:
         for live in [live for live in self._registry if live.notebook_stale]:
             if await self._worth_saving(live.id):
                 live.notebook_stale = False
-                self._unsaved.add(live.id)
-        for session_id in sorted(self._unsaved):
+                self._unsaved[live.id] = None
+        for session_id in list(self._unsaved):
             if not await self.save(session_id):
                 return  # the store is away: the rest waits with it
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from workspace_sync import ObjectStore, StoredObject
@@ -10,15 +10,17 @@ from workspace_sync.errors import StoreUnavailable
 
 
 class AwayStore:
-    """`away` says whether it answers."""
+    """`away` says whether it answers; `before_put` is called with each name before it is written, and may take long."""
 
     description = "a store that goes away"
 
     def __init__(self, behind: ObjectStore) -> None:
         self.away = False
+        self.before_put: Callable[[str], None] = lambda _: None
         self._behind = behind
 
     def put(self, key: str, source: BinaryIO, size: int) -> None:
+        self.before_put(key)
         self._here().put(key, source, size)
 
     def get(self, key: str) -> BinaryIO:

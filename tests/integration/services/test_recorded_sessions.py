@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,38 @@ async def store_away_at_the_end(house: House) -> None:
 
 def test_a_notebook_that_the_store_did_not_take_is_saved_by_the_next_service(house: House) -> None:
     asyncio.run(store_away_at_the_end(house))
+
+
+async def saved_twice_at_once(house: House) -> None:
+    """The first put of the notebook is slow; meanwhile there is more to save, and it is asked for."""
+    async with house.gateway(flush_deadline_seconds=60.0) as gateway:
+        session = await gateway.start()
+        reached, released = threading.Event(), threading.Event()
+
+        def before_put(key: str) -> None:
+            if key.endswith("history.ipynb") and not reached.is_set():
+                reached.set()
+                assert released.wait(60)
+
+        notebooks = gateway.services.notebooks
+        gateway.store.before_put = before_put
+        first = asyncio.create_task(notebooks.save(session.id))
+        assert await asyncio.to_thread(reached.wait, 60)
+        await gateway.run(session, "x = 1")
+        whole = await notebooks.notebook(gateway.me, session.id)
+        second = asyncio.create_task(notebooks.save(session.id))
+        await asyncio.wait([second], timeout=1)
+        released.set()
+        assert await first
+        assert await second
+        kept = Path(house.settings.data_dir) / "store" / "workspaces" / "sessions" / session.id
+        assert (kept / "history.ipynb").read_bytes() == whole
+        manifest = chain.read_manifest((kept / "history.json").read_bytes())
+        assert chain.verify(json.loads((kept / "history.ipynb").read_bytes()), manifest).whole
+
+
+def test_an_older_notebook_is_not_written_over_a_newer_one(house: House) -> None:
+    asyncio.run(saved_twice_at_once(house))
 
 
 async def gone_in_between(house: House) -> None:
