@@ -39,19 +39,22 @@ class Views:
 
     async def view(self, principal: Principal, session_id: str, form: Form) -> bytes:
         """The page or the script of a session, live or ended."""
-        notebook = await self._notebooks.notebook(principal, session_id)
-        most, seconds = self._settings.notebook_bytes, self._settings.view_seconds
-        if len(notebook) > most:
-            raise PayloadTooLarge(
-                f"the notebook has {len(notebook):,} bytes, and those up to {most:,} are shown: get it as ipynb"
-            )
+        seconds = self._settings.view_seconds
         try:
-            async with asyncio.timeout(seconds), self._free:
-                return await self._made(notebook, form)
+            async with asyncio.timeout(seconds), self._free:  # who waits for a place holds no notebook in memory
+                return await self._made(await self._notebook(principal, session_id), form)
         except TimeoutError:
             raise DeadlinePassed(
                 f"the view could not be made within {seconds:g} seconds (view_seconds): get the notebook as ipynb"
             ) from None
+
+    async def _notebook(self, principal: Principal, session_id: str) -> bytes:
+        notebook, most = await self._notebooks.notebook(principal, session_id), self._settings.notebook_bytes
+        if len(notebook) > most:
+            raise PayloadTooLarge(
+                f"the notebook has {len(notebook):,} bytes, and those up to {most:,} are shown: get it as ipynb"
+            )
+        return notebook
 
     async def _made(self, notebook: bytes, form: Form) -> bytes:
         bounds = (self._settings.notebook_bytes, VIEW_MEMORY_BYTES, max(1, round(self._settings.view_seconds)))

@@ -31,6 +31,16 @@ class OneNotebook:
         return self._content
 
 
+class Counting(OneNotebook):
+    """Counts how often it was read."""
+
+    reads = 0
+
+    async def notebook(self, _: Principal, __: str) -> bytes:
+        self.reads += 1
+        return await super().notebook(_, __)
+
+
 def made(content: bytes, form: Form = "html", **settings: Any) -> bytes:
     shown = Views(cast("Notebooks", OneNotebook(content)), replace(Settings(), **settings))
     return asyncio.run(shown.view(ADA, "s", form))
@@ -56,6 +66,25 @@ def test_what_cannot_be_read_is_refused_with_the_sentence() -> None:
 def test_one_that_is_too_large_is_not_begun() -> None:
     with pytest.raises(PayloadTooLarge, match=r"get it as ipynb"):
         made(written(code("x" * 2000)), notebook_bytes=1024)
+
+
+async def many_ask_at_once() -> int:
+    """How many notebooks are in memory while none of the views is done."""
+    notebooks = Counting(written(code("1")))
+    shown = Views(cast("Notebooks", notebooks), Settings())
+    asking = [asyncio.create_task(shown.view(ADA, "s", "html")) for _ in range(10)]
+    while not notebooks.reads:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    reads, done = notebooks.reads, sum(each.done() for each in asking)
+    for each in asking:
+        each.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+    return reads - done
+
+
+def test_who_waits_for_a_place_holds_no_notebook_in_memory() -> None:
+    assert asyncio.run(many_ask_at_once()) <= views.VIEWS_AT_ONCE
 
 
 def test_text_that_takes_too_long_holds_up_nobody() -> None:
