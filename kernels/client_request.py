@@ -6,8 +6,11 @@ it answers, and the client knows its answers by that.
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -74,6 +77,10 @@ class _Execute(msgspec.Struct):
 
 
 _decode_flat: Final = msgspec.json.Decoder(dict[str, str | int | bool | None]).decode
+_SPARE_DEPTH: Final = 200
+"""A kernel reads from deeper in its stack, and both have the same room."""
+_LIKE_A_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T")
+"""How a text begins that a kernel takes for a time, wherever in a header it stands."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,9 @@ def code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
     """The code of an execute_request, and the request as it goes to the kernel; raises `Malformed`.
 
     An error never empties the kernel's own queue, where others' code may wait: who queues aborts what follows. No two
-    have one signature: a kernel drops what it has seen before without a word.
+    have one signature: a kernel drops what it has seen before without a word, as it does what it cannot read.
     """
+    _require_read_by_kernels(request)
     if _header(request.header).subshell_id is not None:
         raise Malformed("cells run one at a time in the main shell: leave subshell_id out of the header")
     try:
@@ -142,8 +150,27 @@ def code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
         ) from None
     content = _with(request.content, stop_on_error=False)
     metadata = _with(request.metadata, sandcell=uuid.uuid4().hex)
-    prepared = replace(request, content=content, metadata=metadata)
+    prepared = replace(request, parent_header=b"{}", content=content, metadata=metadata)
     return asked.code, replace(prepared, silent=asked.silent, stop_on_error=asked.stop_on_error)
+
+
+def _require_read_by_kernels(request: ClientRequest) -> None:
+    """A cell that a kernel drops has no answer, and all that waits behind it waits as well; raises `Malformed`."""
+    for part in (request.metadata, request.content):
+        try:
+            json.loads("[" * _SPARE_DEPTH + part.decode("utf-8", "replace") + "]" * _SPARE_DEPTH)
+        except (ValueError, RecursionError):
+            raise Malformed("a kernel could not read this: it is nested too deeply, or has too long a number") from None
+    for name, value in _decode_flat(request.header).items():
+        if isinstance(value, str) and _LIKE_A_TIME.match(value) and not (name == "date" and _is_time(value)):
+            raise Malformed("the date of a header is an ISO 8601 time, and nothing else in it has that form")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text) is not None and text[11:13] != "24"
+    except ValueError:
+        return False
 
 
 def _with(data: bytes, **more: Any) -> bytes:

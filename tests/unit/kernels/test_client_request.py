@@ -70,3 +70,38 @@ def test_a_header_that_a_kernel_could_not_repeat_is_refused(changes: dict[str, A
 def test_a_cell_that_a_kernel_would_drop_is_refused(content: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
         code_of(execute(content))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"date": "2026-13-01T00:00:00Z"},
+        {"date": "2026-01-01T24:00:00Z"},
+        {"date": "2026-01-01T00:00:00+99:99"},
+        {"msg_id": "2026-01-01T00:00:00Z"},
+        {"session": "2026-01-01T00:00:00.5"},
+        {"username": "2026-13-01T00:00:00Z"},
+    ],
+)
+def test_a_cell_whose_header_a_kernel_would_read_as_a_wrong_time_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(Malformed, match="ISO 8601"):
+        code_of(execute({"code": "1"}, **changes))
+
+
+@pytest.mark.parametrize("date", ["2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.123456+00:00", "", "yesterday"])
+def test_dates_that_clients_send_are_taken(date: str) -> None:
+    assert code_of(execute({"code": "1"}, date=date))[0] == "1"
+
+
+@pytest.mark.parametrize("value", [b"9" * 5_000, b"[" * 900 + b"]" * 900], ids=["number", "nested"])
+def test_a_cell_that_a_kernel_could_not_read_is_refused(value: bytes) -> None:
+    odd = b'{"code": "1", "odd": ' + value + b"}"
+    for parts in ({"content": odd}, {"content": b'{"code": "1"}', "metadata": odd}):
+        with pytest.raises(Malformed, match="could not read"):
+            code_of(client_request("shell", header(), **parts))
+
+
+def test_a_cell_takes_nothing_along_from_the_message_that_it_answers() -> None:
+    odd = b'{"any": ["2026-13-01T00:00:00Z"]}'
+    asked = client_request("shell", header(), b'{"code": "1"}', parent_header=odd)
+    assert code_of(asked)[1].parent_header == b"{}"
