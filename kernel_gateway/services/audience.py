@@ -73,8 +73,8 @@ class Audience:
         self._running: _Pending | None = None
         self._busy = False
         self._restarting = False
-        self._asked: str | None = None
-        """The client that the running cell waits for, since it called `input()`."""
+        self._asked: tuple[str, str] | None = None
+        """The client that code waits for, since it called `input()`, and the request that this code belongs to."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -109,9 +109,11 @@ class Audience:
                 self._forget(each)
 
     def deserted(self, before: float) -> bool:
-        """Whether the running cell waits for input from a client that left before, or is not known any more."""
-        cursor = self._cursors.get(self._asked or "")
-        return self._asked is not None and (cursor is None or (cursor.end is None and cursor.left_at < before))
+        """Whether code waits for input from a client that left before, or is not known any more."""
+        if self._asked is None:
+            return False
+        cursor = self._cursors.get(self._asked[0])
+        return cursor is None or (cursor.end is None and cursor.left_at < before)
 
     def forget(self, before: float) -> bool:
         """Forget the clients that left before; says whether any is left."""
@@ -194,7 +196,7 @@ class Audience:
 
     def running(self, request: ClientRequest) -> None:
         """The kernel is given this request now."""
-        self._running = self._pending.get((request.msg_id, request.session))
+        self._running, self._asked = self._pending.get((request.msg_id, request.session)), None
 
     def conclude(self, request: ClientRequest, *, error: tuple[str, str] | None = None) -> None:
         """A request has ended: say so, if the kernel has not: as aborted, or with an error's name and text."""
@@ -202,7 +204,7 @@ class Audience:
         if pending is None:
             return
         if self._running is pending:
-            self._running = None
+            self._running = self._asked = None
         self._answer(pending, error)
 
     def reply(self, request: ClientRequest, client: str, msg_type: str, content: dict[str, Any]) -> None:
@@ -241,13 +243,15 @@ class Audience:
         if channel != "iopub":
             to = self._names.get(message.parent_session)
             if channel == "stdin":
-                self._asked = to or ""
+                self._asked = to or "", message.parent_id
             if to is None:
                 return
         elif message.msg_type == "status":
             if self._is_our_affair(message):
                 return
             self._busy = message.content.get("execution_state") == "busy"
+            if not self._busy and self._asked is not None and self._asked[1] == message.parent_id:
+                self._asked = None
         self._follow_up(channel, message)
         if cost(message) > self.ring.largest_bytes:
             self._instead(channel, message, to)
@@ -266,7 +270,7 @@ class Audience:
         if pending is None:
             return
         if channel == "shell" and message.msg_type == "execute_reply":
-            pending.replied, self._asked = True, None
+            pending.replied = True
         elif channel == "iopub" and message.msg_type == "status" and not self._busy:
             pending.idle = True
 

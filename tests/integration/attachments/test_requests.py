@@ -128,6 +128,41 @@ def test_a_cell_that_asks_a_client_that_is_gone_for_good_keeps_nobody_waiting(on
     on_gateway(test)
 
 
+def test_nobody_is_interrupted_for_a_cell_that_waited_for_input_and_has_ended(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann, ben = await room.attach("ann"), await room.attach("ben")
+        cell = await ann.execute("input()", allow_stdin=True)
+        await ann.until(lambda: bool(ann.of(cell, "input_request")))
+        await ann.leave()
+        room.gateway.clock.advance(room.gateway.services.settings.attach_keep_seconds + 1)
+        await room.gateway.services.upkeep.sweep()
+        await ben.until(lambda: "idle" in ben.states(cell))
+        later = await ben.execute("import time; print('begun', flush=True); time.sleep(2); print('whole')")
+        await ben.until(lambda: "begun" in ben.stdout(later))
+        await room.gateway.services.upkeep.sweep()
+        assert (await ben.done(later))["status"] == "ok"
+
+    on_gateway(test)
+
+
+def test_a_cell_that_the_kernel_would_drop_without_a_word_is_answered_and_blocks_nobody(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann = await room.attach("ann")
+        dropped = await ann.execute("1", user_expressions={}, odd=json.loads("[" * 900 + "]" * 900))
+        dated = incoming(
+            "shell", "execute_request", {"code": "1"}, session="ann", msg_id="d", date="2026-13-01T00:00:00Z"
+        )
+        await ann.attachment.send(dated)
+        answers = incoming("shell", "execute_request", {"code": "1"}, session="ann", msg_id="a")
+        await ann.attachment.send(replace(answers, parent_header=b'{"date": "2026-13-01T00:00:00Z"}'))
+        assert (await ann.done(dropped))["ename"] == "InvalidRequest"
+        assert (await ann.done("d"))["ename"] == "InvalidRequest"
+        assert (await ann.done("a"))["status"] == "ok"
+        assert await room.run("print('next')") == "next\n"
+
+    on_gateway(test)
+
+
 def test_comm_messages_carry_buffers_both_ways(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann = await room.attach("ann")
