@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -152,14 +152,20 @@ class DurableWorkspace:
             raise IllegalName(f"{name!r} is no name beside a workspace's files")
         return f"{self._durable.prefix}/{name}"
 
-    def copy_to(self, prefix: str) -> None:
-        """Copy the files to a prefix beneath which there are none yet, inside the store; their manifest goes last."""
+    def copy_to(self, prefix: str, wanted: Callable[[], bool] = lambda: True) -> None:
+        """Copy the files to a prefix beneath which there are none yet, inside the store; their manifest goes last.
+
+        Once it is not `wanted` any more it stops; what it has copied is for the caller to `clear`.
+        """
         target = DurableFiles(self._store, prefix, TransferLimits().manifest_bytes)
         with target.changing:
             remote = self._durable.load()
             for raw, key in remote.keys.items():
+                if not wanted():
+                    break
                 self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
-            target.write_manifest(remote.entries.values())
+            else:
+                target.write_manifest(remote.entries.values())
 
     def clear(self) -> None:
         """Remove every file and the manifest, as of a workspace that no session came to use."""

@@ -249,7 +249,7 @@ class Replays:
         replay.session_live = request.continue_session is not None or keep
         for session_id in replay.owned:
             if not (keep and session_id == replay.session_id):
-                await self._end_session(course.principal, session_id)
+                await self._end_session(course.principal, session_id, copied=request.inputs is not None)
         replay.end(status, rfc3339(self._parts.clock.now()), error)
         self._replays.move_to_end(replay.id)
         self._forget(self._parts.settings.replay_memory_bytes)
@@ -258,13 +258,16 @@ class Replays:
         )
         log.info("replay_ended", replay=replay.id, session=replay.session_id, status=status)
 
-    async def _end_session(self, principal: Principal, session_id: str) -> None:
+    async def _end_session(self, principal: Principal, session_id: str, *, copied: bool) -> None:
         try:
             await self._doing.sessions.stop(principal, session_id)
-        except NotFound:
-            pass  # it did not come to be
+        except NotFound:  # it did not come to be, and nobody will ever use what was copied for it
+            if copied:
+                await self._copies.discard(session_id)
         except GatewayError as error:
             log.warning("replay_session_not_ended", session=session_id, error=error.code)
+        except Exception as error:  # those who wait for the replay's end wait for no more than that
+            log.error("replay_session_not_ended", session=session_id, error=repr(error))
 
     async def _stop(self, replay: Replaying) -> None:
         if replay.running and replay.task is not None:

@@ -6,6 +6,9 @@ what the workspace has now. The original is never changed.
 
 from __future__ import annotations
 
+import threading
+from functools import partial
+
 import structlog
 
 from kernel_gateway.errors import GatewayError, NotFound, translated
@@ -35,13 +38,19 @@ class WorkspaceCopies:
     async def copy(self, principal: Principal, workspace_id: str, session_id: str) -> None:
         """The files of one of the principal's workspaces become those that the session will start with.
 
-        Raises NotFound, StoreUnavailable, DeadlinePassed.
+        When it is cancelled nothing is left of the copy. Raises NotFound, StoreUnavailable, DeadlinePassed.
         """
         await self.require(principal, workspace_id)
         with translated():
             await self._bring_up_to_date(workspace_id)
-            durable = self._parts.mirrors.durable(workspace_id)
-            await self._parts.mirrors.run(lambda: durable.copy_to(prefix(session_id)))
+            durable, given_up = self._parts.mirrors.durable(workspace_id), threading.Event()
+            copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set())
+            try:
+                await self._parts.mirrors.run(copying)
+            except BaseException:  # cancelled, or too late: its thread goes on until it sees that nobody wants it
+                given_up.set()
+                self._parts.background.spawn(self.discard(session_id), f"discard the copy for {session_id}")
+                raise
 
     async def discard(self, session_id: str) -> None:
         """Remove the copy for a session that did not start; what the store does not do now, it keeps."""

@@ -36,6 +36,7 @@ class AwayStore:
         self._here().delete(keys)
 
     def copy(self, source: str, target: str) -> None:
+        self.before_put(target)
         self._here().copy(source, target)
 
     def check(self) -> None:

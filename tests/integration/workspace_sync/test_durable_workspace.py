@@ -68,6 +68,14 @@ def test_a_copy_has_all_the_files_and_a_life_of_its_own(workspace: DurableWorksp
     assert workspace.summary().file_count == 2
 
 
+def test_a_copy_that_nobody_wants_any_more_stops(workspace: DurableWorkspace, store: ObjectStore) -> None:
+    put(workspace, "a", b"1")
+    put(workspace, "b", b"2")
+    answers = iter([True, False])
+    workspace.copy_to("workspaces/sessions/two", lambda: next(answers))
+    assert len(list(store.list("workspaces/sessions/two/"))) == 1, "one file, and no manifest"
+
+
 def test_what_cannot_be_is_refused(workspace: DurableWorkspace) -> None:
     put(workspace, "file", b"x")
     put(workspace, "dir/file", b"x")
