@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from kernels.outputs import Output
@@ -17,8 +17,8 @@ from kernels.replay.bundles import text_of
 from kernels.replay.ipython_source import read
 from kernels.replay.names import CellNames, names_of
 
-_MOST_SOURCE: Final = 4_000_000
-"""Characters of code that are read of one notebook; a cell beyond them may define any name."""
+_MOST_SOURCE: Final = 1_000_000
+"""Characters of code that are read of one notebook; cells beyond them may define any name."""
 _MOST_NAMES: Final = 100
 _LONGEST_NAME: Final = 200
 _OF_IPYTHON: Final = re.compile(r"_{1,3}|_i{1,3}|_i?\d{1,9}|_[idoh]h|_exit_code|_ih|_oh|_dh")
@@ -39,14 +39,17 @@ def hidden_names(cells: Sequence[str]) -> dict[int, list[str]]:
     `cells` are sources of code cells in the order in which they ran. Cells without such names are left out. Names that
     functions read count only if no cell at all defines them: they may be called later than the next cell.
     """
-    steps = list(_steps(cells))
-    bound = {name for step in steps for name in step.names.binds | step.names.later}
-    open_door = any(step.names.anything for step in steps)
+    asked: list[dict[str, None]] = []
+    steps: list[CellNames] = []
+    for names, known, anything in _steps(_all_names(tuple(_readable(cells)))):
+        asked.append({name: None for name in names.reads if not anything and not _given(name, known)})
+        steps.append(names)
+    bound = {name for names in steps for name in names.binds | names.later}
+    open_door = len(steps) < len(cells) or any(names.anything for names in steps)
     found: dict[int, list[str]] = {}
-    for index, step in enumerate(steps):
-        missing = {name: None for name in step.names.reads if not step.anything and not _given(name, step.known)}
+    for index, (names, missing) in enumerate(zip(steps, asked, strict=True)):
         if not open_door:
-            missing.update({name: None for name in step.names.deferred if not _given(name, bound)})
+            missing.update({name: None for name in names.deferred if not _given(name, bound)})
         if named := [name for name in missing if len(name) <= _LONGEST_NAME][:_MOST_NAMES]:
             found[index] = named
     return found
@@ -59,36 +62,56 @@ def missing_name(replayed: Sequence[Output], cells: Sequence[str], index: int) -
     name, or when something that cannot be read may have defined it.
     """
     name = _undefined(replayed)
-    steps = list(_steps(cells[: index + 1]))
-    if name is None or len(steps) <= index or steps[index].anything:
+    if name is None:
         return None
-    step = steps[index]
-    if name in step.known or (name in step.names.binds | step.names.later and not step.names.asks_for(name)):
+    steps = _all_names(tuple(_readable(cells)))
+    if index >= len(steps):
         return None
-    return name if any(each.names.asks_for(name) for each in steps) else None
+    known = anything = asked = False
+    for names in steps[:index]:
+        if names.resets:
+            known = anything = False
+        known = (known or name in names.binds or name in names.later) and name not in names.unbinds
+        anything = anything or names.anything
+        asked = asked or names.asks_for(name)
+    names = steps[index]
+    if anything or known or ((name in names.binds or name in names.later) and not names.asks_for(name)):
+        return None
+    return name if asked or names.asks_for(name) else None
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A cell, the names that the cells before it define, and whether any name may be."""
-
-    names: CellNames
-    known: frozenset[str]
-    anything: bool
-
-
-def _steps(cells: Sequence[str]) -> Iterator[_Step]:
-    known, anything, future, room = frozenset[str](), False, False, _MOST_SOURCE
+def _readable(cells: Sequence[str]) -> Iterator[str]:
+    """The cells from the first on that are read."""
+    room = _MOST_SOURCE
     for cell in cells:
         room -= len(cell)
-        names = names_of(read(cell), future=future) if room >= 0 else CellNames(anything=True)
-        yield _Step(names, known, anything)
+        if room < 0:
+            return
+        yield cell
+
+
+@lru_cache(maxsize=4)
+def _all_names(cells: tuple[str, ...]) -> list[CellNames]:
+    """Each cell's names. Kept for the next question: where one cell fails, most of those after it do."""
+    found: list[CellNames] = []
+    future = False
+    for cell in cells:
+        found.append(names_of(read(cell), future=future))
+        future = found[-1].future
+    return found
+
+
+def _steps(cells: Sequence[CellNames]) -> Iterator[tuple[CellNames, set[str], bool]]:
+    """A cell's names, those that the cells before it define, and whether any may be; to be looked at at once."""
+    known, anything = set[str](), False
+    for names in cells:
+        yield names, known, anything
         if names.resets:
-            known, anything = frozenset(), False
-        bound = names.binds | names.later
-        if bound - known or names.unbinds & known:
-            known = (known | bound) - names.unbinds
-        anything, future = anything or names.anything, names.future
+            known, anything = set[str](), False
+        known |= names.binds
+        known |= names.later
+        known -= names.unbinds
+        anything = anything or names.anything
 
 
 def _given(name: str, known: frozenset[str] | set[str]) -> bool:

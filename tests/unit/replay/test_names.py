@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from kernels.outputs import Output
-from kernels.replay import hidden_names, missing_name
+from kernels.replay import hidden, hidden_names, missing_name
+from kernels.replay.ipython_source import CellSource, read
 from tests.unit.replay.shown import error, stdout
 
 Cells = list[str]
@@ -152,3 +155,32 @@ def test_no_name_is_missing_without_evidence() -> None:
     assert missing_name(failed("x"), ["from somewhere import *", "x"], 1) is None
     assert missing_name(failed("x"), [], 3) is None
     assert missing_name([error("NameError", "odd")], ["x"], 0) is None
+
+
+def not_defined(name: str) -> list[Output]:
+    return [error("NameError", f"name '{name}' is not defined")]
+
+
+def test_a_notebook_of_many_names_takes_memory_for_each_once() -> None:
+    cells = ["=".join(f"n{cell}_{number}" for number in range(50)) + " = 1" for cell in range(400)]
+    tracemalloc.start()
+    try:
+        assert missing_name(not_defined("absent"), [*cells, "absent"], 400) == "absent"
+        assert hidden_names([*cells, "absent"]) == {400: ["absent"]}
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_where_one_cell_fails_the_others_are_not_read_again_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[str] = []
+
+    def reading(source: str) -> CellSource:
+        readings.append(source)
+        return read(source)
+
+    monkeypatch.setattr(hidden, "read", reading)
+    cells = ["import once_upon_a_time as upon", *["upon"] * 20]
+    for index in range(1, len(cells)):
+        assert missing_name(not_defined("upon"), cells, index) is None
+    assert len(readings) == len(cells)
