@@ -40,14 +40,14 @@ class Leases:
         live.require_unleased(lease_id)
         live.touch()
         expires = self._parts.clock.now() + body.seconds
-        if live.held is not None:
-            live.lease = replace(live.held, expires=expires)
-        else:
-            live.lease = Held(str(uuid.uuid4()), body.name or principal.name, expires)
-            self._parts.background.spawn(self._watch(live, live.lease.id), f"lease of {live.id}")
-            await self._note(live, f"**{_plain(live.lease.holder)} took the session** until {rfc3339(expires)}.")
+        renewed = live.held is not None
+        lease = live.held or Held(str(uuid.uuid4()), body.name or principal.name, expires)
+        lease = live.lease = replace(lease, expires=expires)
+        self._follow(live, expires)
+        if not renewed:
+            await self._begin(live, lease)
         log.info("lease_taken", session=live.id, seconds=body.seconds)
-        return _shown(live.lease, told=True)
+        return _shown(lease, told=True)
 
     async def show(self, principal: Principal, session_id: str) -> Lease:
         """The lease that lasts; raises NotFound also when there is none."""
@@ -60,16 +60,35 @@ class Leases:
         """End the lease, if there is one."""
         live = await self._registry.require(principal, session_id)
         if live.held is not None:
+            self._unfollow(live)
             await self._end(live, "It was given back.")
 
-    async def _watch(self, live: LiveSession, lease_id: str) -> None:
-        """Until it runs out, however often it is renewed; what waits goes on then."""
-        while live.lease is not None and live.lease.id == lease_id and live.ending is None:
-            left = live.lease.expires - self._parts.clock.now()
-            if left <= 0:
-                return await self._end(live, "It ran out.")
+    def _follow(self, live: LiveSession, expires: float) -> None:
+        """End the lease when it runs out, which the latest word decides."""
+        self._unfollow(live)
+        live.lease_task = self._parts.background.spawn(self._watch(live, expires), f"lease of {live.id}")
+
+    def _unfollow(self, live: LiveSession) -> None:
+        if live.lease_task is not None:
+            live.lease_task.cancel()
+        live.lease_task = None
+
+    async def _watch(self, live: LiveSession, expires: float) -> None:
+        while (left := expires - self._parts.clock.now()) > 0:
             await self._parts.clock.sleep(left)
-        return None
+        live.lease_task = None
+        await self._end(live, "It ran out.")
+
+    async def _begin(self, live: LiveSession, lease: Held) -> None:
+        """Say so in the record; a lease of which nobody gets the id is none."""
+        try:
+            await self._note(live, f"**{_plain(lease.holder)} took the session** until {rfc3339(lease.expires)}.")
+        except BaseException:
+            if live.lease is not None and live.lease.id == lease.id:
+                self._unfollow(live)
+                live.lease = None
+                live.wake()
+            raise
 
     async def _end(self, live: LiveSession, why: str) -> None:
         lease, live.lease = live.lease, None

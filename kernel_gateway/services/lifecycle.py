@@ -169,8 +169,8 @@ class Lifecycle:
                 await live.worker.finish(job, "rejected", outcome)
 
     async def _stop_starting(self, live: LiveSession) -> None:
-        """Cancel the timer, unless it is the one who ends the session, and a start under way."""
-        for task in (live.timer_task, live.start_task):
+        """Cancel the timers, unless one is who ends the session, and a start under way."""
+        for task in (live.timer_task, live.lease_task, live.start_task):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task], timeout=self._parts.settings.start_deadline_seconds)

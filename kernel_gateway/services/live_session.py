@@ -66,6 +66,7 @@ class LiveSession:
         self.audience: Audience | None = None
         """The clients attached to it, once there are any."""
         self.lease: Held | None = None
+        self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock
         self._queue: deque[Job] = deque()
         self._wake = asyncio.Event()

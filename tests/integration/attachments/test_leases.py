@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import NotFound, SessionBusy
 from kernel_gateway.lease_shapes import TakeLease
@@ -58,6 +59,56 @@ def test_whoever_asked_not_to_wait_is_refused_and_told_who_holds_the_session(on_
         assert (await waited(room, mine)).stdout == "mine\n"
         assert (await services.commands.run(me, session, CommandRequest("true"), lease=held.id)).exit_code == 0
         await services.leases.give_back(me, session)
+        assert await room.run("print('free')") == "free\n"
+
+    on_gateway(test)
+
+
+def test_a_lease_that_is_renewed_for_a_shorter_time_ends_then(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        leases, me, session = room.gateway.services.leases, room.gateway.me, room.session.id
+        held = await leases.take(me, session, TakeLease(600, "ann"))
+        agents = await room.gateway.submit(room.session, "print('now')")
+        await leases.take(me, session, TakeLease(2), held.id)
+        room.gateway.clock.advance(3)
+        assert (await waited(room, agents)).stdout == "now\n"
+
+    on_gateway(test)
+
+
+def test_leases_that_were_given_back_and_sessions_that_ended_leave_nothing_waiting(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        services, me = room.gateway.services, room.gateway.me
+        other = await room.gateway.start()
+
+        async def following() -> int:
+            await asyncio.sleep(0)
+            return sum(task.get_name() == f"lease of {other.id}" for task in asyncio.all_tasks())
+
+        for _ in range(3):
+            held = await services.leases.take(me, other.id, TakeLease(600))
+            await services.leases.take(me, other.id, TakeLease(900), held.id)
+            assert await following() == 1
+            await services.leases.give_back(me, other.id)
+            assert await following() == 0
+        await services.leases.take(me, other.id, TakeLease(600))
+        await services.sessions.stop(me, other.id)
+        assert await following() == 0
+
+    on_gateway(test)
+
+
+def test_a_lease_that_could_not_be_recorded_is_none(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        services, me, session = room.gateway.services, room.gateway.me, room.session.id
+        database = services.parts.database
+        refuse = "CREATE TRIGGER refuse BEFORE INSERT ON notes BEGIN SELECT RAISE(ABORT, 'no notes today'); END"
+        await database.run(lambda c: c.exec_driver_sql(refuse))
+        try:
+            with pytest.raises(IntegrityError, match="no notes today"):
+                await services.leases.take(me, session, TakeLease(600))
+        finally:
+            await database.run(lambda c: c.exec_driver_sql("DROP TRIGGER refuse"))
         assert await room.run("print('free')") == "free\n"
 
     on_gateway(test)
