@@ -42,7 +42,7 @@ class Redaction:
         """The outcome without what the patterns match."""
         error = outcome.error
         if error is not None:
-            error = ExecutionError(self.text(error.name), self.text(error.value), self._values(error.traceback))
+            error = ExecutionError(self.text(error.name), self.text(error.value), self._lines(error.traceback))
         return msgspec.structs.replace(
             outcome,
             stdout=self.text(outcome.stdout),
@@ -54,11 +54,16 @@ class Redaction:
     def _output(self, output: dict[str, Any]) -> dict[str, Any]:
         data = output.get("data")
         if not isinstance(data, dict):
-            return {
-                name: each if name in {"output_type", "name"} else self._values(each) for name, each in output.items()
-            }
-        kept = {kind: value if kind in BINARY else self._values(value) for kind, value in data.items()}
-        return {**output, "data": kept, "metadata": self._values(output.get("metadata", {}))}
+            kept = {name: each for name, each in output.items() if name in {"output_type", "name"}}
+            if isinstance(lines := output.get("traceback"), list):
+                kept["traceback"] = self._lines(lines)
+            return {name: kept[name] if name in kept else self._values(each) for name, each in output.items()}
+        shown = {kind: value if kind in BINARY else self._values(value) for kind, value in data.items()}
+        return {**output, "data": shown, "metadata": self._values(output.get("metadata", {}))}
+
+    def _lines(self, lines: list[str]) -> list[str]:
+        """Lines of one text: what a pattern matches may begin in one of them and end in another."""
+        return self.text("\n".join(lines)).split("\n") if lines else lines
 
     def _values(self, value: Any) -> Any:
         """Every text in a JSON value, names included; a text of several lines may be a list of them."""

@@ -48,6 +48,18 @@ def test_every_text_of_an_execution_is_redacted() -> None:
     assert row.outcome.stdout == f"key {KEY}\n", "what the caller gets is another value"
 
 
+def test_what_matches_over_several_lines_is_struck_out_of_a_traceback_too() -> None:
+    lines = ["ValueError: -----BEGIN KEY-----", "c2VjcmV0", "-----END KEY-----", "after"]
+    output = {"output_type": "error", "ename": "ValueError", "evalue": "\n".join(lines), "traceback": lines}
+    outcome = StoredOutcome(outputs=[output], error=ExecutionError("ValueError", "\n".join(lines), lines))
+    kept = Redaction(Patterns(["-----BEGIN KEY-----[^-]*-----END KEY-----"])).outcome(outcome)
+    assert kept.error == ExecutionError(
+        "ValueError", "ValueError: [redacted]\nafter", ["ValueError: [redacted]", "after"]
+    )
+    assert kept.outputs[0]["traceback"] == ["ValueError: [redacted]", "after"]
+    assert kept.outputs[0]["output_type"] == "error"
+
+
 @given(st.text())
 def test_a_text_that_nothing_matches_is_the_same(text: str) -> None:
     assert PATTERNS.redact(text) == text or "password" in text.lower()
