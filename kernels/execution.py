@@ -175,6 +175,8 @@ class _Run:
         """A message of the kernel's: ours when it names our request as its parent."""
         if self._ended.done() or message.parent_session not in ("", self._session):
             return
+        if message.parent_type not in ("", "execute_request"):  # a client may give several requests one id
+            return
         try:
             if message.parent_id == self._msg_id:
                 self._take(channel, message)

@@ -8,6 +8,7 @@ none.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ from kernel_gateway.storage.executions import ExecutionRow
 from kernels.client_request import WORK, ClientRequest, client_request, code_of
 from kernels.errors import KernelsError
 from kernels.hub import Hub
-from kernels.message import Malformed
+from kernels.message import Malformed, json_object
 
 log = structlog.get_logger(__name__)
 LOGGED_REFUSALS = 5
@@ -119,6 +120,8 @@ class Visit:
         hub = self._live.sandbox.kernel.hub if self._live.sandbox.kernel is not None else None
         if hub is not None and request.session == hub.session:
             raise InvalidRequest("the header names a session that is not the client's")
+        if self._audience.is_pending(request):  # what the kernel says of this one would pass for the end of that
+            raise InvalidRequest("a cell with this msg_id waits or runs already: give each message its own")
         return request
 
     def _count(self, message: Incoming, error: GatewayError) -> None:
@@ -143,8 +146,6 @@ class Visit:
 
     async def _execute(self, request: ClientRequest) -> None:
         """Queue a cell; one that is refused is answered, so that nobody waits for it."""
-        if self._audience.is_pending(request):
-            raise InvalidRequest("a request with this msg_id waits already: give each one its own")
         self._audience.expect(request, self.cursor.client)
         self._parts.background.spawn(self._queue(request), f"cell for {self._live.id}")
         await asyncio.sleep(0)
@@ -194,8 +195,13 @@ class Visit:
             log.info("client_shutdown_dropped", session=self._live.id)
             return
         self._audience.reply(request, self.cursor.client, "shutdown_reply", {"status": "ok", "restart": restart})
-        verb = self._sessions.restart if restart else self._sessions.stop
-        self._parts.background.spawn(verb(self._visitor.principal, self._live.id), f"shutdown of {self._live.id}")
+        sessions, who, session_id = self._sessions, self._visitor, self._live.id
+        verb: Coroutine[Any, Any, object] = (
+            sessions.restart(who.principal, session_id, author=who.author)
+            if restart
+            else sessions.stop(who.principal, session_id)
+        )
+        self._parts.background.spawn(verb, f"shutdown of {session_id}")
 
     async def _describe(self, request: ClientRequest) -> None:
         """Who attaches while something runs is not kept waiting for what the kernel has said of itself before."""
@@ -237,5 +243,4 @@ def _code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
 
 
 def _asks_for_restart(request: ClientRequest) -> bool:
-    content: Any = msgspec.json.decode(request.content)
-    return content.get("restart") is True
+    return (json_object(request.content) or {}).get("restart") == msgspec.Raw(b"true")

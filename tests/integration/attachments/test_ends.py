@@ -100,6 +100,12 @@ def test_an_owner_may_restart_and_end_over_the_wire_and_a_visitor_restart_if_gra
         asked = await ann.send("control", "shutdown_request", {"restart": True})
         assert (await ann.reply(asked, "shutdown_reply"))["restart"] is True
         await ann.until(lambda: states_of_all(room)[-3:] == ["restarting", "starting", "idle"])
+
+        async def recorded() -> bool:
+            notebook = await room.gateway.services.notebooks.notebook(room.gateway.me, room.session.id)
+            return b"asked for by `ann (attached)`" in notebook
+
+        await room.gateway.until(recorded)
         owner = await room.attach("owner")
         await owner.send("control", "shutdown_request", {"restart": False})
         assert (await ann.ended()).reason == "session_ended"

@@ -163,6 +163,22 @@ def test_a_cell_that_the_kernel_would_drop_without_a_word_is_answered_and_blocks
     on_gateway(test)
 
 
+def test_no_other_message_passes_for_the_end_of_a_cell(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann, ben = await room.attach("ann"), await room.attach("ben")
+        await ann.send("control", "usage_request", {}, msg_id="twice")
+        await ann.reply("twice", "usage_reply")
+        await ann.send(
+            "shell", "execute_request", {"code": "import time; time.sleep(3); print('whole')"}, msg_id="twice"
+        )
+        with pytest.raises(InvalidRequest, match="its own"):
+            await ben.send("control", "usage_request", {}, msg_id="twice", session="ann")
+        assert (await ann.done("twice"))["status"] == "ok"
+        assert ann.stdout("twice") == "whole\n"
+
+    on_gateway(test)
+
+
 def test_comm_messages_carry_buffers_both_ways(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann = await room.attach("ann")
