@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import threading
 import time
@@ -22,6 +23,11 @@ from workspace_sync.scan import Signature, scan_directory, signature_of
 
 Change = Literal["added", "changed", "removed"]
 READ_BYTES = 1 << 20
+RESTS = 20
+"""How many times as long as a look that came to nothing, and took long, there is no other."""
+LONG_SECONDS = 0.25
+TOO_MANY = "the workspace holds more names than are looked through"
+TOO_LONG = "the workspace takes too long to look through"
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class ChangeLimits:
 
     names_bytes: int = 8 * 1024 * 1024
     """Names that are looked through, about 30,000; a directory with more is not looked at."""
+    scan_seconds: float = 2.0
+    """The time for looking through them; one that takes longer is not looked at, and not again for a while."""
     listed: int = 200
     """Changes that are told one by one; more are counted."""
     hashed_bytes: int = 64 * 1024 * 1024
@@ -67,17 +75,24 @@ class Watched:
         self._directory = directory
         self._limits = limits or ChangeLimits()
         self._known: dict[bytes, Signature] | None = None
+        self._rests_until = -math.inf
         self._looking = threading.Lock()
 
     def look(self) -> Changes:
         """What changed since the last look; nothing the first time."""
         if not self._looking.acquire(timeout=self._limits.seconds):
             return Changes(unknown="an earlier look at the files has not ended yet")
+        began = time.monotonic()
         try:
+            if began < self._rests_until:
+                return Changes(unknown=TOO_LONG)
             return self._look()
         except WorkspaceTooLarge:
             self._known = None
-            return Changes(unknown="the workspace holds more names than are looked through")
+            taken = time.monotonic() - began
+            if taken >= LONG_SECONDS:
+                self._rests_until = time.monotonic() + RESTS * taken
+            return Changes(unknown=TOO_MANY if taken < self._limits.scan_seconds else TOO_LONG)
         except OSError as error:
             self._known = None
             return Changes(unknown=f"the workspace cannot be read: {error.strerror}")
@@ -117,7 +132,8 @@ class Watched:
         until = time.monotonic() + self._limits.seconds
         root = os.open(self._directory, DIRECTORY)
         try:
-            scan = scan_directory(root, replace(TransferLimits(), manifest_bytes=self._limits.names_bytes))
+            limits = replace(TransferLimits(), manifest_bytes=self._limits.names_bytes)
+            scan = scan_directory(root, limits, until=time.monotonic() + self._limits.scan_seconds)
             now = scan.signatures
             before, self._known = self._known, now
             if before is None:

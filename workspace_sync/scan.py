@@ -6,8 +6,10 @@ followed, special files only counted. What vanishes or is swapped during the wal
 
 from __future__ import annotations
 
+import math
 import os
 import stat
+import time
 from dataclasses import dataclass, field
 
 from workspace_sync.confined import GONE, Opener, examine, opened_directory
@@ -56,11 +58,16 @@ def file_entry(path: bytes, status: os.stat_result, sha256: str = "") -> Entry:
     return Entry(path, "file", status.st_size, mtime_ns, stat.S_IMODE(status.st_mode) & 0o777, sha256)
 
 
-def scan_directory(root: int, limits: TransferLimits, opener: Opener | None = None) -> Scan:
-    """Walk the directory behind the descriptor `root`. Raises `WorkspaceTooLarge`."""
+def scan_directory(root: int, limits: TransferLimits, opener: Opener | None = None, *, until: float = math.inf) -> Scan:
+    """Walk the directory behind the descriptor `root`.
+
+    Raises `WorkspaceTooLarge`, also when it is not done at `until`, a time of `time.monotonic`.
+    """
     scan = Scan()
     waiting = [b""]
     while waiting:
+        if time.monotonic() > until:
+            raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
         path = waiting.pop()
         try:
             with opened_directory(root, path, opener=opener) as directory:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from workspace_sync import changes
 from workspace_sync.changes import ChangedFile, ChangeLimits, Changes, Watched
 
 NOBODY = 65_534
@@ -165,3 +166,22 @@ def test_files_that_change_and_turn_into_links_while_they_are_hashed_get_no_wron
     finally:
         stop.set()
         churning.join()
+
+
+def test_a_tree_that_takes_too_long_to_walk_is_not_walked_to_its_end(tmp_path: Path) -> None:
+    look = Watched(str(tmp_path), ChangeLimits(scan_seconds=0)).look
+    assert look() == Changes(unknown=changes.TOO_LONG)
+
+
+def test_one_that_took_long_for_nothing_is_left_alone_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(changes, "RESTS", 1e9)
+    look = watched(tmp_path, names_bytes=1_000).look
+    for number in range(10):
+        (tmp_path / f"file-{number}").touch()
+    assert look() == Changes(unknown=changes.TOO_MANY)
+    for number in range(10):
+        (tmp_path / f"file-{number}").unlink()
+    assert look() == Changes(unknown=changes.TOO_LONG)
