@@ -22,6 +22,7 @@ from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
 from kernel_gateway.faces.jupyter.outlet import Outlet
 from kernel_gateway.faces.receiving import ours
+from kernel_gateway.services.api_call import CLIENT_GONE
 from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
 
 log = structlog.get_logger(__name__)
@@ -62,6 +63,7 @@ class ChannelsHandler(WebSocketHandler):
         self._outlet: Outlet | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._malformed = 0
+        self._gone = False
         self._heard = 0.0
         self._opened = 0.0
 
@@ -104,7 +106,8 @@ class ChannelsHandler(WebSocketHandler):
         except Exception as error:
             self._refuse(ours(error, self.request_id))
             return
-        await super().get(session_id)
+        if not self._gone:  # else tornado would open what it will not close a second time
+            await super().get(session_id)
 
     async def _admit(self, session_id: str) -> None:
         request, services = self.request, self.services
@@ -255,7 +258,11 @@ class ChannelsHandler(WebSocketHandler):
         self.close(code, why.encode()[:LONGEST_REASON_BYTES].decode("utf-8", "ignore"))
 
     def on_close(self) -> None:
-        """Called by tornado once, when the connection is over."""
+        """Called by tornado once, when the connection is over, also when that is before the handshake."""
+        self._gone = True
+        if not self._opened:
+            audited.record(self, audited.OPENED, code=CLIENT_GONE, message="the client left before the handshake")
+            return
         for task in self._tasks:
             task.cancel()
         attachment, self._attachment = self._attachment, None

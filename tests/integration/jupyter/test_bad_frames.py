@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,8 +143,32 @@ def test_clients_that_come_and_go_leave_nothing(guest: Face, service: RunningSer
         still_works(wire)
 
 
+def test_clients_that_leave_while_their_token_is_looked_at_leave_nothing(owner: Face, service: RunningService) -> None:
+    with service.client() as client:
+        tokens = [client.create_attach_token(owner.kernel_id).token for _ in range(20)]
+    for token in tokens:
+        asking(replace(owner, token=str(token))).close()
+    until(lambda: all(is_known(replace(owner, token=str(token))) for token in tokens))
+    until(lambda: owner.http.get(f"/api/kernels/{owner.kernel_id}").json()["connections"] == 0, seconds=20)
+
+
+def is_known(face: Face) -> bool:
+    """The service has answered an earlier request of this token's too: both take the same way."""
+    return face.http.get("/api", headers={"Authorization": f"token {face.token}"}).status_code == 200
+
+
 def raw(face: Face) -> socket.socket:
     """A connection that has shaken hands, and nothing else."""
+    one = asking(face)
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += one.recv(1)
+    assert answer.startswith(b"HTTP/1.1 101"), answer
+    return one
+
+
+def asking(face: Face) -> socket.socket:
+    """A connection on which a handshake is asked for."""
     host, _, port = face.url.removeprefix("http://").partition(":")
     one = socket.create_connection((host, int(port)), timeout=60)
     lines = [
@@ -156,10 +181,6 @@ def raw(face: Face) -> socket.socket:
         f"Authorization: token {face.token}",
     ]
     one.sendall("\r\n".join([*lines, "", ""]).encode())
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        answer += one.recv(1)
-    assert answer.startswith(b"HTTP/1.1 101"), answer
     return one
 
 
