@@ -133,6 +133,7 @@ class Commands:
             await self._store(live, row)
         except (NoSpace, DatabaseUnavailable) as error:
             log.error("command_not_stored", session=live.id, execution=row.id, error=error.code)
+            live.unstored[row.id] = row
             self._parts.background.spawn(self._insist(live, row), f"end of command {row.id}")
 
     async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
@@ -145,9 +146,11 @@ class Commands:
         while True:
             await self._parts.clock.sleep(PAUSE_SECONDS)
             try:
-                return await self._store(live, row)
+                await self._store(live, row)
             except (NoSpace, DatabaseUnavailable):
                 continue
+            live.unstored.pop(row.id, None)
+            return
 
     def _timeout(self, request: CommandRequest) -> float:
         settings = self._parts.settings

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.session_sandbox import SessionSandbox
 from kernel_gateway.services.worker import Worker
 from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.executions import ExecutionRow
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelsError
 from workspace_sync import RestoreReport
@@ -219,10 +221,17 @@ class Lifecycle:
             sessions.end(connection, live.id, reason=ending.reason, detail=detail, now=now, record=record)
             row = sessions.find(connection, live.id)
             if row is not None:
+                for each in executions.list_open(connection, live.id):  # nobody comes back for them
+                    executions.finish(connection, live.unstored.get(each.id) or self._cut_off(each, ending, now))
                 executions.add_note(connection, note)
             return row
 
         return await self._insist(store) or live.row
+
+    def _cut_off(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
+        """A command of which nothing was heard any more."""
+        outcome = died("sandbox", f"the session ended while this ran ({ending.reason}): {ending.detail}")
+        return self._parts.redaction.row(replace(row, status="died", outcome=outcome, ended=now))
 
     async def _insist(self, query: Callable[[Connection], T]) -> T:
         """Run a query that must not be given up because the disk is full for a while."""

@@ -16,7 +16,7 @@ from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.session_sandbox import SessionSandbox
 from kernel_gateway.shapes import Session, Sync, Usage
-from kernel_gateway.storage.executions import NoteRow
+from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.hub import Hub
 
@@ -62,6 +62,8 @@ class LiveSession:
         self.stored_network = row.record.network
         self.notebook_stale = False
         self.tasks: dict[str, LiveKernel] = {}
+        self.unstored: dict[str, ExecutionRow] = {}
+        """Commands that have ended, and whose rows the database has not taken yet."""
         self.paused = False
         self.audience: Audience | None = None
         """The clients attached to it, once there are any."""

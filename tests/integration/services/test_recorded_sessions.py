@@ -11,9 +11,12 @@ from typing import Any
 
 import nbformat
 import pytest
+from sqlalchemy import Connection
 
 from kernel_gateway import errors
 from kernel_gateway.shapes import CommandRequest, Session
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import ExecutionRow
 from kernels import chain
 from tests.integration.services.conftest import Gateway, House
 
@@ -186,6 +189,42 @@ async def saved_twice_at_once(house: House) -> None:
 
 def test_an_older_notebook_is_not_written_over_a_newer_one(house: House) -> None:
     asyncio.run(saved_twice_at_once(house))
+
+
+async def never_heard_of_again(house: House) -> None:
+    """A command is on record as running, and nothing in this process knows of it, when its session ends."""
+    async with house.gateway(redact_patterns="hunter[0-9]") as gateway:
+        session = await gateway.start()
+        now = gateway.clock.now()
+        lost = ExecutionRow(
+            id="lost",
+            session_id=session.id,
+            status="running",
+            language="bash",
+            code="echo hunter2",
+            generation=1,
+            timeout_seconds=1.0,
+            expect_generation=None,
+            idempotency_key=None,
+            request_digest=None,
+            queued=now,
+            kind="command",
+        )
+
+        def begun(connection: Connection) -> None:
+            executions.add(connection, lost)
+            executions.begin(connection, lost.id, 1, now)
+
+        await gateway.services.parts.database.run(begun)
+        await gateway.services.sessions.stop(gateway.me, session.id)
+        cells = await notebook(gateway, session)
+        assert [about(cell)["kind"] for cell in cells] == ["started", "command", "death", "ended"]
+        assert cells[1]["source"] == "%%bash\necho [redacted]"
+        assert "the session ended while this ran (stopped)" in about(cells[1])["death"]["detail"]
+
+
+def test_a_command_that_nobody_finished_ends_with_its_session(house: House) -> None:
+    asyncio.run(never_heard_of_again(house))
 
 
 async def gone_in_between(house: House) -> None:
