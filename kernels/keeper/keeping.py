@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernels.environment import Environment, Resources
-from kernels.errors import GuestRefused, KernelsError, SandboxFailed, UnknownEnvironment
+from kernels.errors import KernelsError, SandboxFailed, UnknownEnvironment
 from kernels.guest_client import GuestClient, KernelExit, KernelStarted
 from kernels.keeper import locks
 from kernels.keeper.bridge import Bridge
@@ -68,7 +68,7 @@ class Keeping:
             except KernelsError as error:
                 self._tell(Report("failed", detail=str(error)))
             return
-        with contextlib.suppress(GuestRefused):  # no kernel runs
+        with contextlib.suppress(KernelsError):  # no kernel runs, or the guest is late or gone, which is told elsewhere
             await (self._guest.interrupt_kernel() if request.do == "interrupt" else self._guest.kill_kernel())
 
     async def remove(self) -> None:
