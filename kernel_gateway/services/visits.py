@@ -162,8 +162,11 @@ class Visit:
             await self._executions.submit_attached(
                 self._live, prepared, code, author=self._visitor.author, told=self._told
             )
-        except GatewayError as error:
-            self._audience.conclude(request, error=(type(error).__name__, error.message))
+        except Exception as error:
+            ours = translate(error)
+            if ours is not error:
+                log.error("cell_not_queued", session=self._live.id, exc_info=error)
+            self._audience.conclude(request, error=(type(ours).__name__, ours.message))
 
     def _told(self, request: ClientRequest, row: ExecutionRow) -> None:
         """A cell begins, or has ended and is stored; called for each, whatever became of it."""

@@ -163,6 +163,20 @@ def test_a_cell_that_the_kernel_would_drop_without_a_word_is_answered_and_blocks
     on_gateway(test)
 
 
+def test_a_cell_that_cannot_be_stored_for_a_reason_of_ours_is_answered(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        ann, database = await room.attach("ann"), room.gateway.services.parts.database
+        refuse = "CREATE TRIGGER refuse BEFORE INSERT ON executions BEGIN SELECT RAISE(ABORT, 'none today'); END"
+        await database.run(lambda c: c.exec_driver_sql(refuse))
+        try:
+            assert (await ann.done(await ann.execute("1")))["ename"] == "InternalError"
+        finally:
+            await database.run(lambda c: c.exec_driver_sql("DROP TRIGGER refuse"))
+        assert (await ann.done(await ann.execute("1")))["status"] == "ok"
+
+    on_gateway(test)
+
+
 def test_no_other_message_passes_for_the_end_of_a_cell(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann, ben = await room.attach("ann"), await room.attach("ben")
