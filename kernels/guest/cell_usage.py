@@ -53,7 +53,15 @@ def _counts() -> Counts:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
     pages = _content("/proc/self/statm").split()
-    return Counts(cpu, int(pages[1]) * PAGE_BYTES, own.ru_maxrss * KILOBYTE, *_bytes_moved())
+    return Counts(cpu, int(pages[1]) * PAGE_BYTES, _highest() or own.ru_maxrss * KILOBYTE, *_bytes_moved())
+
+
+def _highest() -> int:
+    """The most memory that this program had resident; what `getrusage` tells includes the program before its exec."""
+    for line in _content("/proc/self/status").splitlines():
+        if line.startswith(b"VmHWM:"):
+            return int(line.split()[1]) * KILOBYTE
+    return 0
 
 
 def _bytes_moved() -> tuple[int | None, int | None]:

@@ -411,7 +411,7 @@ def test_an_outage_in_the_middle_loses_nothing(
             proxy.drop()
             (live / "during").write_text("2")
             with pytest.raises(FlushIncomplete, match="during") as caught:
-                await mirror.flush(0.5)
+                await mirror.flush(5)
             assert caught.value.left == ("during",)
             while mirror.state.error is None:
                 await asyncio.sleep(0.05)
@@ -522,7 +522,7 @@ def test_a_full_local_store_is_said_and_what_fits_is_kept(
         mirror = bench.mirror(live)
         try:
             with pytest.raises(FlushIncomplete, match="a-large"):
-                await mirror.flush(0.5)
+                await mirror.flush(5)
             assert [one.path for one in bench.workspace.list()] == ["small"]
             (live / "a-large").unlink()
             await mirror.flush(DEADLINE_SECONDS)

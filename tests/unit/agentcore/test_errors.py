@@ -16,6 +16,8 @@ MODEL = Loader().load_service_model("bedrock-agentcore", "service-2")["shapes"]
 def made(kind: type[e.GatewayError]) -> e.GatewayError:
     if issubclass(kind, f.MethodNotAllowed):
         return kind("GET", ["PUT"])
+    if issubclass(kind, f.RangeNotSatisfiable):
+        return kind(7)
     if issubclass(kind, e.LimitReached):
         return kind("later", retry_after_seconds=0.25)
     return kind("a sentence")
