@@ -146,6 +146,7 @@ class Executions:
             return await self.get(principal, session_id, execution_id)
         live.touch()
         job.interrupted = True
+        live.wake()
         if job is live.running and job.row.started is not None:
             with translated():
                 await _interrupt(live)

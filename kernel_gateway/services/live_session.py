@@ -147,9 +147,10 @@ class LiveSession:
             )
 
     def may_run(self, job: Job) -> bool:
-        """Whether it is this job's time: while a lease lasts, its holder's and those of attached clients."""
+        """Whether it is this job's time: while a lease lasts, its holder's, those of attached clients, and what only
+        ends, since it was interrupted before it ran."""
         held = self.held
-        return held is None or job.row.face == "jupyter" or job.lease == held.id
+        return held is None or job.interrupted or job.row.face == "jupyter" or job.lease == held.id
 
     def wake(self) -> None:
         """Look at the queue again: what had to wait may run."""

@@ -98,6 +98,20 @@ def test_leases_that_were_given_back_and_sessions_that_ended_leave_nothing_waiti
     on_gateway(test)
 
 
+def test_what_waits_for_the_end_of_a_lease_can_be_interrupted(on_gateway: OnGateway) -> None:
+    async def test(room: Room) -> None:
+        services, me, session = room.gateway.services, room.gateway.me, room.session.id
+        await services.leases.take(me, session, TakeLease(600, "ann"))
+        agents = await room.gateway.submit(room.session, "print('never')")
+        await services.executions.interrupt(me, session, agents.id)
+        ended = await waited(room, agents)
+        assert (ended.status, ended.stdout) == ("interrupted", "")
+        assert (await services.leases.show(me, session)).holder == "ann"
+        await services.leases.give_back(me, session)
+
+    on_gateway(test)
+
+
 def test_a_lease_that_could_not_be_recorded_is_none(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         services, me, session = room.gateway.services, room.gateway.me, room.session.id
