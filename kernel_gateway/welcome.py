@@ -24,7 +24,7 @@ def greet(settings: Settings, port: int, first_token: str | None, tokens: TokenF
     say("Try, in another terminal:")
     say(f"  {command} run 'x = 41'")
     say(f"  {command} run 'x + 1'")
-    say(f"  {command} notebook -o history.ipynb")
+    say(f"  {command} notebook get -o history.ipynb")
 
 
 def _token(settings: Settings, port: int, first_token: str | None, tokens: TokenFile) -> str:

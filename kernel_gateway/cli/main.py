@@ -33,7 +33,7 @@ def sandcell() -> None:
       sandcell run 'x = 41'                      the first run starts a session
       sandcell run 'x + 1'                       prints 42: sessions remember
       sandcell run plot.py --file data.csv       upload, run, save the plots it shows
-      sandcell notebook -o history.ipynb         all of it as a notebook
+      sandcell notebook get -o history.ipynb     all of it as a notebook
       sandcell replay history.ipynb              run it again: is it the same?
       sandcell workspace ls                      files outlive their session
 
