@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -132,6 +133,7 @@ class HostPlaces:
         self.views = self.run / "views"
         self.runtime_state = self.run / "oci"
         self._service = settings.service_uid
+        self._preparing = threading.Lock()
         self.uid_claims = run_directory / "uids"
         longest = len(str(self.run)) + 1 + _ID_LENGTH + len(_LONGEST_SOCKET_NAME)
         if longest > _SUN_PATH_BYTES:
@@ -150,8 +152,9 @@ class HostPlaces:
             for directory in (self.run, self.views):
                 os.chown(directory, 0, self._service)
                 directory.chmod(0o710)
-            if not mounts.is_mounted(self.views):
-                mounts.share(self.views)
+            with self._preparing:  # a second mount on top would hide the views of the first
+                if not mounts.is_mounted(self.views):
+                    mounts.share(self.views)
 
     def remove_empty(self) -> None:
         """Remove the directories of the run directory that have nothing in them."""

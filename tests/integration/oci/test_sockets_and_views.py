@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import stat
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 
 from kernels.errors import NotListening, SandboxFailed, SandboxGone
 from kernels.guest_client import GuestClient
-from kernels.oci import egress_sockets
+from kernels.oci import egress_sockets, mounts
+from kernels.oci.mounts import is_mounted
+from kernels.oci.places import HostPlaces, OciSettings
 from kernels.sandbox import SandboxInfo
 from tests.integration.oci.conftest import Sandboxes, Test
 
@@ -167,3 +170,30 @@ def test_a_guest_is_spoken_to_through_the_runtime(in_sandboxes: InSandboxes) -> 
         await guest.aclose()
 
     in_sandboxes(test)
+
+
+def test_sandboxes_made_at_once_share_one_mount_of_views(
+    tmp_path: Path, short_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = HostPlaces(OciSettings("runc", tmp_path / "data", short_directory, service_uid=65533))
+    looked = threading.Event()
+
+    def look_slowly(directory: Path) -> bool:
+        found = is_mounted(directory)
+        looked.wait(0.2)
+        return found
+
+    monkeypatch.setattr(mounts, "is_mounted", look_slowly)
+    makers = [threading.Thread(target=places.prepare) for _ in range(4)]
+    try:
+        for each in makers:
+            each.start()
+        for each in makers:
+            each.join(60)
+        mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        assert mounted.count(str(places.views)) == 1
+    finally:
+        while is_mounted(places.views):
+            mounts.detach(places.views)
+        places.remove_empty()
+    assert not places.run.exists()
