@@ -17,6 +17,7 @@ import structlog
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
+from kernel_gateway.faces import answering
 from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
@@ -83,7 +84,7 @@ class ChannelsHandler(WebSocketHandler):
 
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
-        replies.default_headers(self)
+        answering.default_headers(self)
 
     def compute_etag(self) -> None:
         """No entity tags: nothing here is cached."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces import answering
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.json_bodies import decode
 from kernel_gateway.faces.jupyter import audited, replies, routes
@@ -40,7 +41,7 @@ class JupyterHandler(ReceivingHandler):
 
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
-        replies.default_headers(self)
+        answering.default_headers(self)
 
     @property
     def preflight(self) -> bool:

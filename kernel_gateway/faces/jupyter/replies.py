@@ -5,30 +5,18 @@ No cookie is ever set. A web page of another origin may read an answer only when
 
 from __future__ import annotations
 
-import math
-from http import HTTPStatus
 from typing import Any
 
-from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized
-from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces import answering
+from kernel_gateway.faces.errors import MethodNotAllowed
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.jupyter.calls import Picture
-from kernel_gateway.faces.receiving import ours
 
-JSON = "application/json"
 METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 HEADERS = "Authorization, Content-Type, X-XSRFToken"
 """What pages may send; `@jupyterlab/services` sends the last one too when it finds a cookie of that name."""
 PREFLIGHT_SECONDS = 600
-
-
-def default_headers(handler: Any) -> None:
-    """The headers of every answer."""
-    handler.set_header("X-Request-Id", handler.request_id)
-    handler.clear_header("Server")
-    handler.set_header("Content-Type", JSON)
-    handler.set_header("Cache-Control", "no-store")
-    handler.set_header("X-Content-Type-Options", "nosniff")
 
 
 def open_to_pages(handler: Any) -> None:
@@ -67,28 +55,13 @@ def send(handler: Any, answer: Any, status: int, location: str) -> None:
 
 def write_error(handler: Any, error: GatewayError) -> None:
     """Status, headers and body of an error; the caller sends them."""
-    handler.error = error
-    content = encode({"message": error.message, "reason": error.code})
-    handler.set_status(error.status)
-    if isinstance(error, Unauthorized):
-        handler.set_header("WWW-Authenticate", "Bearer")
-    if isinstance(error, MethodNotAllowed):
-        handler.set_header("Allow", ", ".join(error.allowed))
-    if isinstance(error, LimitReached):
-        handler.set_header("Retry-After", str(max(1, math.ceil(error.retry_after_seconds))))
     if handler.call.principal.id:
         open_to_pages(handler)
-    handler.set_header("Content-Length", str(len(content)))
-    handler.write(content)
+    answering.write_error(handler, error, encode({"message": error.message, "reason": error.code}))
 
 
 def of_tornado(handler: Any, status: int, exc_info: Any) -> GatewayError:
     """An error that tornado raised itself, as one of ours."""
-    error = exc_info[1] if exc_info else None
     if status == 405:
         return MethodNotAllowed(str(handler.request.method)[:32], handler.allowed)
-    if status == 404:
-        return UnknownRoute("there is nothing at this address")
-    if 400 <= status < 500:
-        return InvalidRequest(HTTPStatus(status).phrase)
-    return ours(error, handler.request_id) if error is not None else InternalError("an internal error")
+    return answering.of_tornado(handler, status, exc_info)

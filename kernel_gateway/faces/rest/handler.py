@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import GatewayError, NotFound
+from kernel_gateway.faces import answering
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
 from kernel_gateway.faces.rest import audited, bodies, paths, replies
@@ -48,7 +49,7 @@ class RestHandler(ReceivingHandler):
 
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
-        replies.default_headers(self)
+        answering.default_headers(self)
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
         """Parameters of an address: any bytes, those that are not UTF-8 as surrogate escapes."""

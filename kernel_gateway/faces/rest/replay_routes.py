@@ -37,15 +37,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         invocation=True,
         large=True,
         accepted=True,
-        errors=(
-            e.NotFound,
-            e.UnknownEnvironment,
-            e.EnvironmentUnavailable,
-            e.SessionTerminated,
-            e.LimitReached,
-            e.RateLimited,
-            e.ShuttingDown,
-        ),
+        errors=START,
     ),
     Route(
         "GET",

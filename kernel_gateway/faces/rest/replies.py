@@ -7,33 +7,23 @@ only be cut off: the connection is closed, and the client sees that something is
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import GatewayError, InternalError, InvalidRequest, LimitReached, Unauthorized
-from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed, RangeNotSatisfiable, UnknownRoute
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces import answering
+from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed
 from kernel_gateway.faces.receiving import ours
 from kernel_gateway.faces.rest import bodies, sse
-from kernel_gateway.faces.rest.calls import EVENTS, JSON, OCTETS, Accepted, Document, Download, Following, Piece
+from kernel_gateway.faces.rest.calls import EVENTS, OCTETS, Accepted, Document, Download, Following, Piece
 
 log = structlog.get_logger(__name__)
 
 HEARTBEAT_SECONDS = 15.0
-
-
-def default_headers(handler: Any) -> None:
-    """The headers of every answer."""
-    handler.set_header("X-Request-Id", handler.request_id)
-    handler.clear_header("Server")
-    handler.set_header("Content-Type", JSON)
-    handler.set_header("Cache-Control", "no-store")
-    handler.set_header("X-Content-Type-Options", "nosniff")
 
 
 async def send(handler: Any, answer: Any) -> None:
@@ -149,32 +139,15 @@ def fail(handler: Any, error: Exception) -> None:
 
 def write_error(handler: Any, error: GatewayError) -> None:
     """Status, headers and body of an error; the caller sends them."""
-    handler.error = error
-    content = bodies.encode(error.body())
-    handler.set_status(error.status)
-    if isinstance(error, Unauthorized):
-        handler.set_header("WWW-Authenticate", "Bearer")
-    if isinstance(error, MethodNotAllowed):
-        handler.set_header("Allow", ", ".join(error.allowed))
-    if isinstance(error, RangeNotSatisfiable):
-        handler.set_header("Content-Range", f"bytes */{error.size}")
-    if isinstance(error, LimitReached):
-        handler.set_header("Retry-After", str(max(1, math.ceil(error.retry_after_seconds))))
-    handler.set_header("Content-Length", str(len(content)))
-    handler.write(content)
+    answering.write_error(handler, error, bodies.encode(error.body()))
 
 
 def write_tornado_error(handler: Any, status: int, exc_info: Any, allowed: list[str]) -> None:
     """An error that tornado raised itself, in our shape."""
-    error = exc_info[1] if exc_info else None
     if status == 405 and allowed:
         found: GatewayError = MethodNotAllowed(str(handler.request.method)[:32], allowed)
-    elif status in (404, 405):
-        found = UnknownRoute("there is nothing at this address")
-    elif 400 <= status < 500:
-        found = InvalidRequest(HTTPStatus(status).phrase)
     else:
-        found = ours(error, handler.request_id) if error is not None else InternalError("an internal error")
+        found = answering.of_tornado(handler, status, exc_info)
     write_error(handler, found)
     handler.finish()
 
