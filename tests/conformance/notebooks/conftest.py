@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from click.testing import CliRunner
 from nbformat import NotebookNode
 
-from kernel_gateway.cli.main import sandcell
-from tests import leftovers
+from tests import kernelspecs
 from tests.conformance.notebooks import client_environment
 from tests.running_service import RunningService
 
@@ -56,12 +53,7 @@ def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="package")
 def jupyter_path(data_directory: Path, environments_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the tools find the kernelspec, as the command installs it."""
-    prefix = tmp_path_factory.mktemp("prefix")
-    flags = ["--data-dir", str(data_directory), "--environments-dir", str(environments_dir)]
-    flags += ["--run-dir", str(leftovers.RUN_DIR), "--prefix", str(prefix)]
-    done = CliRunner().invoke(sandcell, ["kernelspec", "install", *flags], env={"SANDCELL_TOKEN": None})
-    assert done.exit_code == 0, done.output
-    return prefix / "share/jupyter"
+    return kernelspecs.install(data_directory, environments_dir, tmp_path_factory.mktemp("prefix"))
 
 
 @pytest.fixture
@@ -90,10 +82,7 @@ def use(tools: Path, jupyter_path: Path, tmp_path: Path) -> Callable[..., str]:
 def no_sandbox_is_left(data_directory: Path) -> Iterator[None]:
     """The tools' sandboxes go with the tools."""
     yield
-    places, give_up = [data_directory / "kernels" / each for each in ("sandboxes", "locks")], time.monotonic() + 60
-    while left := [path for place in places for path in place.glob("*-*")]:
-        assert time.monotonic() < give_up, f"still there: {left}"
-        time.sleep(0.05)
+    kernelspecs.wait_until_gone(data_directory)
 
 
 def code_cells(path: Path) -> list[NotebookNode]:
