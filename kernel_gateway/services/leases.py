@@ -18,7 +18,6 @@ from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.live_session import Held, LiveSession
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
-from kernel_gateway.storage import executions
 
 log = structlog.get_logger(__name__)
 
@@ -81,8 +80,9 @@ class Leases:
 
     async def _begin(self, live: LiveSession, lease: Held) -> None:
         """Say so in the record; a lease of which nobody gets the id is none."""
+        text = f"**{_plain(lease.holder)} took the session** until {rfc3339(lease.expires)}."
         try:
-            await self._note(live, f"**{_plain(lease.holder)} took the session** until {rfc3339(lease.expires)}.")
+            await self._parts.record.note(live, "lease", text)
         except BaseException:
             if live.lease is not None and live.lease.id == lease.id:
                 self._unfollow(live)
@@ -95,13 +95,7 @@ class Leases:
         live.wake()
         if lease is not None:
             log.info("lease_ended", session=live.id)
-            await self._note(live, f"**The lease of {_plain(lease.holder)} ended.** {why}")
-
-    async def _note(self, live: LiveSession, text: str) -> None:
-        note = live.note("lease", text)
-        await self._parts.database.run(lambda connection: executions.add_note(connection, note))
-        live.notebook_stale = True
-        self._parts.record.request(live.id)
+            await self._parts.record.note(live, "lease", f"**The lease of {_plain(lease.holder)} ended.** {why}")
 
 
 def _shown(lease: Held, *, told: bool = False) -> Lease:
