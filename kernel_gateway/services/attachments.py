@@ -66,7 +66,7 @@ class Attachment:
         note = audience.missed(cursor)
         if note is not None:
             yield note
-        while self._goes_on():
+        while not self._is_replaced():
             outgoing, position = audience.ring.following(cursor.position, cursor.client)
             if outgoing is not None:
                 yield outgoing
@@ -91,11 +91,8 @@ class Attachment:
             self._reach.audience.wake()
 
     def _is_replaced(self) -> bool:
+        """Whether it ended for itself alone: a session that ends is told to the last message."""
         return self.ended is not None and self.ended.reason not in {"draining", "session_ended"}
-
-    def _goes_on(self) -> bool:
-        """Whether there may be more to deliver: a session that ends is told to the last message."""
-        return not self._is_replaced()
 
 
 class Attachments:

@@ -30,7 +30,7 @@ MOST_NAMES: Final = 64
 
 @dataclass(frozen=True)
 class Ended:
-    """Why an attachment ended: `reason` is slow, replaced, dead, draining or session_ended."""
+    """Why an attachment ended: `reason` is slow, replaced, draining, session_ended or closed."""
 
     reason: str
     detail: str = ""

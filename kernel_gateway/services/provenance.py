@@ -10,9 +10,6 @@ from kernel_gateway.services.live_session import LiveSession
 from kernels.run_usage import RunUsage
 from workspace_sync.changes import Changes
 
-LOOK_SECONDS = 5.0
-"""How long an execution's record waits to learn which files changed."""
-
 
 def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, Any]:
     """What is stored beside an execution's outcome: `usage` by its names as far as it is known, and the image."""
@@ -23,16 +20,12 @@ def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, 
 async def changed_files(live: LiveSession) -> Changes:
     """The files of the workspace that changed since this was last asked, or since the sandbox began.
 
-    Called when an execution has ended, before the next one begins. It never raises, and never takes long.
+    Called when an execution has ended, before the next one begins. A look bounds itself; the record bounds its wait.
     """
     watched = live.sandbox.watched
     if watched is None:
         return Changes(unknown="the sandbox is gone")
-    try:
-        async with asyncio.timeout(LOOK_SECONDS):
-            return await asyncio.to_thread(watched.look)
-    except TimeoutError:
-        return Changes(unknown=f"the files could not be looked at within {LOOK_SECONDS:g} s")
+    return await asyncio.to_thread(watched.look)
 
 
 async def found_after(live: LiveSession) -> dict[str, Any]:

@@ -40,7 +40,6 @@ GONE, POLICY, FAILED, RESTARTING, TRY_LATER = 1000, 1008, 1011, 1012, 1013
 REPLACED = 1001
 CODES: Final = {
     "replaced": REPLACED,
-    "dead": GONE,
     "session_ended": GONE,
     "draining": RESTARTING,
     "slow": TRY_LATER,
