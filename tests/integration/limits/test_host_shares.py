@@ -49,7 +49,9 @@ def test_a_greedy_sandbox_takes_nothing_of_the_host_or_of_its_neighbour(in_sandb
                 while len(taken) < 3:
                     taken = counts((await sandboxes.run(greedy, "cat /tmp/taken 2>/dev/null || true")).stdout)
             assert min(taken.values()) > 0
-            assert counts(await sandboxes.python(neighbour, COUNT)) == taken
+            # Signals that wait at that moment count as timers do, hence not "equal"; of a common share nothing is left.
+            left = counts(await sandboxes.python(neighbour, COUNT))
+            assert left == {name: pytest.approx(number, rel=0.01) for name, number in taken.items()}
             host = await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", COUNT], text=True)
             assert min(counts(host).values()) > 0
         finally:
