@@ -48,7 +48,7 @@ def test_programs_are_told_of_the_processors_that_they_have(
 def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Test], None]) -> None:
     """Half a processor, within a tenth over five seconds, by the group's own count.
 
-    Never more; less only while others keep the host busy, so it is measured again then.
+    Never more; less only while others keep the host busy, so it is measured again then, for as long as that may last.
     """
 
     async def test(sandboxes: Sandboxes) -> None:
@@ -56,9 +56,9 @@ def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Tes
         promised = half.resources.vcpus
         info = await sandboxes.create(half)
         await sandboxes.run(info, "true")
-        spinning = asyncio.create_task(sandboxes.run(info, SPIN, timeout_seconds=60))
+        spinning = asyncio.create_task(sandboxes.run(info, SPIN, timeout_seconds=200))
         await asyncio.sleep(1)
-        for _ in range(4):
+        for _ in range(30):
             share = await share_of_a_processor(sandboxes, info)
             print(f"share {share:.3f} of a processor, promised {promised:.3f}")
             assert share < 1.1 * promised
