@@ -48,18 +48,24 @@ def test_a_hub_waits_for_a_kernel_that_has_not_bound_its_sockets(start: Start) -
 
 
 def test_a_kernel_that_is_busy_can_be_taken_up(kernel: RunningKernel) -> None:
+    """The kernel is busy until the second hub is open: one that waited for it to be idle would wait for ever."""
+    begun, opened = Path(kernel.directory, "begun"), Path(kernel.directory, "opened")
+    wait = f"while not os.path.exists({str(opened)!r}): time.sleep(0.01)"
+    busy = f"import os, time; open({str(begun)!r}, 'x').close()\n{wait}"
+
     async def leave(runner: Runner) -> None:
-        running = asyncio.create_task(runner.run("import time; time.sleep(1.5)"))
-        await asyncio.sleep(0.1)
+        running = asyncio.create_task(runner.run(busy))
+        async with asyncio.timeout(60):
+            while not begun.exists():
+                await asyncio.sleep(0.01)
         running.cancel()
 
-    async def take_up(runner: Runner) -> float:
-        opened = time.monotonic()
+    async def take_up(runner: Runner) -> None:
+        opened.touch()
         assert (await runner.run("print('after')")).stdout == "after\n"
-        return time.monotonic() - opened
 
     asyncio.run(with_hub(kernel, leave))
-    assert asyncio.run(with_hub(kernel, take_up)) > 0.3, "the hub was open while the kernel was still busy"
+    asyncio.run(with_hub(kernel, take_up))
 
 
 def test_no_first_output_is_lost(kernel: RunningKernel) -> None:
@@ -73,19 +79,24 @@ def test_no_first_output_is_lost(kernel: RunningKernel) -> None:
 
 def test_every_subscriber_gets_every_message_in_order_also_when_another_fails(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
-        heard: list[list[str]] = [[], []]
+        heard: list[list[tuple[str, str]]] = [[], []]
 
         def broken(_channel: str, _message: Message) -> None:
             raise RuntimeError("a subscriber's mistake")
 
+        def hear(to: list[tuple[str, str]]) -> Callable[[], None]:
+            return runner.hub.subscribe(lambda _channel, message: to.append((message.msg_type, message.parent_id)))
+
         stop_broken = runner.hub.subscribe(broken)
-        stops = [runner.hub.subscribe(lambda _c, message, to=to: to.append(message.msg_type)) for to in heard]  # type: ignore[misc]
+        stops = [hear(to) for to in heard]
         await runner.run("print('x')")
         for stop in (stop_broken, *stops):
             stop()
         await runner.run("print('y')")
         assert heard[0] == heard[1]
-        assert [each for each in heard[0] if each != "execute_reply"] == ["status", "execute_input", "stream", "status"]
+        ran = next(parent for kind, parent in heard[0] if kind == "execute_input")
+        published = [kind for kind, parent in heard[0] if parent == ran and kind != "execute_reply"]
+        assert published == ["status", "execute_input", "stream", "status"]
 
     on_kernel(scenario)
 
@@ -296,8 +307,9 @@ def test_a_cancelled_opening_and_a_closed_hub_leave_no_descriptor(kernel: Runnin
                 with contextlib.suppress(asyncio.CancelledError):
                     await opening
                 await cut.aclose()
-        await asyncio.sleep(0.05)
-        assert descriptors() == before
+        async with asyncio.timeout(60):
+            while descriptors() != before:
+                await asyncio.sleep(0.05)
 
     asyncio.run(scenario())
 
@@ -312,7 +324,7 @@ def test_a_hub_that_is_opened_costs_no_poll_of_a_tenth_of_a_second(kernel: Runni
         finally:
             await hub.aclose()
 
-    assert min(asyncio.run(scenario()) for _ in range(5)) < 0.05
+    assert any(asyncio.run(scenario()) < 0.05 for _ in range(40)), "every one waited: that is a poll, not a busy host"
 
 
 def test_a_listener_whose_queue_is_full_is_tried_again(short_directory: Path) -> None:
