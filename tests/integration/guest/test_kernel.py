@@ -196,7 +196,7 @@ def test_a_guest_that_is_silent_is_gone(with_guests: Runner, monkeypatch: pytest
         assert "gone" not in guest.story
         os.kill(guest.pid, signal.SIGSTOP)
         try:
-            async with asyncio.timeout(12):
+            async with asyncio.timeout(60):
                 await guests.tasks[0]
             assert guest.story[-1] == "gone"
         finally:

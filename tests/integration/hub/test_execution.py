@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,11 +183,17 @@ def test_text_that_utf8_cannot_carry_is_replaced(on_kernel: OnKernel) -> None:
 
 def test_what_a_thread_prints_after_its_cell_is_not_part_of_the_next(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
+        over, said = Path(runner.kernel.directory, "over"), Path(runner.kernel.directory, "said")
         started = await runner.run(
-            "import threading, time\ndef late():\n    time.sleep(0.1); print('late', flush=True)\n"
+            "import os, threading, time\ndef late():\n"
+            f"    while not os.path.exists({str(over)!r}): time.sleep(0.01)\n"
+            f"    print('late', flush=True); open({str(said)!r}, 'x').close()\n"
             "t = threading.Thread(target=late); t.start()"
         )
-        await asyncio.sleep(0.3)
+        over.touch()
+        async with asyncio.timeout(60):
+            while not said.exists():
+                await asyncio.sleep(0.01)
         assert (started.stdout, (await runner.run("t.join(); print('mine')")).stdout) == ("", "mine\n")
 
     on_kernel(scenario)

