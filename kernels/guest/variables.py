@@ -16,7 +16,10 @@ import time
 import types
 from contextlib import suppress
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_LISTED = 1_000
 MOST_LOOKED_AT = 100_000
@@ -53,6 +56,7 @@ NUMBERS = {id(each) for each in (bool, int, float, complex)}
 COLLECTIONS = {id(dict), *SEQUENCES, *SETS}
 
 Row = dict[str, Any]
+Taken = TypeVar("Taken")
 
 
 def report(namespace: dict[Any, Any], hidden: dict[Any, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -103,15 +107,20 @@ def described(value: object, held: list[Any]) -> Row:
 
 
 def _latest(namespace: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """The items that came last, those first; taken at once, and again when other threads were faster."""
-    for _ in range(TRIES):
-        with suppress(RuntimeError):
-            return list(islice(reversed(dict.items(namespace)), MOST_LOOKED_AT))
-    raise RuntimeError("the namespace changes too fast")
+    """The items that came last, those first."""
+    return _at_once(lambda: list(islice(reversed(dict.items(namespace)), MOST_LOOKED_AT)))
 
 
 def _listed(names: dict[Any, Any]) -> list[Any]:
-    return list(islice(dict.keys(names), MOST_LOOKED_AT))
+    return _at_once(lambda: list(islice(dict.keys(names), MOST_LOOKED_AT)))
+
+
+def _at_once(take: Callable[[], Taken]) -> Taken:
+    """What is taken from a dictionary; taken again when another thread changed it meanwhile."""
+    for _ in range(TRIES):
+        with suppress(RuntimeError):
+            return take()
+    raise RuntimeError("the names change too fast")
 
 
 def _add_size(row: Row, kind: type, value: Any) -> None:
@@ -277,8 +286,13 @@ def _attribute(value: object, name: str) -> Any:
 
 def _find(names: Any, wanted: str) -> Any:
     """What a namespace holds under a name; nothing else in it is compared with the name."""
-    items = dict.items(names) if type(names) is dict else types.MappingProxyType.items(names)
-    return next((item for name, item in islice(items, MOST_OF_A_TYPE) if type(name) is str and name == wanted), None)
+
+    def found() -> Any:
+        items = dict.items(names) if type(names) is dict else types.MappingProxyType.items(names)
+        named = (item for name, item in islice(items, MOST_OF_A_TYPE) if type(name) is str and name == wanted)
+        return next(named, None)
+
+    return _at_once(found)
 
 
 def _derives(kind: type, base: type) -> bool:

@@ -136,6 +136,24 @@ def test_what_code_lets_go_of_meanwhile_ends_in_its_own_thread(on_kernel: OnKern
     on_kernel(scenario)
 
 
+def test_the_answer_comes_while_a_thread_imports(on_kernel: OnKernel) -> None:
+    """numpy's types are looked up among the modules, of which there are more and fewer meanwhile."""
+
+    async def scenario(runner: Runner) -> None:
+        await runner.run(
+            f"{FRESH}\nimport sys, threading\nimporting, usual = True, sys.getswitchinterval()\n"
+            "def churn():\n    n = 0\n    while importing:\n        n += 1\n"
+            "        sys.modules[f'm{n}'] = sys\n"
+            "        if n % 50 == 0:\n            for old in range(n - 49, n + 1): del sys.modules[f'm{old}']\n"
+            "sys.setswitchinterval(1e-5); threading.Thread(target=churn).start()"
+        )
+        for _ in range(100):
+            assert "importing" in {each.name for each in (await variables.ask(runner.hub)).variables}
+        await runner.run("importing = False; sys.setswitchinterval(usual)")
+
+    on_kernel(scenario)
+
+
 def test_the_answer_comes_while_code_sleeps_and_while_a_thread_changes_the_names(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         await runner.run(
