@@ -20,9 +20,13 @@ def test_every_benchmark_runs_and_prints_its_figures(environments_dir: Path) -> 
     assert _printed("--short", *names, environments_dir=environments_dir, timeout=280) == ["machine", *names]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_memory_of_the_service_stays_bounded_when_nobody_reads(environments_dir: Path) -> None:
-    """With nobody attached, and with a client that is stuck; the benchmark fails past its bound."""
+    """With nobody attached, and with a client that is stuck; the benchmark fails past its bound.
+
+    `test_service_of_its_own` holds the service to it in every run; here another gateway is measured beside it.
+    """
     assert _printed("--short", "attach", environments_dir=environments_dir, timeout=280) == ["machine", "attach"]
 
 
