@@ -14,12 +14,10 @@ import collections
 import sys
 import time
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 MOST_LISTED = 1_000
 MOST_LOOKED_AT = 100_000
