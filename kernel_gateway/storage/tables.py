@@ -137,7 +137,14 @@ workspaces = Table(
     Column("id", String, nullable=False, unique=True),
     Column("principal_id", ForeignKey("principals.id"), nullable=False),
     Column("created", BigInteger, nullable=False),
+    Column("touched", BigInteger),
+    Column("file_count", BigInteger),
+    Column("size_bytes", BigInteger),
+    Column("deleted", BigInteger),
+    Index("ix_workspaces_principal_id_number", "principal_id", "number"),
 )
+"""`touched` is when its files last changed or were read; `file_count` and `size_bytes` are what it then held. Null: not
+known. The row of a `deleted` one stays, since sessions refer to it."""
 
 sessions = Table(
     "sessions",
@@ -162,6 +169,7 @@ sessions = Table(
     Column("ended_detail", String),
     Column("ended", BigInteger),
     Column("record", LargeBinary),
+    Column("sync", String, nullable=False, server_default="async"),
     Index("ix_sessions_principal_id_number", "principal_id", "number"),
     Index("ix_sessions_workspace_id_number", "workspace_id", "number"),
     Index("ix_sessions_status_environment", "status", "environment"),
@@ -173,7 +181,8 @@ sessions = Table(
         postgresql_where=text("status = 'READY'"),
     ),
 )
-"""`record` is JSON: usage, sync, runtime and network as they were at the end, or when last written down."""
+"""`record` is JSON: usage, sync, runtime and network as they were at the end, or when last written down. `sync` is
+async or before_return, and holds for executions that do not say."""
 
 executions = Table(
     "executions",
@@ -198,6 +207,7 @@ executions = Table(
     Column("author", String, nullable=False, server_default=""),
     Column("face", String, nullable=False, server_default=""),
     Column("provenance", LargeBinary),
+    Column("sync", String, nullable=False, server_default="async"),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -212,7 +222,8 @@ executions = Table(
 )
 """`outcome` is JSON: stdout, stderr, outputs, error, death, truncated. It is null until the execution has ended.
 `clear_context`: a blank kernel runs it. `runtime` is what runs its language: python, deno or nodejs. `kind` is code or
-command, `author` who ran it and `face` the protocol it came through. `provenance` is JSON: what it used and changed."""
+command, `author` who ran it and `face` the protocol it came through. `provenance` is JSON: what it used and changed.
+`sync` is async, or before_return: its answer waits until the files are durable."""
 
 notes = Table(
     "notes",
@@ -244,6 +255,25 @@ cells = Table(
 """The record of a session as it is written: one row for each cell of its notebook, in order, never changed. `cell` is
 the cell's JSON, `hash` its link in the chain; it tells of an execution (`execution_id`), of a note, or of neither.
 `total_bytes` is what it and all cells before it have."""
+
+datasets = Table(
+    "datasets",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("workspace_id", ForeignKey("workspaces.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("path", String, nullable=False),
+    Column("format", String, nullable=False),
+    Column("sha256", String, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("profile", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("updated", BigInteger, nullable=False),
+    UniqueConstraint("workspace_id", "name"),
+)
+"""Files of a workspace under a name. `profile` is JSON: schema, rows, sample and statistics of the bytes that `sha256`
+tells."""
 
 attach_tokens = Table(
     "attach_tokens",
