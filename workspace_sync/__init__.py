@@ -9,7 +9,7 @@ from workspace_sync.flush import FlushReport
 from workspace_sync.limits import TransferLimits
 from workspace_sync.mirror import Mirror, MirrorState
 from workspace_sync.restore import RestoreReport
-from workspace_sync.store import ObjectStore, StoredObject
+from workspace_sync.store import ObjectStore, StoredObject, Written
 from workspace_sync.store_url import open_store
 from workspace_sync.workspace import Chunks, DurableWorkspace, FileInfo, WorkspaceSummary
 
@@ -26,5 +26,6 @@ __all__ = [
     "TransferLimits",
     "WorkspaceSummary",
     "WorkspaceSyncError",
+    "Written",
     "open_store",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
@@ -54,7 +55,7 @@ class DurableFiles:
         cut = len(self.files_prefix)
         for stored in self.store.list(self.files_prefix):
             if len(stored.key) > cut:
-                yield StoredObject(stored.key[cut:], stored.size, stored.modified)
+                yield replace(stored, key=stored.key[cut:])
 
     def read_manifest(self) -> Manifest:
         """The manifest, empty when there is none. Raises `ManifestUnreadable`."""

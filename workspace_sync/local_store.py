@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, DIRECTORY, GONE, open_regular, opened_directory, split
 from workspace_sync.errors import IllegalName, ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
-from workspace_sync.store import CHUNK_BYTES, ExactReader, StoredObject, check_key
+from workspace_sync.store import CHUNK_BYTES, ExactReader, StoredObject, Written, check_key
 
 INCOMING = b".incoming"
 LEFTOVER_SECONDS = 86_400
@@ -40,7 +41,7 @@ class LocalStore:
     def description(self) -> str:
         return f"the local store {self._root}"
 
-    def put(self, key: str, source: BinaryIO, size: int) -> None:
+    def put(self, key: str, source: BinaryIO, size: int) -> Written:
         path = _path(key)
         with self._errors(key), self._opened() as root, opened_directory(root, INCOMING, make=True) as incoming:
             name = uuid.uuid4().hex.encode()
@@ -49,24 +50,28 @@ class LocalStore:
                 with os.fdopen(descriptor, "wb", buffering=0) as target:
                     _copy(ExactReader(source, size), target.fileno())
                     os.fsync(target.fileno())
+                    written = Written(_etag(os.fstat(target.fileno())))
                 _move(root, incoming, name, path)
             except BaseException:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=incoming)
                 raise
+        return written
 
-    def get(self, key: str) -> BinaryIO:
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         path = _path(key)
         with self._errors(key), self._opened() as root, _missing(key):
             descriptor, _ = open_regular(root, path)
-        return os.fdopen(descriptor, "rb")
+        stream = os.fdopen(descriptor, "rb")
+        stream.seek(offset)
+        return stream if size is None else cast("BinaryIO", io.BufferedReader(_Part(stream, size)))
 
     def stat(self, key: str) -> StoredObject:
         path = _path(key)
         with self._errors(key), self._opened() as root, _missing(key):
             descriptor, status = open_regular(root, path)
         os.close(descriptor)
-        return StoredObject(key, status.st_size, status.st_mtime)
+        return StoredObject(key, status.st_size, status.st_mtime, _etag(status))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         top = _path(prefix.rstrip("/"))
@@ -85,9 +90,15 @@ class LocalStore:
                 with self._errors(key):
                     _remove(root, path)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
         with self.get(source) as stream:
-            self.put(target, stream, os.fstat(stream.fileno()).st_size)
+            status = os.fstat(stream.fileno())
+            if etag and etag != _etag(status):
+                raise ObjectNotFound(f"{source!a} is not what it was")
+            return self.put(target, stream, status.st_size)
+
+    def presign(self, key: str, seconds: int, filename: str) -> str | None:
+        return None
 
     def check(self) -> None:
         with self._errors(), self._opened() as root, opened_directory(root, INCOMING, make=True) as incoming:
@@ -129,6 +140,33 @@ class LocalStore:
         if error.errno in _REFUSED:
             return StoreRefused(f"{what}. Check that its directory is writable and that nothing stands in the way")
         return StoreUnavailable(f"{what}. Check the disk it is on; what waits is retried")
+
+
+class _Part(io.RawIOBase):
+    """The next bytes of a stream, so many and no more; closes it with itself."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._left = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._stream.read(min(len(buffer), self._left))
+        buffer[: len(piece)] = piece
+        self._left -= len(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def _etag(status: os.stat_result) -> str:
+    """A file's identity: each write makes another file, and renaming it into place changes none of these."""
+    return f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
 
 
 def _path(key: str) -> bytes:
@@ -182,7 +220,7 @@ def _list_directory(root: int, path: bytes) -> tuple[list[StoredObject], list[by
                         deeper.append(inner)
                     elif stat.S_ISREG(status.st_mode):
                         key = inner.decode("utf-8", "surrogateescape")
-                        objects.append(StoredObject(key, status.st_size, status.st_mtime))
+                        objects.append(StoredObject(key, status.st_size, status.st_mtime, _etag(status)))
     except OSError as error:
         if error.errno not in GONE:
             raise

@@ -10,6 +10,7 @@ import contextlib
 import io
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import boto3.session
 from botocore.config import Config
@@ -20,7 +21,7 @@ from s3transfer.exceptions import CancelledError
 from s3transfer.manager import TransferConfig, TransferManager
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
-from workspace_sync.store import ExactReader, StoredObject, check_key
+from workspace_sync.store import ExactReader, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
@@ -29,6 +30,7 @@ PART_BYTES = 8 * 1024 * 1024
 TRANSFER_THREADS = 8
 PARTS_IN_MEMORY = 6
 DELETE_BATCH = 1000
+_BEYOND_THE_END = 416
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
 _BUSY = frozenset({"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "429"})
@@ -58,6 +60,7 @@ class S3Store:
             connect_timeout=connect_timeout_seconds,
             read_timeout=read_timeout_seconds,
             retries={"total_max_attempts": REQUEST_ATTEMPTS, "mode": "standard"},
+            signature_version="s3v4",  # presigned links too
             max_pool_connections=2 * TRANSFER_THREADS,
             s3={"addressing_style": "path" if endpoint_url else "auto"},
             request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
@@ -80,20 +83,31 @@ class S3Store:
     def description(self) -> str:
         return f"the store {self._where}"
 
-    def put(self, key: str, source: BinaryIO, size: int) -> None:
+    def put(self, key: str, source: BinaryIO, size: int) -> Written:
         with self._errors(key):
             exact: Any = ExactReader(source, size)  # not seekable: read once, in order, so memory stays bounded
             self._transfers.upload(exact, self._bucket, self._key(key)).result()
+        return self._written(key)
 
-    def get(self, key: str) -> BinaryIO:
-        with self._errors(key):
-            answer = self._client.get_object(Bucket=self._bucket, Key=self._key(key))
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        if size == 0:
+            self.stat(key)
+            return io.BytesIO()
+        wanted = {} if not offset and size is None else {"Range": _range(offset, size)}
+        try:
+            with self._errors(key):
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._key(key), **wanted)
+        except StoreRefused as error:
+            if wanted and isinstance(error.__cause__, ClientError) and _status(error.__cause__) == _BEYOND_THE_END:
+                return io.BytesIO()
+            raise
         return io.BufferedReader(_Download(answer["Body"], self, key), 1 << 16)
 
     def stat(self, key: str) -> StoredObject:
         with self._errors(key):
             answer = self._client.head_object(Bucket=self._bucket, Key=self._key(key))
-        return StoredObject(key, answer["ContentLength"], answer["LastModified"].timestamp())
+        modified = answer["LastModified"].timestamp()
+        return StoredObject(key, answer["ContentLength"], modified, _etag(answer), answer.get("VersionId", ""))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         start = self._prefix + prefix
@@ -103,7 +117,7 @@ class S3Store:
                 for item in page.get("Contents", ()):
                     if item["Key"].startswith(start):
                         key = item["Key"][len(self._prefix) :]
-                        yield StoredObject(key, item["Size"], item["LastModified"].timestamp())
+                        yield StoredObject(key, item["Size"], item["LastModified"].timestamp(), _etag(item))
 
     def delete(self, keys: Iterable[str]) -> None:
         waiting = [self._key(key) for key in keys]
@@ -117,11 +131,20 @@ class S3Store:
             if failed:
                 raise self._refusal(str(failed[0].get("Code", "unknown")), 0, "")
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+        if etag and self.stat(source).etag != etag:
+            raise ObjectNotFound(f"{self.description}: {source!a} is not what it was")
         with self._errors(source):
             self._transfers.copy(
                 {"Bucket": self._bucket, "Key": self._key(source)}, self._bucket, self._key(target)
             ).result()
+        return self._written(target)
+
+    def presign(self, key: str, seconds: int, filename: str) -> str | None:
+        disposition = f"attachment; filename*=UTF-8''{quote(filename, safe='')}"
+        asked = {"Bucket": self._bucket, "Key": self._key(key), "ResponseContentDisposition": disposition}
+        with self._errors(key):
+            return str(self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=seconds))
 
     def check(self) -> None:
         try:
@@ -134,6 +157,10 @@ class S3Store:
         self._transfers.shutdown(cancel=True)
         self._client.close()
 
+    def _written(self, key: str) -> Written:
+        now = self.stat(key)
+        return Written(now.etag, now.version_id)
+
     def _key(self, key: str) -> str:
         return self._prefix + check_key(key)
 
@@ -143,8 +170,7 @@ class S3Store:
             yield
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", "unknown"))
-            status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-            raise self._refusal(code, status, key) from error
+            raise self._refusal(code, _status(error), key) from error
         except (NoCredentialsError, PartialCredentialsError) as error:
             raise StoreRefused(
                 f"{self.description}: no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -191,6 +217,18 @@ class _Download(io.RawIOBase):
         if not self.closed:
             self._body.close()
         super().close()
+
+
+def _status(error: ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _etag(answer: Any) -> str:
+    return str(answer.get("ETag", "")).strip('"')
+
+
+def _range(offset: int, size: int | None) -> str:
+    return f"bytes={offset}-" if size is None else f"bytes={offset}-{offset + size - 1}"
 
 
 def _transfer_config() -> TransferConfig:

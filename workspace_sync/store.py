@@ -18,11 +18,27 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object: its key, its size in bytes and when it was written (seconds since the epoch)."""
+    """One object: its key, its size in bytes and when it was written (seconds since the epoch).
+
+    `etag` is as in `Written`; `version_id` is empty in a listing.
+    """
 
     key: str
     size: int
     modified: float
+    etag: str = ""
+    version_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write left: the object's ETag (another after each write of other bytes; without quotes), and its version.
+
+    `version_id` is empty where the store keeps no versions.
+    """
+
+    etag: str
+    version_id: str = ""
 
 
 class ObjectStore(Protocol):
@@ -32,17 +48,20 @@ class ObjectStore(Protocol):
     def description(self) -> str:
         """Which store this is, for messages; carries no secret."""
 
-    def put(self, key: str, source: BinaryIO, size: int) -> None:
+    def put(self, key: str, source: BinaryIO, size: int) -> Written:
         """Write an object whole or not at all: `source` is read once, in order, and must give exactly `size` bytes.
 
         An error of `source` is passed on, and the object stays what it was.
         """
 
-    def get(self, key: str) -> BinaryIO:
-        """The object's bytes as a stream; the caller closes it. Raises `ObjectNotFound`."""
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        """The object's bytes from `offset` on, at most `size` of them, as a stream; the caller closes it.
+
+        Nothing before `offset` is moved; beyond the object's end there is nothing. Raises `ObjectNotFound`.
+        """
 
     def stat(self, key: str) -> StoredObject:
-        """The object's size and time. Raises `ObjectNotFound`."""
+        """The object's size, time and ETag. Raises `ObjectNotFound`."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object whose key starts with `prefix` (which ends in `/`), in no particular order."""
@@ -50,11 +69,24 @@ class ObjectStore(Protocol):
     def delete(self, keys: Iterable[str]) -> None:
         """Remove these objects; absent ones are fine."""
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy an object inside the store. Raises `ObjectNotFound`."""
+    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+        """Copy an object inside the store, none of its bytes coming here.
+
+        Raises `ObjectNotFound`, also when an `etag` is given and the source has another one by now.
+        """
+
+    def presign(self, key: str, seconds: int, filename: str) -> str | None:
+        """A link that lets whoever holds it read the object as a download of that name, for so long.
+
+        None where the store has no such links. The link is a secret; whether the object is there is not looked at.
+        """
 
     def check(self) -> None:
-        """Raise a `StoreError` that says what to do when the store cannot be used; called before the service starts."""
+        """Write, read, list and delete an object of its own; called before the service starts.
+
+        Raises a `StoreError` that says what to do, and names the permission that is missing. What writes of processes
+        that died have left is removed.
+        """
 
     def close(self) -> None:
         """Let go of connections and threads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from workspace_sync import ObjectStore, StoredObject
+from workspace_sync import ObjectStore, StoredObject, Written
 from workspace_sync.errors import StoreUnavailable
 
 
@@ -19,12 +19,12 @@ class AwayStore:
         self.before_put: Callable[[str], None] = lambda _: None
         self._behind = behind
 
-    def put(self, key: str, source: BinaryIO, size: int) -> None:
+    def put(self, key: str, source: BinaryIO, size: int) -> Written:
         self.before_put(key)
-        self._here().put(key, source, size)
+        return self._here().put(key, source, size)
 
-    def get(self, key: str) -> BinaryIO:
-        return self._here().get(key)
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        return self._here().get(key, offset, size)
 
     def stat(self, key: str) -> StoredObject:
         return self._here().stat(key)
@@ -35,9 +35,12 @@ class AwayStore:
     def delete(self, keys: Iterable[str]) -> None:
         self._here().delete(keys)
 
-    def copy(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
         self.before_put(target)
-        self._here().copy(source, target)
+        return self._here().copy(source, target, etag=etag)
+
+    def presign(self, key: str, seconds: int, filename: str) -> str | None:
+        return self._here().presign(key, seconds, filename)
 
     def check(self) -> None:
         self._here().check()

@@ -6,11 +6,13 @@ import hashlib
 import io
 import os
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
-from workspace_sync import ObjectStore
+from workspace_sync import ObjectStore, Written
 from workspace_sync.errors import IllegalName, ObjectNotFound, StoreRefused
 from workspace_sync.local_store import LocalStore
 
@@ -32,8 +34,8 @@ class FailsHalfway(io.RawIOBase):
         return piece
 
 
-def put(store: ObjectStore, key: str, data: bytes) -> None:
-    store.put(key, io.BytesIO(data), len(data))
+def put(store: ObjectStore, key: str, data: bytes) -> Written:
+    return store.put(key, io.BytesIO(data), len(data))
 
 
 def get(store: ObjectStore, key: str) -> bytes:
@@ -68,6 +70,45 @@ def test_what_is_absent_is_not_found(store: ObjectStore) -> None:
         store.stat("w/nothing")
     assert keys(store, "nowhere/") == set()
     store.delete([])
+
+
+def test_a_part_of_an_object_is_read_and_nothing_beyond_its_end(store: ObjectStore) -> None:
+    put(store, "w/ranged", b"0123456789")
+    for offset, size, wanted in [(3, 4, b"3456"), (7, None, b"789"), (0, 2, b"01"), (8, 9, b"89"), (4, 0, b"")]:
+        with store.get("w/ranged", offset, size) as stream:
+            assert stream.read() == wanted
+    for offset, size in [(10, 1), (11, None)]:
+        with store.get("w/ranged", offset, size) as stream:
+            assert stream.read() == b""
+    for size in (0, 1):
+        with pytest.raises(ObjectNotFound):
+            store.get("w/nothing", 5, size)
+
+
+def test_an_etag_tells_what_was_written_from_what_came_later(store: ObjectStore) -> None:
+    written = store.put("w/told", io.BytesIO(b"one"), 3)
+    assert written.etag
+    assert store.stat("w/told").etag == written.etag
+    assert [each.etag for each in store.list("w/")] == [written.etag]
+    copied = store.copy("w/told", "w/copied", etag=written.etag)
+    assert store.stat("w/copied").etag == copied.etag
+    assert put(store, "w/told", b"two") != written
+    with pytest.raises(ObjectNotFound):
+        store.copy("w/told", "w/copied", etag=written.etag)
+    assert get(store, "w/copied") == b"one"
+
+
+def test_a_link_is_only_for_objects_that_a_server_holds(store: ObjectStore) -> None:
+    put(store, "w/linked", b"shared")
+    link = store.presign("w/linked", 60, "naïve name.csv")
+    if isinstance(store, LocalStore):
+        assert link is None
+        return
+    assert link is not None
+    with urllib.request.urlopen(link, timeout=60) as answer:
+        assert answer.read() == b"shared"
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(link.replace("linked", "other"), timeout=60)
 
 
 def test_a_large_object_goes_in_parts_and_comes_back_whole(store: ObjectStore) -> None:
