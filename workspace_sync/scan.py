@@ -1,7 +1,8 @@
 """A live directory, walked once: what is in it now, without reading any file.
 
-The directory is hostile: it is walked with a list of paths instead of recursion, two descriptors at a time, no link
-followed, special files only counted. What vanishes or is swapped during the walk is left out; the next walk sees it.
+The directory is hostile: it is walked with a list of paths instead of recursion, a bounded number of descriptors at a
+time, no link followed, special files only counted. What vanishes or is swapped during the walk is left out; the next
+walk sees it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import stat
 import time
 from dataclasses import dataclass, field
 
-from workspace_sync.confined import GONE, Opener, examine, opened_directory
+from workspace_sync.confined import GONE, Opener, examine
+from workspace_sync.descent import Descent
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry, Skipped, clamp_nanoseconds
@@ -65,19 +67,19 @@ def scan_directory(root: int, limits: TransferLimits, opener: Opener | None = No
     """
     scan = Scan()
     waiting = [b""]
-    while waiting:
-        if time.monotonic() > until:
-            raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
-        path = waiting.pop()
-        try:
-            with opened_directory(root, path, opener=opener) as directory:
-                waiting += _list_directory(directory, path, scan, limits, opener)
-        except OSError as error:
-            if not path:
-                raise
-            if error.errno not in GONE:
-                scan.unread.add(path)
-                scan.skipped.append(Skipped(escape(path), f"cannot be listed: {error.strerror}"))
+    with Descent(root, opener) as descent:
+        while waiting:
+            if time.monotonic() > until:
+                raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
+            path = waiting.pop()
+            try:
+                waiting += _list_directory(descent.enter(path), path, scan, limits, opener)
+            except OSError as error:
+                if not path:
+                    raise
+                if error.errno not in GONE:
+                    scan.unread.add(path)
+                    scan.skipped.append(Skipped(escape(path), f"cannot be listed: {error.strerror}"))
     return scan
 
 
