@@ -4,23 +4,30 @@ Knows nothing of kernels, HTTP or principals. The directory is hostile: other pr
 no link in it is followed and no special file opened.
 """
 
+from workspace_sync.chunks import Chunks
 from workspace_sync.errors import WorkspaceSyncError
+from workspace_sync.expected import ANYTHING, Expected
+from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary
 from workspace_sync.flush import FlushReport
 from workspace_sync.limits import TransferLimits
 from workspace_sync.mirror import Mirror, MirrorState
 from workspace_sync.restore import RestoreReport
 from workspace_sync.store import ObjectStore, StoredObject, Written
 from workspace_sync.store_url import open_store
-from workspace_sync.workspace import Chunks, DurableWorkspace, FileInfo, WorkspaceSummary
+from workspace_sync.workspace import Bounds, DurableWorkspace
 
 __all__ = [
+    "ANYTHING",
+    "Bounds",
     "Chunks",
     "DurableWorkspace",
+    "Expected",
     "FileInfo",
     "FlushReport",
     "Mirror",
     "MirrorState",
     "ObjectStore",
+    "Removed",
     "RestoreReport",
     "StoredObject",
     "TransferLimits",

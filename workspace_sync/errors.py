@@ -6,16 +6,20 @@ Tree:
     ├── StoreError               the durable side
     │   ├── StoreUnavailable     it does not answer; retryable
     │   ├── StoreFull            it has no room left; retryable once there is room
-    │   ├── StoreRefused         it answered no: credentials, bucket, permission, a key in the way
+    │   ├── StoreRefused         it answered no: a key in the way, a request it does not know
+    │   │   ├── StoreUnusable        to everything: no such bucket, credentials wrong or expired, a clock that differs
+    │   │   └── PermissionMissing    the credentials do not allow it; carries `permissions`
     │   └── ObjectNotFound       no such object
     ├── BadStoreUrl              the store's URL means nothing to us
     ├── IllegalName              a path or key that no workspace can hold
     ├── PathConflict             a file where a directory has to be, or the reverse
+    ├── NotAsExpected            a durable file is not what its caller expects; carries its `sha256`
     ├── ManifestUnreadable       `manifest.json` is not one of ours
     ├── WorkspaceTooLarge        more names than a manifest may hold
     ├── DirectoryUnusable        the live directory is gone, replaced or failing
     │   └── DirectoryFull        the durable files do not fit into it
-    ├── NotRestored              flush asked for after a restore that did not succeed
+    ├── NotRestored              a flush before the restore that was begun is complete
+    ├── RestoreIncomplete        the restore is not complete in time; retryable
     ├── FlushIncomplete          the deadline came first; carries what is `left`; retryable
     └── MirrorClosed             the mirror was closed while someone waited on it
 
@@ -54,6 +58,18 @@ class StoreRefused(StoreError):
     """The store answered no."""
 
 
+class StoreUnusable(StoreRefused):
+    """The store refuses us altogether, so one request's answer holds for all: bucket, credentials, region, clock."""
+
+
+class PermissionMissing(StoreRefused):
+    """The credentials do not allow something; `permissions` names it as S3 does (`s3:PutObject`)."""
+
+    def __init__(self, message: str, permissions: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.permissions = permissions
+
+
 class ObjectNotFound(StoreError):
     """No object under this key."""
 
@@ -68,6 +84,14 @@ class IllegalName(WorkspaceSyncError):
 
 class PathConflict(WorkspaceSyncError):
     """A file stands where a directory has to be, or the reverse."""
+
+
+class NotAsExpected(WorkspaceSyncError):
+    """A durable file is not what its caller expects; `sha256` is what it is, empty when it is not there."""
+
+    def __init__(self, message: str, sha256: str) -> None:
+        super().__init__(message)
+        self.sha256 = sha256
 
 
 class ManifestUnreadable(WorkspaceSyncError):
@@ -87,7 +111,13 @@ class DirectoryFull(DirectoryUnusable):
 
 
 class NotRestored(WorkspaceSyncError):
-    """A restore was begun and did not succeed, so nothing may be flushed over what is durable."""
+    """A restore was begun and is not complete, so nothing may be flushed over what is durable."""
+
+
+class RestoreIncomplete(WorkspaceSyncError):
+    """A restore is not complete in time, or the store does not give what is missing; the message says how far it is."""
+
+    retryable = True
 
 
 class FlushIncomplete(WorkspaceSyncError):

@@ -9,59 +9,40 @@ from __future__ import annotations
 import hashlib
 import io
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
+from workspace_sync.chunks import Chunks
 from workspace_sync.durable import DurableFiles
-from workspace_sync.errors import IllegalName, ObjectNotFound, PathConflict
+from workspace_sync.errors import IllegalName, ObjectNotFound, PathConflict, StoreUnavailable
+from workspace_sync.expected import ANYTHING, Expected
+from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary, info_of, removed
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import MANIFEST_NAME, Entry, Kind, Manifest
+from workspace_sync.manifest import MANIFEST_NAME, Entry, Manifest
 from workspace_sync.names import key_of, parents, path_from_text, text_of
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
 
+OPEN_ATTEMPTS = 5
+"""Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
+Bounds = Callable[[int], tuple[int, int]]
+"""From a file's size to the first byte wanted and the one after the last; what it raises is passed on."""
+
+
+def whole(size: int) -> tuple[int, int]:
+    """All bytes of a file."""
+    return 0, size
+
 
 @dataclass(frozen=True)
-class FileInfo:
-    """One durable name: `modified` is epoch seconds, `mode` the rwx bits."""
+class Opened:
+    """A file's description, and its bytes `start` up to `end`, which come piece by piece."""
 
-    path: str
-    kind: Kind
-    size: int
-    modified: float
-    mode: int
-
-
-@dataclass(frozen=True)
-class WorkspaceSummary:
-    """Files and bytes of a workspace, and what its manifest is as of (empty when it has none)."""
-
-    file_count: int
-    size_bytes: int
-    as_of: str
-
-
-class Chunks(Iterator[bytes]):
-    """A file's bytes, piece by piece; closed at its end, on error, or by `close`."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    def __next__(self) -> bytes:
-        try:
-            piece = b"" if self._stream.closed else self._stream.read(CHUNK_BYTES)
-        except BaseException:
-            self.close()
-            raise
-        if not piece:
-            self.close()
-            raise StopIteration
-        return piece
-
-    def close(self) -> None:
-        """Let go of the stream; safe to call again."""
-        self._stream.close()
+    info: FileInfo
+    start: int
+    end: int
+    chunks: Chunks
 
 
 class DurableWorkspace:
@@ -80,52 +61,82 @@ class DurableWorkspace:
             if raw not in remote.entries:
                 raise ObjectNotFound(f"no such path: {path!r}")
             if remote.entries[raw].kind != "directory":
-                return [_info(remote.entries[raw])]
+                return [info_of(remote.entries[raw])]
             top = raw + b"/"
         return [
-            _info(entry)
+            info_of(entry)
             for raw, entry in sorted(remote.entries.items())
             if raw.startswith(top) and (recursive or b"/" not in raw[len(top) :])
         ]
 
+    def stat(self, path: str) -> FileInfo:
+        """One name, whatever it is."""
+        raw = path_from_text(path)
+        remote, etag = self._find(raw)
+        if raw not in remote.entries and not etag:  # a directory that only what is in it tells of
+            remote = self._durable.load()
+        if raw not in remote.entries:
+            raise ObjectNotFound(f"no such path: {path!r}")
+        return info_of(remote.entries[raw], etag)
+
     def open(self, path: str) -> tuple[FileInfo, Chunks]:
         """A file's description and its bytes."""
-        raw = path_from_text(path)
-        remote = self._find(raw)
-        entry = remote.entries.get(raw)
-        if entry is None:
-            raise ObjectNotFound(f"no such file: {path!r}")
-        if entry.kind != "file":
-            raise PathConflict(f"{path!r} is a {entry.kind}, not a file")
-        return _info(entry), Chunks(self._store.get(self._durable.files_prefix + remote.keys[raw]))
+        opened = self.open_part(path, whole)
+        return opened.info, opened.chunks
 
-    def put(self, path: str, source: BinaryIO, size: int) -> FileInfo:
-        """Write a file whole or not at all; `source` must give exactly `size` bytes."""
+    def open_part(self, path: str, bounds: Bounds) -> Opened:
+        """A file's description and some of its bytes; the two belong together also when it is replaced meanwhile."""
+        raw = path_from_text(path)
+        for _ in range(OPEN_ATTEMPTS):
+            info, key = self._file(raw)
+            start, end = bounds(info.size)
+            stream = self._store.get(key, start, end - start)
+            try:
+                if self._store.stat(key).etag == info.etag:
+                    return Opened(info, start, end, Chunks(stream))
+            except BaseException:
+                stream.close()
+                raise
+            stream.close()
+        raise StoreUnavailable(f"{path!r} is replaced faster than it can be read; read it again later")
+
+    def presign(self, path: str, seconds: int) -> tuple[FileInfo, str | None]:
+        """A file's description, and a link to it for so long; None where the store has no such links."""
+        raw = path_from_text(path)
+        info, key = self._file(raw)
+        return info, self._store.presign(key, seconds, path.rpartition("/")[2])
+
+    def put(self, path: str, source: BinaryIO, size: int, expected: Expected = ANYTHING) -> FileInfo:
+        """Write a file whole or not at all; `source` must give exactly `size` bytes. Raises `NotAsExpected`."""
         raw = path_from_text(path)
         with self._durable.changing:
             remote = self._durable.load()
             _check_place(remote, raw)
+            self._check(remote, raw, expected)
             reader = _Hashing(source)
             key = key_of(raw)
-            self._store.put(self._durable.files_prefix + key, cast("BinaryIO", reader), size)
+            written = self._store.put(self._durable.files_prefix + key, cast("BinaryIO", reader), size)
             before = remote.entries.get(raw)
             mode = before.mode if before is not None and before.kind == "file" else 0o644
             entry = Entry(raw, "file", size, time.time_ns(), mode, reader.digest.hexdigest())
             self._durable.write_manifest([*(e for p, e in remote.entries.items() if p != raw), entry])
             if remote.keys.get(raw, key) != key:
                 self._store.delete([self._durable.files_prefix + remote.keys[raw]])
-        return _info(entry)
+        return info_of(entry, written.etag)
 
-    def delete(self, path: str) -> None:
-        """Remove a file, a link, or a directory with all beneath it."""
+    def delete(self, path: str, expected: Expected = ANYTHING, *, dry_run: bool = False) -> Removed:
+        """Remove a file, a link, or a directory with all beneath it; a dry run only says what that is."""
         raw = path_from_text(path)
         with self._durable.changing:
             remote = self._durable.load()
             gone = {p for p in remote.entries if p == raw or p.startswith(raw + b"/")}
             if not gone:
                 raise ObjectNotFound(f"no such path: {path!r}")
-            self._store.delete([self._durable.files_prefix + remote.keys[p] for p in gone if p in remote.keys])
-            self._durable.write_manifest(entry for p, entry in remote.entries.items() if p not in gone)
+            self._check(remote, raw, expected)
+            if not dry_run:
+                self._store.delete([self._durable.files_prefix + remote.keys[p] for p in gone if p in remote.keys])
+                self._durable.write_manifest(entry for p, entry in remote.entries.items() if p not in gone)
+        return removed(remote.entries[p] for p in gone)
 
     def summary(self) -> WorkspaceSummary:
         """Counts of what is durable now."""
@@ -172,15 +183,49 @@ class DurableWorkspace:
         with self._durable.changing:
             self._store.delete([each.key for each in self._store.list(f"{self._durable.prefix}/")])
 
-    def _find(self, raw: bytes) -> Remote:
-        """The one path, without a listing when it lies under its own key."""
+    def remove_files(self) -> None:
+        """Remove every file, and the manifest last; what lies beside them stays."""
+        with self._durable.changing:
+            self._store.delete([each.key for each in self._store.list(self._durable.files_prefix)])
+            self._store.delete([f"{self._durable.prefix}/{MANIFEST_NAME}"])
+
+    def _file(self, raw: bytes) -> tuple[FileInfo, str]:
+        """A file and its whole key."""
+        remote, etag = self._find(raw)
+        entry = remote.entries.get(raw)
+        if entry is None:
+            raise ObjectNotFound(f"no such file: {text_of(raw)!r}")
+        if entry.kind != "file":
+            raise PathConflict(f"{text_of(raw)!r} is a {entry.kind}, not a file")
+        key = self._durable.files_prefix + remote.keys[raw]
+        return info_of(entry, etag or self._store.stat(key).etag), key
+
+    def _find(self, raw: bytes) -> tuple[Remote, str]:
+        """The one path, without a listing when it lies under its own key; with the object's ETag then."""
         manifest = self._durable.read_manifest()
         try:
             stored = self._store.stat(self._durable.files_prefix + key_of(raw))
         except ObjectNotFound:
-            return merge(manifest, self._durable.objects())
+            return merge(manifest, self._durable.objects()), ""
         known = {raw: manifest.entries[raw]} if raw in manifest.entries else {raw: Entry(raw, "file", -1)}
-        return merge(Manifest(manifest.as_of, known), [StoredObject(key_of(raw), stored.size, stored.modified)])
+        one = StoredObject(key_of(raw), stored.size, stored.modified, stored.etag, stored.version_id)
+        return merge(Manifest(manifest.as_of, known), [one]), stored.etag
+
+    def _check(self, remote: Remote, raw: bytes, expected: Expected) -> None:
+        """Raise `NotAsExpected` unless the path is what its caller expects; a digest that nobody knows is made."""
+        if expected == ANYTHING:
+            return
+        entry = remote.entries.get(raw)
+        if entry is not None and entry.kind == "file" and not entry.sha256 and expected.needs_digest:
+            entry = replace(entry, sha256=self._digest(remote.keys[raw]))
+        expected.check(info_of(entry) if entry is not None else None)
+
+    def _digest(self, key: str) -> str:
+        digest = hashlib.sha256()
+        with self._store.get(self._durable.files_prefix + key) as stream:
+            while piece := stream.read(CHUNK_BYTES):
+                digest.update(piece)
+        return digest.hexdigest()
 
 
 class _Hashing(io.RawIOBase):
@@ -206,7 +251,3 @@ def _check_place(remote: Remote, raw: bytes) -> None:
     for parent in parents(raw):
         if parent in remote.entries and remote.entries[parent].kind != "directory":
             raise PathConflict(f"{text_of(parent)!r} is a {remote.entries[parent].kind}, not a directory")
-
-
-def _info(entry: Entry) -> FileInfo:
-    return FileInfo(text_of(entry.path), entry.kind, entry.size, entry.mtime_ns / 1e9, entry.mode)
