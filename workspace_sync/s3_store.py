@@ -14,13 +14,13 @@ from urllib.parse import quote
 
 import boto3.session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError, PartialCredentialsError
+from botocore.exceptions import ClientError
 from botocore.handlers import add_expect_header
 from botocore.response import StreamingBody
-from s3transfer.exceptions import CancelledError
 from s3transfer.manager import TransferConfig, TransferManager
 
-from workspace_sync.errors import ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
+from workspace_sync.errors import ObjectNotFound, StoreRefused
+from workspace_sync.s3_store_errors import refused, translated
 from workspace_sync.store import ExactReader, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -33,7 +33,6 @@ DELETE_BATCH = 1000
 _BEYOND_THE_END = 416
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
-_BUSY = frozenset({"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "429"})
 
 
 class S3Store:
@@ -129,7 +128,7 @@ class S3Store:
                 )
             failed = [error for error in answer.get("Errors", ()) if error.get("Code") not in _ABSENT]
             if failed:
-                raise self._refusal(str(failed[0].get("Code", "unknown")), 0, "")
+                raise refused(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
 
     def copy(self, source: str, target: str, *, etag: str = "") -> Written:
         if etag and self.stat(source).etag != etag:
@@ -164,35 +163,8 @@ class S3Store:
     def _key(self, key: str) -> str:
         return self._prefix + check_key(key)
 
-    @contextlib.contextmanager
-    def _errors(self, key: str = "") -> Iterator[None]:
-        try:
-            yield
-        except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code", "unknown"))
-            raise self._refusal(code, _status(error), key) from error
-        except (NoCredentialsError, PartialCredentialsError) as error:
-            raise StoreRefused(
-                f"{self.description}: no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            ) from error
-        except (BotoCoreError, HTTPClientError, CancelledError) as error:
-            raise self._silence(error) from error
-
-    def _silence(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"{self.description} does not answer ({type(error).__name__}). Check that it runs and can be reached from "
-            "here; what waits is kept and retried"
-        )
-
-    def _refusal(self, code: str, status: int, key: str) -> StoreError:
-        where = f"{self.description}: {code}" + (f" for {key!a}" if key else "")
-        if code in _ABSENT:
-            return ObjectNotFound(where)
-        if status == 507:
-            return StoreFull(f"{where}. Free space in it; what waits is written then")
-        if status >= 500 or status == 429 or code in _BUSY:
-            return StoreUnavailable(f"{where}. It answers, but cannot serve now; what waits is kept and retried")
-        return StoreRefused(f"{where}. Check the bucket's name, the credentials and what they allow")
+    def _errors(self, key: str = "") -> contextlib.AbstractContextManager[None]:
+        return translated(self.description, key)
 
 
 class _Download(io.RawIOBase):
