@@ -250,7 +250,19 @@ def _length_of_index(index: object) -> int | None:
         shape = _shape(found) or _shape(_held_as(found, "_ndarray")) or _shape(_of_c(found, "_ndarray"))
         if shape:
             return shape[0]
+        length = _length_of_arrow(_held_as(found, "_pa_array"))
+        if length is not None:
+            return length
     return None
+
+
+def _length_of_arrow(value: object) -> int | None:
+    """The length of pyarrow's ChunkedArray, which holds texts, from a type of C that no code can have changed."""
+    kind = type(value)
+    if _plain(NAME(kind)) != "ChunkedArray" or FLAGS(kind) & MADE_BY_CODE:
+        return None
+    length = _find(NAMESPACE(kind), "__len__")
+    return length(value) if type(length) is types.WrapperDescriptorType else None
 
 
 def _shape(value: object) -> tuple[int, ...] | None:

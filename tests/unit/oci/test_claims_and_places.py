@@ -67,7 +67,7 @@ def test_the_recipe_of_the_default_environment() -> None:
     assert found.digest.startswith("sha256:")
     pinned = found.requirements.read_text().splitlines()
     assert all("==" in line for line in pinned if not line.startswith("#"))
-    assert {"ipykernel", "numpy", "pandas", "matplotlib"} <= {line.partition("==")[0] for line in pinned}
+    assert {"ipykernel", "numpy", "pandas", "pyarrow", "matplotlib"} <= {line.partition("==")[0] for line in pinned}
 
 
 def test_an_unknown_recipe_names_those_there_are() -> None:
