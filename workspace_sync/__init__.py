@@ -10,6 +10,7 @@ from workspace_sync.expected import ANYTHING, Expected
 from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary
 from workspace_sync.flush import FlushReport
 from workspace_sync.limits import TransferLimits
+from workspace_sync.manifest import AsOf
 from workspace_sync.mirror import Mirror, MirrorState
 from workspace_sync.restore import RestoreReport
 from workspace_sync.store import ObjectStore, StoredObject, Written
@@ -18,6 +19,7 @@ from workspace_sync.workspace import Bounds, DurableWorkspace
 
 __all__ = [
     "ANYTHING",
+    "AsOf",
     "Bounds",
     "Chunks",
     "DurableWorkspace",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
 from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound
-from workspace_sync.manifest import MANIFEST_NAME, Entry, Manifest, decode_manifest, encode_manifest
+from workspace_sync.manifest import MANIFEST_NAME, AsOf, Entry, Manifest, decode_manifest, encode_manifest
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import ObjectStore, StoredObject, check_key
 
@@ -68,8 +68,10 @@ class DurableFiles:
             raise ManifestUnreadable(f"{self._manifest_key} is longer than {self._manifest_bytes} bytes")
         return decode_manifest(data)
 
-    def write_manifest(self, entries: Iterable[Entry], moment: datetime | None = None) -> None:
-        """Write the manifest, as of now unless told."""
+    def write_manifest(
+        self, entries: Iterable[Entry], moment: datetime | None = None, execution: AsOf | None = None
+    ) -> None:
+        """Write the manifest, as of now unless told, and of the last execution that had ended then."""
         as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        data = encode_manifest(entries, as_of)
+        data = encode_manifest(entries, as_of, execution)
         self.store.put(self._manifest_key, io.BytesIO(data), len(data))

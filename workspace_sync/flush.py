@@ -13,7 +13,7 @@ from functools import partial
 from workspace_sync.durable import DurableFiles
 from workspace_sync.errors import DirectoryUnusable, FlushIncomplete, StoreUnavailable, WorkspaceSyncError
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import Entry, Skipped
+from workspace_sync.manifest import AsOf, Entry, Skipped
 from workspace_sync.names import escape
 from workspace_sync.plan import FlushPlan, Seen, baseline_of, plan_flush
 from workspace_sync.scan import scan_directory
@@ -29,6 +29,7 @@ class FlushReport:
     sent: int
     removed: int
     as_of: str
+    execution: AsOf | None = None
     skipped: tuple[Skipped, ...] = ()
     special_files: int = 0
 
@@ -43,22 +44,23 @@ class FlushFailed(WorkspaceSyncError):
 
 
 class Flusher:
-    """Flushes of one directory, one after another. `left` names what the attempt under way still has to write."""
+    """Flushes of one directory, one after another. `left`: what one still has to write, with its size."""
 
     def __init__(self, durable: DurableFiles, limits: TransferLimits) -> None:
         self._durable = durable
         self._limits = limits
         self._baseline: dict[bytes, Seen] | None = None
         self._written: dict[bytes, Entry] | None = None
-        self.left: set[bytes] = set()
+        self._execution: AsOf | None = None
+        self.left: dict[bytes, int] = {}
 
     def start_from(self, baseline: dict[bytes, Seen]) -> None:
         """Take what a restore brought as what the store has; the manifest is written anew by the first flush."""
         self._baseline = baseline
         self._written = None
 
-    async def flush(self, transfer: Transfer, threads: Threads) -> FlushReport:
-        """Bring the store up to date. Raises `WorkspaceSyncError`."""
+    async def flush(self, transfer: Transfer, threads: Threads, as_of: AsOf | None = None) -> FlushReport:
+        """Bring the store up to date, as of an execution that has ended. Raises `WorkspaceSyncError`."""
         baseline = await self._known(threads)
         moment = datetime.now(UTC)
         try:
@@ -66,23 +68,27 @@ class Flusher:
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
         plan = plan_flush(baseline, scan, self._limits.workspace_bytes)
-        self.left = {*plan.clear, *plan.send, *plan.delete}
+        self.left = dict.fromkeys([*plan.clear, *plan.delete], 0)
+        self.left.update({path: scan.entries[path].size for path in plan.send})
         await self._remove(plan.clear, baseline, threads)
         failures = await self._send(plan, baseline, transfer, threads)
         await self._remove(plan.delete, baseline, threads)
         self._keep(plan, baseline)
+        self._execution = as_of or self._execution
         await self._write_manifest(plan.kept, moment, threads)
         if failures:
             raise FlushFailed(failures)
-        as_of = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        taken = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         removed = len(plan.clear) + len(plan.delete)
         files = len(scan.signatures)
-        return FlushReport(files, len(plan.send), removed, as_of, tuple(plan.skipped), scan.special_files)
+        skipped = tuple(plan.skipped)
+        return FlushReport(files, len(plan.send), removed, taken, self._execution, skipped, scan.special_files)
 
     async def _known(self, threads: Threads) -> dict[bytes, Seen]:
         """The baseline; read from the store when this directory was filled by another mirror than this one."""
         if self._baseline is None:
-            self._baseline = baseline_of(await threads.run(self._durable.load))
+            remote = await threads.run(self._durable.load)
+            self._baseline, self._execution = baseline_of(remote), remote.execution
         return self._baseline
 
     async def _send(
@@ -105,9 +111,9 @@ class Flusher:
                 if before is not None and before.key not in ("", now.key):
                     stale.append(before.key)
                 baseline[path] = now
-                self.left.discard(path)
+                self.left.pop(path, None)
             elif path not in failures:
-                self.left.discard(path)
+                self.left.pop(path, None)
             known = baseline.get(path)
             if known is not None and known.entry.kind == "file":
                 plan.kept[path] = known.entry
@@ -125,7 +131,7 @@ class Flusher:
             await threads.run(partial(self._durable.store.delete, keys))
             for path in paths:
                 del baseline[path]
-                self.left.discard(path)
+                self.left.pop(path, None)
 
     def _keep(self, plan: FlushPlan, baseline: dict[bytes, Seen]) -> None:
         """Directories and links have no object: the manifest is all the store has of them."""
@@ -140,7 +146,7 @@ class Flusher:
 
             def write() -> None:
                 with self._durable.changing:
-                    self._durable.write_manifest(entries.values(), moment)
+                    self._durable.write_manifest(entries.values(), moment, self._execution)
 
             await threads.run(write)
             self._written = entries

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from workspace_sync.errors import IllegalName
-from workspace_sync.manifest import Entry, Manifest, Skipped
+from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped
 from workspace_sync.names import LONG, escape, key_of, parents, path_of
 from workspace_sync.scan import Scan, Signature
 from workspace_sync.store import StoredObject
@@ -27,6 +27,7 @@ class Remote:
     modified: dict[bytes, float] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     as_of: str = ""
+    execution: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class FlushPlan:
 
 def merge(manifest: Manifest, objects: Iterable[StoredObject]) -> Remote:
     """The manifest and the listed objects (keys relative to the workspace's files) by the rule above."""
-    remote = Remote(as_of=manifest.as_of, skipped=list(manifest.skipped))
+    remote = Remote(as_of=manifest.as_of, skipped=list(manifest.skipped), execution=manifest.execution)
     hashed = {key: path for path in manifest.entries if (key := key_of(path)).startswith(LONG)}
     for stored in objects:
         try:

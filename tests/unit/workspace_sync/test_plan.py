@@ -41,7 +41,7 @@ def test_a_manifest_comes_back() -> None:
     assert again == Manifest("now", {entry.path: entry for entry in entries})
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"version": 2, "as_of": "", "entries": []}'])
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"version": 3, "as_of": "", "entries": []}'])
 def test_what_is_no_manifest_is_unreadable(data: bytes) -> None:
     with pytest.raises(ManifestUnreadable):
         decode_manifest(data)
