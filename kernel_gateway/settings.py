@@ -199,7 +199,14 @@ class Settings:
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)
-    flush_deadline_seconds: float = _(60.0, "time a session's end waits for its last flush", low=0.1, high=DAY)
+    sync: str = _(
+        "async",
+        "before_return: answers of executions wait until their files are in the store, unless a session says otherwise",
+        choices=("async", "before_return"),
+    )
+    flush_deadline_seconds: float = _(
+        60.0, "time that a session's end, or an answer with sync before_return, waits for a flush", low=0.1, high=DAY
+    )
     drain_seconds: float = _(30.0, "time running executions have at shutdown", low=0, high=3_600)
     sweep_interval_seconds: float = _(30.0, "time between comparisons of sessions and sandboxes", low=0.1, high=3_600)
     disk_reserve_bytes: int = _(

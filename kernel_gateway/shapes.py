@@ -11,6 +11,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from kernel_gateway.sync_shapes import ExecutionSync, Sync, SyncMode
+
 SessionStatus = Literal["READY", "TERMINATED"]
 ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"]
 OnBusy = Literal["queue", "reject", "interrupt"]
@@ -57,14 +59,6 @@ class Usage(Shape):
     storage_used_bytes: int = 0
     storage_limit_bytes: int = 0
     executions: int = 0
-
-
-class Sync(Shape):
-    """How far the workspace's mirror is: the last complete flush, what waits, and the last error, if any."""
-
-    last_flush_at: str | None = None
-    pending: bool = False
-    error: str | None = None
 
 
 class EndpointInfo(Shape):
@@ -149,6 +143,7 @@ class StartSession(Shape, forbid_unknown_fields=True):
 
     `environment` is an id or a name; left out it is that of the `agent`, if it is registered, else `python`.
     `replay_of` is a session, ended or live: the new one has its environment, a copy of its files, and ran its cells.
+    `sync` before_return: answers of executions and commands wait until their files are in the store.
     """
 
     environment: str | None = None
@@ -159,6 +154,7 @@ class StartSession(Shape, forbid_unknown_fields=True):
     agent: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     replay_of: str | None = None
+    sync: SyncMode | None = None
 
 
 class ExecutionError(Shape):
@@ -212,6 +208,7 @@ class Execution(Shape):
     started_at: str | None = None
     ended_at: str | None = None
     clear_context: bool = False
+    sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
 
 
 class Submission(Shape, forbid_unknown_fields=True):
@@ -220,6 +217,7 @@ class Submission(Shape, forbid_unknown_fields=True):
     `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel
     other than the caller's own. `clear_context` (Python only): a blank kernel, of the next generation, runs the code.
     `runtime` of JavaScript and TypeScript is `deno` (the default, which keeps state) or `nodejs` (a process each).
+    `sync` before_return: the answer waits until the files are in the store; left out it is the session's.
     """
 
     code: str
@@ -230,6 +228,7 @@ class Submission(Shape, forbid_unknown_fields=True):
     on_busy: OnBusy = "queue"
     expect_generation: int | None = None
     clear_context: bool = False
+    sync: SyncMode | None = None
 
 
 class Event(Shape):
@@ -246,13 +245,15 @@ class Event(Shape):
 class CommandRequest(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/commands`; runs by `/bin/bash -c` (or `sh`) in /workspace.
 
-    With `merge_output` what it writes to stderr is in stdout, where it was written.
+    With `merge_output` what it writes to stderr is in stdout, where it was written. `sync` is as of a submission; a
+    background task has none, since its answer comes when it begins.
     """
 
     command: str
     timeout_seconds: float | None = None
     background: bool = False
     merge_output: bool = False
+    sync: SyncMode | None = None
 
 
 class Command(Shape):
@@ -266,6 +267,7 @@ class Command(Shape):
     timed_out: bool = False
     duration_seconds: float = 0.0
     truncated: Truncated = msgspec.field(default_factory=Truncated)
+    sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
 
 
 class FileEntry(Shape):

@@ -15,9 +15,10 @@ from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.session_sandbox import SessionSandbox
-from kernel_gateway.shapes import Session, Sync, Usage
+from kernel_gateway.shapes import Session, Usage
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
+from kernel_gateway.sync_shapes import Sync
 from kernels.hub import Hub
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from kernel_gateway.services.clock import rfc3339_or_none
 from kernel_gateway.services.egress import Find, WayOut
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.shapes import Sync, Usage
+from kernel_gateway.shapes import Usage
+from kernel_gateway.sync_shapes import Sync
 from kernels.errors import Death, KernelsError
 from kernels.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec

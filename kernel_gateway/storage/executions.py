@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from kernel_gateway.shapes import Death, ExecutionError, Truncated
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes
+from kernel_gateway.sync_shapes import SyncMode
 
 
 class StoredOutcome(msgspec.Struct):
@@ -53,6 +54,8 @@ class ExecutionRow:
     outcome: StoredOutcome | None = None
     started: float | None = None
     ended: float | None = None
+    sync: SyncMode = "async"
+    ended_number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ _FINISH = (
                 "provenance",
                 "started",
                 "ended",
+                "ended_number",
             )
         }
     )
@@ -121,6 +125,7 @@ def add(connection: Connection, row: ExecutionRow) -> None:
         "kind": row.kind,
         "author": row.author,
         "face": row.face,
+        "sync": row.sync,
         "queued": micros(row.queued),
     }
     connection.execute(_ADD, values)
@@ -144,6 +149,7 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
         "its_provenance": None if row.provenance is None else to_json(row.provenance),
         "its_started": micros_or_none(row.started),
         "its_ended": micros_or_none(row.ended),
+        "its_ended_number": row.ended_number,
     }
     connection.execute(_FINISH, values)
 
@@ -179,6 +185,18 @@ def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:
         .order_by(executions.c.number)
     )
     return [_execution(row) for row in connection.execute(query)]
+
+
+def last_ended(connection: Connection, session_id: str) -> tuple[str, int] | None:
+    """The id and the number of what ended last of a session; None when nothing has."""
+    query = (
+        select(executions.c.id, executions.c.ended_number)
+        .where(executions.c.session_id == session_id, executions.c.ended_number.is_not(None))
+        .order_by(executions.c.ended_number.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).first()
+    return (row.id, row.ended_number) if row else None
 
 
 def add_note(connection: Connection, note: NoteRow) -> None:
@@ -232,4 +250,6 @@ def _execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
         outcome=None if row.outcome is None or not outcome else msgspec.json.decode(row.outcome, type=StoredOutcome),
         started=seconds_or_none(row.started),
         ended=seconds_or_none(row.ended),
+        sync=row.sync,
+        ended_number=row.ended_number,
     )

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from kernel_gateway.shapes import SessionNetwork, Sync, Usage
+from kernel_gateway.shapes import SessionNetwork, Usage
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import sessions, workspaces
+from kernel_gateway.sync_shapes import Sync, SyncMode
 
 
 class Record(msgspec.Struct):
@@ -45,6 +46,7 @@ class SessionRow:
     ended_detail: str | None = None
     ended: float | None = None
     record: Record = field(default_factory=Record)
+    sync: SyncMode = "async"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def add(connection: Connection, row: SessionRow) -> None:
             labels=to_json(row.labels),
             executions=row.executions,
             record=to_json(row.record),
+            sync=row.sync,
         )
     )
 
@@ -212,5 +215,6 @@ def _session(row: Row[Any]) -> SessionRow:
         ended_reason=row.ended_reason,
         ended_detail=row.ended_detail,
         ended=seconds_or_none(row.ended),
+        sync=row.sync,
     )
     return found if row.record is None else replace(found, record=msgspec.json.decode(row.record, type=Record))

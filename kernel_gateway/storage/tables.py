@@ -208,6 +208,7 @@ executions = Table(
     Column("face", String, nullable=False, server_default=""),
     Column("provenance", LargeBinary),
     Column("sync", String, nullable=False, server_default="async"),
+    Column("ended_number", Integer),
     Column("queued", BigInteger, nullable=False),
     Column("started", BigInteger),
     Column("ended", BigInteger),
@@ -223,7 +224,8 @@ executions = Table(
 """`outcome` is JSON: stdout, stderr, outputs, error, death, truncated. It is null until the execution has ended.
 `clear_context`: a blank kernel runs it. `runtime` is what runs its language: python, deno or nodejs. `kind` is code or
 command, `author` who ran it and `face` the protocol it came through. `provenance` is JSON: what it used and changed.
-`sync` is async, or before_return: its answer waits until the files are durable."""
+`sync` is async, or before_return: its answer waits until the files are durable. `ended_number` counts what of the
+session had ended with it, commands too; null for what never ran."""
 
 notes = Table(
     "notes",

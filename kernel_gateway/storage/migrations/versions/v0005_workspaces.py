@@ -22,6 +22,7 @@ def upgrade() -> None:
         sessions.add_column(sa.Column("sync", sa.String(), nullable=False, server_default="async"))
     with op.batch_alter_table("executions") as executions:
         executions.add_column(sa.Column("sync", sa.String(), nullable=False, server_default="async"))
+        executions.add_column(sa.Column("ended_number", sa.Integer(), nullable=True))
     op.create_table(
         "datasets",
         sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
@@ -45,6 +46,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("datasets")
     with op.batch_alter_table("executions") as executions:
+        executions.drop_column("ended_number")
         executions.drop_column("sync")
     with op.batch_alter_table("sessions") as sessions:
         sessions.drop_column("sync")
