@@ -100,7 +100,7 @@ class LocalStore:
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         return None
 
-    def check(self) -> None:
+    def check(self) -> tuple[str, ...]:
         with self._errors(), self._opened() as root, opened_directory(root, INCOMING, make=True) as incoming:
             with os.scandir(incoming) as listing:
                 names = [item.name for item in listing]
@@ -111,7 +111,10 @@ class LocalStore:
                         os.unlink(name, dir_fd=incoming)
             probe = uuid.uuid4().hex.encode()
             os.close(os.open(probe, CREATE, 0o600, dir_fd=incoming))
+            os.rename(probe, b".probe", src_dir_fd=incoming, dst_dir_fd=root)
+            os.rename(b".probe", probe, src_dir_fd=root, dst_dir_fd=incoming)
             os.unlink(probe, dir_fd=incoming)
+        return ()
 
     def close(self) -> None:
         """Nothing is held between calls."""

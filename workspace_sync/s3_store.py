@@ -20,6 +20,8 @@ from botocore.response import StreamingBody
 from s3transfer.manager import TransferConfig, TransferManager
 
 from workspace_sync.errors import ObjectNotFound, StoreRefused
+from workspace_sync.s3_store_answers import require_s3_answers
+from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_errors import refused, translated
 from workspace_sync.store import ExactReader, StoredObject, Written, check_key
 
@@ -76,6 +78,7 @@ class S3Store:
         )
         # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
         self._client.meta.events.unregister("before-call.s3", add_expect_header)
+        require_s3_answers(self._client)
         self._transfers = TransferManager(self._client, _transfer_config())
 
     @property
@@ -145,12 +148,8 @@ class S3Store:
         with self._errors(key):
             return str(self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=seconds))
 
-    def check(self) -> None:
-        try:
-            with self._errors():
-                self._client.head_bucket(Bucket=self._bucket)
-        except ObjectNotFound as error:
-            raise StoreRefused(f"{self.description}: there is no such bucket. Create it or correct its name") from error
+    def check(self) -> tuple[str, ...]:
+        return Probe(self._client, self._bucket, self.description, self._key).run()
 
     def close(self) -> None:
         self._transfers.shutdown(cancel=True)

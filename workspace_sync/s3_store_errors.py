@@ -78,7 +78,7 @@ def translated(where: str, key: str = "") -> Iterator[None]:
         yield
     except boto.ClientError as error:
         raise refusal(where, error, key) from error
-    except (boto.BotoCoreError, boto.HTTPClientError, CancelledError) as error:
+    except (boto.BotoCoreError, boto.HTTPClientError, ResponseParserError, CancelledError) as error:
         raise silence(where, error) from error
 
 

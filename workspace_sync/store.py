@@ -81,11 +81,12 @@ class ObjectStore(Protocol):
         None where the store has no such links. The link is a secret; whether the object is there is not looked at.
         """
 
-    def check(self) -> None:
+    def check(self) -> tuple[str, ...]:
         """Write, read, list and delete an object of its own; called before the service starts.
 
-        Raises a `StoreError` that says what to do, and names the permission that is missing. What writes of processes
-        that died have left is removed.
+        Gives advice, a sentence for each thing that works less well than it could. Raises `PermissionMissing` with
+        every permission that is missing, another `StoreError` that says what to do. What writes of processes that
+        died have left is removed.
         """
 
     def close(self) -> None:

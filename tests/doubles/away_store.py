@@ -42,8 +42,8 @@ class AwayStore:
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         return self._here().presign(key, seconds, filename)
 
-    def check(self) -> None:
-        self._here().check()
+    def check(self) -> tuple[str, ...]:
+        return self._here().check()
 
     def close(self) -> None:
         self._behind.close()

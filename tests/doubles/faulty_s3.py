@@ -172,8 +172,11 @@ class FaultyS3:
 
     def fault_of(self, request: Request) -> Fault | None:
         """Note the request, and say what happens to it."""
+        wanted = PERMISSION.get(request.operation)
         with self.guard:
             self.requests.append(request)
+            if wanted in self.denied and request.operation != "DeleteObjects":
+                return Refusal(403, "AccessDenied", f"not authorized to perform: {wanted}")
             for rule in self._rules:
                 if rule.times and rule.applies(request):
                     if rule.skip:
@@ -181,10 +184,7 @@ class FaultyS3:
                         continue
                     rule.times -= 1
                     return rule.fault
-        wanted = PERMISSION.get(request.operation)
-        if request.operation == "DeleteObjects" or wanted not in self.denied:
-            return None
-        return Refusal(403, "AccessDenied", f"not authorized to perform: {wanted}")
+        return None
 
     def _let_go(self) -> None:
         with self.guard:
