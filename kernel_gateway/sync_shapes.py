@@ -17,10 +17,14 @@ class DurableExecution(msgspec.Struct):
 
 
 class Restoring(msgspec.Struct):
-    """What of a workspace is still on its way from the store; no code runs before all of it is there."""
+    """What of a workspace is still on its way from the store; no code runs before all of it is there.
 
-    files_left: int
-    bytes_left: int
+    Null until the store has been listed. `error` is why nothing comes at present.
+    """
+
+    files_left: int | None = None
+    bytes_left: int | None = None
+    error: str | None = None
 
 
 class Sync(msgspec.Struct):

@@ -24,6 +24,7 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.flushes import told
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.outcomes import died, trimmed
 from kernel_gateway.services.parts import Parts
@@ -32,6 +33,7 @@ from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import Command, CommandRequest, Truncated
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.errors import KernelsError, SandboxGone
 from kernels.guest_client import CommandResult
 
@@ -83,12 +85,19 @@ class Commands:
             except KernelsError as error:
                 await self._finish(live, replace(row, status="died", outcome=died("sandbox", str(error))))
                 raise
-            await self._finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
+            if not request.background:
+                row = replace(row, ended_number=live.sandbox.flushes.next_number())
+            row = await self._finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
             if request.background:
                 live.remember_task(result.id, kernel)
-            elif live.sandbox.mirror is not None:
-                live.sandbox.mirror.request_flush()
-        return command_of(result)
+                return command_of(result)
+            return command_of(result, await self._synced(live, row))
+
+    async def _synced(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
+        """Ask for a flush; what is said of the files, once they are in the store where the answer waits for that."""
+        flushes = live.sandbox.flushes
+        ticket = flushes.request(row)
+        return await flushes.covered(ticket) if row.sync == "before_return" else told(row, flushes.sync())
 
     def _row(
         self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
@@ -109,6 +118,7 @@ class Commands:
             kind="command",
             author=author,
             face=face,
+            sync="async" if request.background else request.sync or live.row.sync,
         )
 
     async def _begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
@@ -122,7 +132,7 @@ class Commands:
         await self._parts.database.run(store)
         return row
 
-    async def _finish(self, live: LiveSession, row: ExecutionRow) -> None:
+    async def _finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
         """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
         row = await asyncio.to_thread(self._parts.redaction.row, row) if self._parts.redaction.wanted else row
         outcome = trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes)
@@ -135,6 +145,7 @@ class Commands:
             log.error("command_not_stored", session=live.id, execution=row.id, error=error.code)
             live.unstored[row.id] = row
             self._parts.background.spawn(self._insist(live, row), f"end of command {row.id}")
+        return row
 
     async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
         # While code runs beside it, nobody can tell whose changes the files are: they count as the code's.
@@ -153,6 +164,11 @@ class Commands:
             return
 
     def _timeout(self, request: CommandRequest) -> float:
+        if request.background and request.sync == "before_return":
+            raise InvalidRequest(
+                "a background task's answer does not wait for its files: leave `sync` out, or run it in the foreground",
+                field="sync",
+            )
         settings = self._parts.settings
         most = settings.task_timeout_seconds if request.background else settings.command_timeout_seconds
         timeout = most if request.timeout_seconds is None else request.timeout_seconds
@@ -193,12 +209,12 @@ class Tasks:
             if isinstance(error.__cause__, SandboxGone):
                 return Command(task_id, "lost")
             raise
-        if stop and live.sandbox.mirror is not None:
-            live.sandbox.mirror.request_flush()
+        if stop:
+            live.sandbox.flushes.request()
         return command_of(result)
 
 
-def command_of(result: CommandResult) -> Command:
+def command_of(result: CommandResult, sync: ExecutionSync | None = None) -> Command:
     """A command as callers see it."""
     return Command(
         id=result.id,
@@ -209,6 +225,7 @@ def command_of(result: CommandResult) -> Command:
         timed_out=result.timed_out,
         duration_seconds=result.duration_seconds,
         truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
+        sync=sync or ExecutionSync(),
     )
 
 

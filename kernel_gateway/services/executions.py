@@ -24,6 +24,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.event_log import EventLog
+from kernel_gateway.services.flushes import told
 from kernel_gateway.services.jobs import Asked, Job
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.outcomes import execution_of
@@ -33,6 +34,7 @@ from kernel_gateway.services.replay import replayed
 from kernel_gateway.shapes import Event, Execution, Page, Submission
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.sync_shapes import Sync
 from kernels.client_request import ClientRequest
 from kernels.errors import KernelsError
 from kernels.languages import runtime_of
@@ -123,12 +125,16 @@ class Executions:
         Bounded by the session's time-to-live, at whose end all its executions have ended.
         """
         job = await self._job(principal, session_id, execution_id)
-        return await (job.wait() if job is not None else self.get(principal, session_id, execution_id))
+        if job is None or job.has_ended:
+            return await self.get(principal, session_id, execution_id)
+        return await job.wait()
 
     async def get(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """An execution: whole for a while after it ended, later with its text cut to what is stored of it."""
         job = await self._job(principal, session_id, execution_id)
-        return execution_of(job.row if job is not None else await self._row(principal, session_id, execution_id))
+        row = job.row if job is not None else await self._row(principal, session_id, execution_id)
+        sync = await self._sync(principal, session_id)
+        return execution_of(row, told(row, sync, None if job is None else job.answered))
 
     async def list(
         self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
@@ -136,7 +142,8 @@ class Executions:
         """The session's executions, oldest first."""
         await self._registry.row(principal, session_id)
         rows, following = await self._parts.database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
-        return Page([execution_of(row) for row in rows], following)
+        sync = await self._sync(principal, session_id)
+        return Page([execution_of(row, told(row, sync)) for row in rows], following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun."""
@@ -145,9 +152,9 @@ class Executions:
         if live is None or job is None:
             return await self.get(principal, session_id, execution_id)
         live.touch()
-        job.interrupted = True
+        running = job.interrupt()
         live.wake()
-        if job is live.running and job.row.started is not None:
+        if running:
             with translated():
                 await _interrupt(live)
         return execution_of(job.row)
@@ -209,7 +216,7 @@ class Executions:
         A row that an idle kernel takes at once is stored as running in the same transaction; not one for a blank
         kernel, whose generation is not known yet.
         """
-        row = replace(row, generation=live.sandbox.generation)
+        row = replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
         job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
         job.lease = lease
         live.admit(job, self._parts.settings.queue_length)
@@ -230,8 +237,7 @@ class Executions:
                 return await self._twin(row)
             raise
         job.mark_stored(stored=True)
-        if submission.on_busy == "interrupt" and live.running is not None and live.running is not job:
-            live.running.interrupted = True
+        if submission.on_busy == "interrupt" and live.running is not job and live.interrupt_running():
             with contextlib.suppress(KernelsError):  # what cannot be interrupted ends by its deadline
                 await _interrupt(live)
         return execution_of(job.row)
@@ -260,6 +266,13 @@ class Executions:
             if job is not None and live is None:
                 await self._registry.row(principal, session_id)
         return job
+
+    async def _sync(self, principal: Principal, session_id: str) -> Sync:
+        """How far the files of a session are in the store, live or as it ended."""
+        live = self._registry.find(principal, session_id)
+        if live is not None:
+            return live.sandbox.flushes.sync()
+        return (await self._registry.row(principal, session_id)).record.sync
 
     async def _row(self, principal: Principal, session_id: str, execution_id: str) -> ExecutionRow:
         await self._registry.row(principal, session_id)
@@ -298,6 +311,8 @@ def _require_generation(live: LiveSession, expected: int | None) -> None:
 def _digest(submission: Submission) -> str:
     """What makes two submissions the same; how long the caller stays to wait does not."""
     asked = {name: value for name, value in msgspec.to_builtins(submission).items() if name != "wait"}
+    if submission.sync is None:  # as the digests that were stored before there was such a member
+        del asked["sync"]
     return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
 
 

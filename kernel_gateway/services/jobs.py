@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -15,6 +16,7 @@ from kernel_gateway.services.full_text import FullText
 from kernel_gateway.services.outcomes import closing_event, execution_of
 from kernel_gateway.shapes import Execution
 from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.client_request import ClientRequest
 
 log = structlog.get_logger(__name__)
@@ -41,6 +43,9 @@ class Job:
         """The client session whose later cells do not run when this one fails."""
         self.interrupted = False
         """Asked to stop before it ran."""
+        self.answered: ExecutionSync | None = None
+        """What its answer says of its files."""
+        self._settling: asyncio.Task[ExecutionSync] | None = None
         self.lease: str | None = None
         """The lease that whoever submitted it holds, or says to."""
         self.full_text: FullText | None = None
@@ -75,11 +80,38 @@ class Job:
             self._ended = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._ended)
 
-    def end(self, row: ExecutionRow) -> None:
+    @property
+    def is_settling(self) -> bool:
+        """Whether the code has ended and the answer waits for the store."""
+        return self._settling is not None
+
+    async def settle(self, waiting: Coroutine[Any, Any, ExecutionSync]) -> ExecutionSync:
+        """Wait for the store, unless somebody interrupts that."""
+        self._settling = asyncio.get_running_loop().create_task(waiting)
+        try:
+            await asyncio.wait([self._settling])
+            return self._settling.result()
+        except asyncio.CancelledError:
+            if not self._settling.cancelled():
+                self._settling.cancel()
+                raise
+            return ExecutionSync("before_return", durable=False, error="the wait for the store was interrupted")
+        finally:
+            self._settling = None
+
+    def interrupt(self) -> bool:
+        """Ask it to stop; whether its code runs, so that the kernel has to be told."""
+        self.interrupted = True
+        if self._settling is not None:
+            self._settling.cancel()
+            return False
+        return self.row.started is not None
+
+    def end(self, row: ExecutionRow, sync: ExecutionSync) -> None:
         """The outcome is stored: wake those who wait, close the log."""
-        self.row = row
-        self._answer = execution_of(row)
-        self.log.append("ended", closing_event(row))
+        self.row, self.answered = row, sync
+        self._answer = execution_of(row, sync)
+        self.log.append("ended", closing_event(row, sync))
         self.log.close()
         self._tell()
         self.asked = None

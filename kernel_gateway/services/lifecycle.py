@@ -17,6 +17,7 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
+from kernel_gateway.services.flushes import Flushes
 from kernel_gateway.services.live_session import Ending, LiveSession
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.outcomes import died, refused
@@ -58,9 +59,11 @@ class Lifecycle:
             way_out=self._parts.egress.way_out(row, find),
             on_replaced=lambda generation, death: self._replaced(live, generation, death),
             on_deno_death=lambda death: self._deno_died(live, death),
+            flushes=Flushes(row.sync, self._parts.settings.flush_deadline_seconds, row.record.sync.durable),
         )
         live.sandbox.on_hub = live.connected
         live.sandbox.on_restored = partial(self._restored, live)
+        live.sandbox.flushes.on_durable = partial(self._store_record, live)
         live.worker = Worker(self._parts, live)
         self._registry.add(live)
         return live
@@ -141,6 +144,14 @@ class Lifecycle:
         what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
         self._note(live, "restored", f"**Workspace restored:** {what}{left}")
 
+    async def _store_record(self, live: LiveSession) -> None:
+        """An answer is about to say that its files are durable: a service that starts anew says so too."""
+        record = live.record(live.sandbox.last_usage)
+        try:
+            await self._parts.database.run(lambda connection: sessions.set_record(connection, live.id, record))
+        except GatewayError as error:
+            log.error("durable_not_stored", session=live.id, error=error.code)
+
     def _note(self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None) -> None:
         noting = self._parts.record.note(live, kind, text, store)
         self._parts.background.spawn(noting, f"note of session {live.id}")
@@ -180,7 +191,7 @@ class Lifecycle:
     async def _let_running_stop(self, live: LiveSession) -> None:
         """Interrupt what runs and give it the grace to end by itself, so that its output is kept."""
         job, kernel = live.running, live.sandbox.kernel
-        if job is None or kernel is None:
+        if job is None or kernel is None or job.is_settling:
             return
         job.interrupted = True
         try:

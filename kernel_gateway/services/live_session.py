@@ -216,6 +216,10 @@ class LiveSession:
         self.running = job
         return job
 
+    def interrupt_running(self) -> bool:
+        """Ask what runs to stop; whether its code runs, so that the kernel has to be told."""
+        return self.running is not None and self.running.interrupt()
+
     def find_job(self, execution_id: str) -> Job | None:
         """A job that waits or runs."""
         running = [self.running] if self.running is not None else []

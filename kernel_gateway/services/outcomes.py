@@ -10,6 +10,7 @@ import msgspec
 from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
 from kernel_gateway.shapes import Death, Execution, ExecutionError, Truncated
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.sync_shapes import ExecutionSync
 from kernels import errors as below
 from kernels.capped_text import cut_middle
 from kernels.execution import Outcome
@@ -58,7 +59,7 @@ def trimmed(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
     return msgspec.structs.replace(outcome, stdout=stdout, stderr=stderr, outputs=outputs, truncated=truncated)
 
 
-def execution_of(row: ExecutionRow) -> Execution:
+def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execution:
     """An execution as callers see it."""
     outcome = row.outcome or StoredOutcome()
     return Execution(
@@ -80,10 +81,11 @@ def execution_of(row: ExecutionRow) -> Execution:
         started_at=rfc3339_or_none(row.started),
         ended_at=rfc3339_or_none(row.ended),
         clear_context=row.clear_context,
+        sync=sync or ExecutionSync(row.sync),
     )
 
 
-def closing_event(row: ExecutionRow) -> dict[str, Any]:
+def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[str, Any]:
     """The data of the last event: how it ended, without the outputs that came before."""
     outcome = row.outcome or StoredOutcome()
     return {
@@ -94,4 +96,5 @@ def closing_event(row: ExecutionRow) -> dict[str, Any]:
         "death": msgspec.to_builtins(outcome.death),
         "truncated": msgspec.to_builtins(outcome.truncated),
         "ended_at": rfc3339_or_none(row.ended),
+        "sync": msgspec.to_builtins(sync or ExecutionSync(row.sync)),
     }

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import structlog
 
 from kernel_gateway.errors import SessionTerminated, translate
-from kernel_gateway.services.clock import rfc3339_or_none
 from kernel_gateway.services.egress import Find, WayOut
+from kernel_gateway.services.flushes import Flushes
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.shapes import Usage
@@ -51,6 +51,7 @@ class SessionSandbox:
         way_out: WayOut,
         on_replaced: Callable[[int, Death | None], None],
         on_deno_death: Callable[[Death], None],
+        flushes: Flushes,
     ) -> None:
         self.generation = generation
         self.way_out = way_out
@@ -58,6 +59,8 @@ class SessionSandbox:
         self._info: SandboxInfo | None = None
         self.mirror: Mirror | None = None
         self.watched: Watched | None = None
+        self.flushes = flushes
+        flushes.find_mirror = lambda: self.mirror
         self._parts = parts
         self._session_id = session_id
         self._workspace_id = workspace_id
@@ -74,7 +77,6 @@ class SessionSandbox:
         self.unsaved: str | None = None
         """What to say of files that could not be brought to the store."""
         self._given_up = False
-        self._sync = Sync()
         self.last_usage = Usage()
 
     @property
@@ -185,16 +187,14 @@ class SessionSandbox:
             if mirror is not None:
                 with contextlib.suppress(WorkspaceSyncError, TimeoutError):
                     await mirror.flush(self._parts.settings.flush_deadline_seconds)
+                self.flushes.note(mirror)
                 await mirror.aclose()
             if kernel is not None:
                 await kernel.aclose()
 
     def sync(self) -> Sync:
         """How far the workspace's mirror is."""
-        if self.mirror is not None:
-            state = self.mirror.state
-            self._sync = Sync(rfc3339_or_none(state.last_flush_at), state.pending, state.error)
-        return self._sync
+        return self.flushes.sync()
 
     async def usage(self) -> Usage:
         """What the sandbox uses, or used when last asked."""

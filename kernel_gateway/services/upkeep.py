@@ -93,6 +93,7 @@ class Upkeep:
 
     async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
         """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
+        live.sandbox.flushes.take_up(await self._parts.database.run(lambda c: executions.last_ended(c, live.id)))
         death = VANISHED
         adopted = False
         try:
@@ -113,6 +114,7 @@ class Upkeep:
                 # It has the sandbox's lock before anybody can ask for a new one.
                 self._parts.background.spawn(live.sandbox.salvage(info), f"salvage {live.id}")
         await self._take_up_executions(live, adopted=adopted)
+        live.sandbox.flushes.request()  # what ended last may have left files that no flush has taken
         live.notebook_stale = True
         self._parts.record.request(live.id)
         live.touch()

@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
+from kernel_gateway.services.flushes import Ticket, told
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.live_session import LiveSession
@@ -24,6 +25,7 @@ from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.provenance import found_after, provenance_of
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.errors import Death, KernelsError
 from kernels.execution import Event
 from kernels.run_usage import RunUsage
@@ -77,7 +79,9 @@ class Worker:
         )
         if job.asked is not None and job.asked.request.silent:
             row = replace(row, provenance={**(row.provenance or {}), "silent": True})
-        ran = row.started is not None
+        ran, flushes = row.started is not None, self._live.sandbox.flushes
+        if ran:
+            row = replace(row, ended_number=flushes.next_number())
         row = await self._with_full_text(job, row)
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
@@ -86,10 +90,20 @@ class Worker:
             self._live.notebook_stale = True
             self._live.touch()
             self._live.stored_activity = self._live.last_activity
-            job.end(row)  # those who wait have their answer before anybody looks at the files
+            ticket = flushes.request(row)
+            if not ran or row.sync == "async":
+                job.end(row, told(row, flushes.sync()))  # they have their answer before anybody looks at the files
+        if not job.has_ended:
+            await self._settle(job, row, ticket)
         self._parts.finished.keep(job)
-        if self._live.sandbox.mirror is not None:
-            self._live.sandbox.mirror.request_flush()
+
+    async def _settle(self, job: Job, row: ExecutionRow, ticket: Ticket | None) -> None:
+        """Hold the answer until the files are in the store. Nothing else of the queue runs meanwhile."""
+        sync = ExecutionSync("before_return", durable=False, error="the service ended before the flush was complete")
+        try:
+            sync = await job.settle(self._live.sandbox.flushes.covered(ticket))
+        finally:
+            job.end(row, sync)
 
     async def _with_full_text(self, job: Job, row: ExecutionRow) -> ExecutionRow:
         """The row, which says where those texts are in full of which it has only head and tail."""

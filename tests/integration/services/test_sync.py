@@ -1,0 +1,146 @@
+"""Whether an answer waits until the files are in the store, per session and per execution, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.shapes import Command, CommandRequest, Session
+from tests.integration.services.conftest import Gateway, House
+from workspace_sync import DurableWorkspace
+
+OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
+WRITE = "open('{0}', 'w').write('{0}')"
+
+
+def durable(gateway: Gateway, session: Session) -> DurableWorkspace:
+    return DurableWorkspace(gateway.store, f"workspaces/sessions/{session.workspace_id}")
+
+
+def as_of(gateway: Gateway, session: Session) -> str:
+    """The execution that the manifest in the store is as of."""
+    with gateway.store.get(f"workspaces/sessions/{session.workspace_id}/manifest.json") as stream:
+        return str(msgspec.json.decode(stream.read())["execution"]["id"])
+
+
+async def command(gateway: Gateway, session: Session, text: str, **body: object) -> Command:
+    request = CommandRequest(text, **body)  # type: ignore[arg-type]
+    return await gateway.services.commands.run(gateway.me, session.id, request)
+
+
+def test_an_answer_that_waits_finds_its_files_in_the_store(on_gateway: OnGateway) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        session = await gateway.start(sync="before_return")
+        assert (session.sync.mode, session.sync.durable) == ("before_return", None)
+        by_session = await gateway.run(session, WRITE.format("by-session"))
+        assert (by_session.sync.mode, by_session.sync.durable, by_session.sync.error) == ("before_return", True, None)
+        assert durable(gateway, session).stat("by-session").size == len("by-session")
+        assert as_of(gateway, session) == by_session.id
+        by_command = await command(gateway, session, "echo hello > by-command")
+        assert by_command.sync.durable is True
+        assert durable(gateway, session).stat("by-command").size == 6
+        shown = (await gateway.show(session)).sync
+        assert shown.durable is not None
+        assert shown.durable.number == 2
+        assert as_of(gateway, session) == shown.durable.execution_id
+
+        by_itself = await gateway.run(session, WRITE.format("by-itself"), sync="async")
+        assert by_itself.sync.mode == "async"
+
+        async def known() -> bool:
+            found = await gateway.services.executions.get(gateway.me, session.id, by_itself.id)
+            return found.sync.durable is True
+
+        await gateway.until(known)
+        assert as_of(gateway, session) == by_itself.id
+
+    on_gateway(scenario)
+
+
+def test_a_store_that_is_away_costs_the_answer_its_wait_and_nothing_else(on_gateway: OnGateway) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        session = await gateway.start()
+        assert (await gateway.run(session, "1", sync="before_return")).sync.durable is True
+        gateway.store.away = True
+        late = await gateway.run(session, f"{WRITE.format('late')}\nprint('done')", sync="before_return")
+        assert (late.status, late.stdout, late.sync.durable) == ("ok", "done\n", False)
+        assert "the store does not answer" in (late.sync.error or "")
+        by_command = await command(gateway, session, "echo late", sync="before_return")
+        assert (by_command.stdout, by_command.sync.durable) == ("late\n", False)
+        assert (await gateway.run(session, "2")).status == "ok"
+        shown = (await gateway.show(session)).sync
+        assert shown.pending
+        assert shown.durable is not None
+        assert shown.durable.number == 1
+        assert "the store does not answer" in (shown.error or "")
+        gateway.store.away = False
+
+        async def known() -> bool:
+            found = await gateway.services.executions.get(gateway.me, session.id, late.id)
+            return found.sync.durable is True
+
+        await gateway.until(known)
+        assert durable(gateway, session).stat("late").size == 4
+
+    on_gateway(scenario)
+
+
+def test_an_answer_is_held_back_from_everyone_who_asks_until_it_is_interrupted(house: House) -> None:
+    async def scenario() -> None:
+        async with house.gateway(flush_deadline_seconds=120.0) as gateway:
+            session = await gateway.start()
+            gateway.store.away = True
+            held = await gateway.submit(session, WRITE.format("held"), sync="before_return")
+
+            async def settling() -> bool:
+                live = gateway.services.registry.get(session.id)
+                return live is not None and live.running is not None and live.running.is_settling
+
+            await gateway.until(settling)
+            behind = await gateway.submit(session, "'behind'")
+            shown = await gateway.services.executions.get(gateway.me, session.id, held.id)
+            assert (shown.status, shown.sync.durable) == ("running", None)
+            await gateway.services.executions.interrupt(gateway.me, session.id, held.id)
+            async with asyncio.timeout(60):
+                answer = await gateway.services.executions.wait(gateway.me, session.id, held.id)
+                assert (await gateway.services.executions.wait(gateway.me, session.id, behind.id)).status == "ok"
+            assert (answer.status, answer.sync.durable) == ("ok", False)
+            assert answer.sync.error == "the wait for the store was interrupted"
+            assert await gateway.text(session, "open('held').read()") == "'held'"
+            gateway.store.away = False
+
+    asyncio.run(scenario())
+
+
+def test_a_background_task_has_no_answer_that_could_wait(on_gateway: OnGateway) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        session = await gateway.start(sync="before_return")
+        with pytest.raises(InvalidRequest, match="background task's answer does not wait"):
+            await command(gateway, session, "true", background=True, sync="before_return")
+        task = await command(gateway, session, "true", background=True)
+        assert (task.sync.mode, task.sync.durable) == ("async", None)
+
+    on_gateway(scenario)
+
+
+def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: House) -> None:
+    async def scenario() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            first = await gateway.run(session, WRITE.format("first"), sync="before_return")
+        async with house.gateway() as gateway:
+            known = await gateway.services.executions.get(gateway.me, session.id, first.id)
+            assert known.sync.durable is True
+            second = await gateway.run(session, WRITE.format("second"))
+            ended = await gateway.services.sessions.stop(gateway.me, session.id)
+            assert ended.sync.durable is not None
+            assert (ended.sync.durable.execution_id, ended.sync.durable.number) == (second.id, 2)
+            assert not ended.sync.pending
+            page = await gateway.services.executions.list(gateway.me, session.id)
+            assert [each.sync.durable for each in page.items] == [True, True]
+
+    asyncio.run(scenario())
