@@ -26,6 +26,8 @@ class TransferLimits:
     retry_max_seconds: float = 30.0
     """Longest pause after a failed flush."""
     attempt_seconds: float = 1800.0
-    """One attempt of a flush, and a whole restore."""
+    """One attempt of a flush or a restore."""
+    restore_seconds: float = 600.0
+    """How long a restore tries again while nothing arrives; the next one who waits for it begins it again."""
     close_seconds: float = 10.0
     """How long `aclose` waits for a transfer under way before it is left to its own timeouts."""

@@ -29,9 +29,9 @@ from workspace_sync.errors import (
 )
 from workspace_sync.flush import Flusher, FlushReport
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import Skipped
+from workspace_sync.manifest import AsOf, Skipped
 from workspace_sync.names import escape
-from workspace_sync.restore import RestoreReport, restore
+from workspace_sync.restore import Restoration, RestoreReport, Restoring
 from workspace_sync.store import ObjectStore
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import Transfer
@@ -43,19 +43,29 @@ _ABANDON_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class MirrorState:
-    """How far the mirror is: the last complete flush (epoch seconds), whether something waits, the last error."""
+    """How far the mirror is: the last complete flush (epoch seconds), whether something waits, the last error.
+
+    `durable` is the newest execution whose files are in the store. `pending_files` and `pending_bytes` are what the
+    flush under way has still to write, as far as it is known; `retry_at` (epoch seconds) is when a flush that failed is
+    tried again, None when none waits for that.
+    """
 
     last_flush_at: float | None = None
     pending: bool = False
     error: str | None = None
+    durable: AsOf | None = None
+    pending_files: int = 0
+    pending_bytes: int = 0
+    retry_at: float | None = None
+    restoring: Restoring | None = None
 
 
 class Mirror:
     """A directory and its durable copy. All methods belong to one event loop; blocking work runs in `executor`.
 
-    `owner` (uid, gid) is given to everything restored; `opener` opens what its own mode closes to us. Without a
-    `restore` the first flush reads from the store what is there, so a mirror can be made anew over a directory that is
-    in use.
+    Files are fetched in `restore_executor`, when there is one, so that no flush waits for it. `owner` (uid, gid) is
+    given to everything restored; `opener` opens what its own mode closes to us. Without a restore the first flush reads
+    from the store what is there, so a mirror can be made anew over a directory that is in use.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class Mirror:
         owner: tuple[int, int] | None = None,
         limits: TransferLimits | None = None,
         executor: Executor,
+        restore_executor: Executor | None = None,
         opener: Opener | None = None,
     ) -> None:
         self._directory = directory
@@ -77,7 +88,9 @@ class Mirror:
         self._durable = DurableFiles(store, prefix, self._limits.manifest_bytes)
         self._flusher = Flusher(self._durable, self._limits)
         self._identity: tuple[int, int] | None = None
-        self._restore_failed = False
+        self._restore_executor = restore_executor or executor
+        self._restoration: Restoration | None = None
+        self._restored = asyncio.Event()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
         self._requested = 0
@@ -87,43 +100,86 @@ class Mirror:
         self._waiters: dict[asyncio.Future[FlushReport], int] = {}
         self._last_flush_at: float | None = None
         self._error: str | None = None
+        self._asked: AsOf | None = None
+        self._durable_as_of: AsOf | None = None
+        self._final = 0
+        self._report: FlushReport | None = None
+        self._retry_at: float | None = None
 
     @property
     def state(self) -> MirrorState:
-        return MirrorState(self._last_flush_at, self._requested > self._completed, self._error)
+        pending = self._requested > self._completed
+        left = self._flusher.left if pending else {}
+        return MirrorState(
+            self._last_flush_at,
+            pending,
+            self._error,
+            self._durable_as_of,
+            len(left),
+            sum(left.values()),
+            self._retry_at,
+            self._restoring(),
+        )
 
     async def restore(self) -> RestoreReport:
-        """Fill the directory from the store; before any code runs in it, and before any flush.
+        """Fill the directory from the store; before any code runs in it, and before any flush."""
+        await self.begin_restore()
+        return await self.restored()
 
-        Raises `StoreUnavailable` (retryable: call again), `DirectoryFull` and their kin. Until a restore that was
-        begun succeeds, no flush is made: it would remove what was not restored yet.
+    async def begin_restore(self) -> None:
+        """Read what the store has and lay the directory out; the files then come by themselves.
+
+        No code may run in the directory before `restored`, and no flush is made: it would remove what is still to
+        come. Raises `StoreUnavailable` (retryable), `DirectoryFull` and their kin; `restored` tries again.
         """
         self._check_open()
-        self._restore_failed = True
-        threads = Threads(self._executor, self._limits.concurrency)
-        try:
-            with self._transfer(threads) as transfer:
-                async with asyncio.timeout(self._limits.attempt_seconds):
-                    report, baseline = await restore(self._durable, transfer, threads)
-        except TimeoutError as error:
-            raise self._too_slow("restore") from error
-        self._flusher.start_from(baseline)
-        self._restore_failed = False
+        if self._restoration is None:
+            self._restoration = Restoration(self._durable, self._limits, self._filling)
+        await self._restoration.begin()
+
+    async def restored(self, deadline_seconds: float | None = None) -> RestoreReport:
+        """Wait for the restore that was begun, which is taken up again where it had given up.
+
+        Raises `RestoreIncomplete` (retryable), which says how far it is, `DirectoryFull` and their kin.
+        """
+        if self._restoration is None:
+            raise NotRestored("no restore was begun")
+        report = await self._restoration.wait(deadline_seconds)
+        if not self._restored.is_set():
+            self._flusher.start_from(self._restoration.take_baseline())
+            self._restored.set()
         return report
 
-    def request_flush(self) -> None:
-        """Ask for a flush soon; returns at once. Called after each execution, on the event loop."""
-        self._request()
+    def request_flush(self, as_of: AsOf | None = None) -> int:
+        """Ask for a flush soon; returns at once, with a ticket for `flushed`.
 
-    async def flush(self, deadline_seconds: float) -> FlushReport:
+        Called on the event loop after each execution, with that execution: the flush that covers this request says in
+        its manifest that it is as of it, or as of a newer one.
+        """
+        self._asked = as_of or self._asked
+        return self._request()
+
+    async def flush(self, deadline_seconds: float, *, final: bool = False) -> FlushReport:
         """Complete a flush that began after this call. Raises `FlushIncomplete` naming what is left.
 
-        The background task goes on trying after the deadline, until `aclose`.
+        A `final` one trusts no sign that a file is unchanged which the code could have kept on purpose. The background
+        task goes on trying after the deadline, until `aclose`.
         """
-        number = self._request()
+        self._require_restored()
+        ticket = self._request()
+        if final:
+            self._final = ticket
+        return await self.flushed(ticket, deadline_seconds)
+
+    async def flushed(self, ticket: int, deadline_seconds: float) -> FlushReport:
+        """Wait until the flush that this ticket was given for is complete; raises as `flush` does."""
+        if self._report is not None and ticket <= self._completed:
+            return self._report
+        self._require_restored()
+        self._check_open()
         self._hurry.set()
         waiter: asyncio.Future[FlushReport] = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = number
+        self._waiters[waiter] = ticket
         try:
             async with asyncio.timeout(deadline_seconds):
                 return await waiter
@@ -136,6 +192,8 @@ class Mirror:
     async def aclose(self) -> None:
         """Stop flushing; what still waits stays unwritten and whoever waits on it fails. Safe to call again."""
         self._closed = True
+        if self._restoration is not None:
+            await self._restoration.aclose()
         task = self._task
         if task is not None and not task.done():
             for seconds in (self._limits.close_seconds, _ABANDON_SECONDS):
@@ -147,13 +205,18 @@ class Mirror:
 
     def _request(self) -> int:
         self._check_open()
-        if self._restore_failed:
-            raise NotRestored("the workspace was not restored, so nothing is flushed over it; restore it first")
         self._requested += 1
         self._wanted.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="workspace mirror")
         return self._requested
+
+    def _restoring(self) -> Restoring | None:
+        return None if self._restoration is None or self._restored.is_set() else self._restoration.restoring
+
+    def _require_restored(self) -> None:
+        if self._restoration is not None and not self._restored.is_set():
+            raise NotRestored("the workspace is not restored yet, so nothing is flushed over what is durable")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -164,12 +227,14 @@ class Mirror:
         failures = 0
         while True:
             await self._wanted.wait()
+            if self._restoration is not None:
+                await self._restored.wait()
             await self._unless_hurried(self._limits.settle_seconds)
             self._wanted.clear()
             self._hurry.clear()
-            number = self._requested
+            number, as_of = self._requested, self._asked
             try:
-                report = await self._attempt()
+                report = await self._attempt(as_of)
             except Exception as error:
                 failures += 1
                 self._note_failure(error, number)
@@ -177,21 +242,24 @@ class Mirror:
                 self._wanted.set()
             else:
                 failures = 0
-                self._note_success(report, number)
+                self._note_success(report, number, as_of)
 
-    async def _attempt(self) -> FlushReport:
+    async def _attempt(self, as_of: AsOf | None) -> FlushReport:
         threads = Threads(self._executor, self._limits.concurrency)
         try:
             with self._transfer(threads) as transfer:
                 async with asyncio.timeout(self._limits.attempt_seconds):
-                    return await self._flusher.flush(transfer, threads)
+                    return await self._flusher.flush(transfer, threads, as_of)
         except TimeoutError as error:
             raise self._too_slow("flush") from error
 
     async def _pause(self, failures: int) -> None:
         """Wait before the next attempt, shorter when a caller of `flush` is waiting."""
         longest = min(self._limits.retry_max_seconds, self._limits.retry_seconds * 2 ** min(failures - 1, 16))
-        await self._unless_hurried(longest * _jitter.uniform(0.5, 1.0))
+        pause = longest * _jitter.uniform(0.5, 1.0)
+        self._retry_at = time.time() + pause
+        await self._unless_hurried(pause)
+        self._retry_at = None
 
     async def _unless_hurried(self, seconds: float) -> None:
         """Wait; not at all when a caller of `flush` is waiting."""
@@ -199,10 +267,10 @@ class Mirror:
             async with asyncio.timeout(seconds):
                 await self._hurry.wait()
 
-    def _note_success(self, report: FlushReport, number: int) -> None:
+    def _note_success(self, report: FlushReport, number: int, as_of: AsOf | None) -> None:
         if self._error is not None:
             log.info("workspace_flush_recovered", prefix=self._durable.prefix)
-        self._completed = number
+        self._completed, self._report, self._durable_as_of = number, report, as_of
         self._last_flush_at = time.time()
         self._error = _complaint(report.skipped)
         for waiter, wanted in self._waiters.items():
@@ -228,6 +296,12 @@ class Mirror:
         return StoreUnavailable(
             f"{self._durable.store.description}: a {what} took longer than {self._limits.attempt_seconds:g} s"
         )
+
+    @contextlib.contextmanager
+    def _filling(self) -> Iterator[tuple[Transfer, Threads]]:
+        threads = Threads(self._restore_executor, self._limits.concurrency)
+        with self._transfer(threads) as transfer:
+            yield transfer, threads
 
     @contextlib.contextmanager
     def _transfer(self, threads: Threads) -> Iterator[Transfer]:

@@ -1,18 +1,46 @@
-"""From the store to a live directory, before anything else runs in it."""
+"""From the store to a live directory: laid out first, then filled, smallest files first, by a task of its own.
+
+Nobody may look into the directory before the restore is complete. What fails because the store is away is tried again,
+going on where it stopped, for as long as something arrives every so often; after that the next one who waits begins
+it again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
+
+import structlog
 
 from workspace_sync.durable import DurableFiles
-from workspace_sync.errors import DirectoryFull
+from workspace_sync.errors import (
+    DirectoryFull,
+    MirrorClosed,
+    RestoreIncomplete,
+    StoreError,
+    StoreUnavailable,
+    WorkspaceSyncError,
+)
+from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry, Skipped
 from workspace_sync.names import escape, key_of
 from workspace_sync.plan import Remote, Seen
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import Transfer, finish_directory, make_directory, make_link, settled, unusable
+
+log = structlog.get_logger()
+_jitter = random.SystemRandom()
+Work = Callable[[], AbstractContextManager[tuple[Transfer, Threads]]]
+"""Opens the live directory for one attempt."""
+Result = TypeVar("Result")
+VANISHED = "was removed from the store while the workspace was restored"
 
 
 @dataclass(frozen=True)
@@ -27,34 +55,199 @@ class RestoreReport:
     skipped: tuple[Skipped, ...]
 
 
-async def restore(
-    durable: DurableFiles, transfer: Transfer, threads: Threads
-) -> tuple[RestoreReport, dict[bytes, Seen]]:
-    """Fill the directory; returns what was done and the baseline for the first flush.
+@dataclass(frozen=True)
+class Restoring:
+    """What is still to come, None before the store has been listed; `error` is why nothing comes at present."""
 
-    Raises `StoreError` and `DirectoryUnusable`, and leaves the directory half filled then.
-    """
-    remote = await threads.run(durable.load)
-    skipped = list(remote.skipped)
-    entries = [remote.entries[path] for path in sorted(remote.entries)]
-    directories = [entry for entry in entries if entry.kind == "directory"]
-    links = [entry for entry in entries if entry.kind == "link"]
-    await threads.run(partial(_make_all, transfer, directories, []))
-    fetched = await threads.each(partial(_fetch, transfer, remote), list(remote.keys))
-    baseline = {seen.entry.path: seen for seen in fetched if seen is not None}
-    made = await threads.run(partial(_make_all, transfer, links, skipped))
-    await threads.run(partial(_finish_all, transfer, directories))
-    baseline.update({entry.path: Seen(entry) for entry in [*directories, *made]})
-    end_ns = time.time_ns()
-    baseline = {path: _settle(seen, end_ns) for path, seen in baseline.items()}
-    files = [seen.entry for seen in baseline.values() if seen.entry.kind == "file"]
-    size = sum(entry.size for entry in files)
-    report = RestoreReport(len(files), len(directories), len(made), size, remote.as_of, tuple(skipped))
-    return report, baseline
+    files_left: int | None = None
+    bytes_left: int | None = None
+    error: str | None = None
 
 
-def _fetch(transfer: Transfer, remote: Remote, path: bytes) -> Seen | None:
-    return transfer.fetch(remote.entries[path], remote.keys[path], remote.modified[path])
+class Restoration:
+    """One workspace on its way into one live directory. `begin`, then `wait`; `aclose` gives it up."""
+
+    def __init__(self, durable: DurableFiles, limits: TransferLimits, work: Work) -> None:
+        self.report: RestoreReport | None = None
+        """Set once it is complete."""
+        self._durable = durable
+        self._limits = limits
+        self._work = work
+        self._remote: Remote | None = None
+        self._laid_out = False
+        self._made: list[Entry] = []
+        self._skipped: list[Skipped] = []
+        self._baseline: dict[bytes, Seen] = {}
+        self._left: dict[bytes, int] = {}
+        self._bytes_left = 0
+        self._error: str | None = None
+        self._task: asyncio.Task[WorkspaceSyncError | None] | None = None
+        self._closed = False
+
+    @property
+    def restoring(self) -> Restoring | None:
+        """How far it is; None once it is complete."""
+        if self.report is not None:
+            return None
+        if self._remote is None:
+            return Restoring(error=self._error)
+        return Restoring(len(self._left), self._bytes_left, self._error)
+
+    async def begin(self) -> None:
+        """Read what the store has, make directories and links, and let the files come by themselves.
+
+        What may not fit is restored to its end at once, so that it can still be refused. Raises what goes wrong; then
+        nothing comes until `wait` begins it again.
+        """
+        if self.report is not None or (self._task is not None and not self._task.done()):
+            return
+        try:
+            fits = await self._attempt(self._lay_out)
+        except WorkspaceSyncError as error:
+            self._error = str(error)
+            raise
+        task = self._bringing()
+        if not fits:
+            await asyncio.wait([task])
+            if not task.cancelled() and (failure := task.result()) is not None:
+                raise failure
+
+    async def wait(self, seconds: float | None = None) -> RestoreReport:
+        """The report, once it is complete; begins again what had given up.
+
+        Raises `RestoreIncomplete` (retryable) when it is not complete in time or the store does not give it,
+        `DirectoryFull` and its kin, `MirrorClosed`.
+        """
+        if self.report is None:
+            task = self._bringing()
+            await asyncio.wait([task], timeout=seconds)
+            if not task.done():
+                raise RestoreIncomplete(f"the workspace is still being restored: {self._how_far()}; try again later")
+            error = MirrorClosed("the restore was given up") if task.cancelled() else task.result()
+            if isinstance(error, StoreError):
+                raise RestoreIncomplete(f"{error}; the workspace is not restored yet: {self._how_far()}; try again")
+            if error is not None:
+                raise error
+        if self.report is None:
+            raise MirrorClosed("the restore was given up")
+        return self.report
+
+    def take_baseline(self) -> dict[bytes, Seen]:
+        """What the store and the directory both have, for the first flush; once."""
+        baseline, self._baseline = self._baseline, {}
+        return baseline
+
+    async def aclose(self) -> None:
+        """Stop; what has come stays. Safe to call again."""
+        self._closed = True
+        task = self._task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=self._limits.close_seconds)
+
+    def _bringing(self) -> asyncio.Task[WorkspaceSyncError | None]:
+        if self._closed:
+            raise MirrorClosed("the mirror is closed")
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._bring_all(), name="workspace restore")
+        return self._task
+
+    def _how_far(self) -> str:
+        if self._remote is None:
+            return "the store has not been listed yet"
+        return f"{len(self._left):,} files with {self._bytes_left:,} bytes are still to come"
+
+    async def _bring_all(self) -> WorkspaceSyncError | None:
+        """Until all is there; returns the error that ended it otherwise."""
+        failures, moved_at = 0, time.monotonic()
+        while True:
+            before = self._how_far()
+            try:
+                if not self._laid_out:
+                    await self._attempt(self._lay_out)
+                await self._attempt(self._bring)
+            except Exception as error:
+                known = isinstance(error, WorkspaceSyncError)
+                failure = error if isinstance(error, WorkspaceSyncError) else WorkspaceSyncError(_defect(error))
+                if self._how_far() != before:
+                    failures, moved_at = 0, time.monotonic()
+                failures += 1
+                self._error = str(failure)
+                log.warning("workspace_restore_failed", prefix=self._durable.prefix, error=self._error,
+                            exc_info=not known)  # fmt: skip
+                if not failure.retryable or time.monotonic() - moved_at >= self._limits.restore_seconds:
+                    return failure
+                await asyncio.sleep(self._pause(failures))
+            else:
+                self._error = None
+                return None
+
+    def _pause(self, failures: int) -> float:
+        longest: float = min(self._limits.retry_max_seconds, self._limits.retry_seconds * 2 ** min(failures - 1, 16))
+        return longest * _jitter.uniform(0.5, 1.0)
+
+    async def _attempt(self, step: Callable[[Transfer, Threads], Awaitable[Result]]) -> Result:
+        try:
+            async with asyncio.timeout(self._limits.attempt_seconds):
+                with self._work() as (transfer, threads):
+                    return await step(transfer, threads)
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"{self._durable.store.description}: a restore took longer than {self._limits.attempt_seconds:g} s"
+            ) from error
+
+    async def _lay_out(self, transfer: Transfer, threads: Threads) -> bool:
+        """Make directories and links; returns whether the files fit for certain into what room there is."""
+        if self._remote is None:
+            remote = await threads.run(self._durable.load)
+            self._left = {path: remote.entries[path].size for path in remote.keys}
+            self._bytes_left = sum(self._left.values())
+            self._remote = remote
+        fits = await threads.run(partial(self._make_all, transfer, self._remote))
+        self._laid_out = True
+        return fits
+
+    def _make_all(self, transfer: Transfer, remote: Remote) -> bool:
+        self._skipped = list(remote.skipped)
+        entries = [remote.entries[path] for path in sorted(remote.entries)]
+        _make(transfer, [entry for entry in entries if entry.kind == "directory"], self._skipped)
+        self._made = _make(transfer, [entry for entry in entries if entry.kind == "link"], self._skipped)
+        disk = os.fstatvfs(transfer.root)
+        blocks = sum(size // disk.f_frsize + 1 for size in self._left.values())
+        return blocks <= disk.f_bavail and len(self._left) <= disk.f_favail
+
+    async def _bring(self, transfer: Transfer, threads: Threads) -> None:
+        """Fetch what is left, smallest first, then give directories their modes."""
+        remote = self._remote or Remote()
+
+        def fetch(path: bytes) -> tuple[bytes, Seen | None]:
+            return path, transfer.fetch(remote.entries[path], remote.keys[path], remote.modified[path])
+
+        def note(path: bytes, seen: Seen | None) -> None:
+            self._bytes_left -= self._left.pop(path)
+            self._error = None
+            if seen is None:
+                self._skipped.append(Skipped(escape(path), VANISHED))
+            else:
+                self._baseline[path] = seen
+
+        await threads.each(fetch, sorted(self._left, key=self._left.__getitem__), note=lambda result: note(*result))
+        self.report = await threads.run(partial(self._conclude, transfer, remote))
+        self._remote, self._made = None, []
+
+    def _conclude(self, transfer: Transfer, remote: Remote) -> RestoreReport:
+        directories = [entry for _, entry in sorted(remote.entries.items()) if entry.kind == "directory"]
+        for entry in reversed(directories):
+            try:
+                finish_directory(transfer.root, entry)
+            except OSError as error:
+                raise unusable(entry.path, error) from error
+        end_ns = time.time_ns()
+        files = [_settle(seen, end_ns) for seen in self._baseline.values() if seen.entry.kind == "file"]
+        self._baseline = {seen.entry.path: seen for seen in files}
+        self._baseline.update({entry.path: Seen(entry) for entry in [*directories, *self._made]})
+        size = sum(seen.entry.size for seen in files)
+        return RestoreReport(len(files), len(directories), len(self._made), size, remote.as_of, tuple(self._skipped))
 
 
 def _settle(seen: Seen, moment_ns: int) -> Seen:
@@ -64,7 +257,7 @@ def _settle(seen: Seen, moment_ns: int) -> Seen:
     return replace(seen, signature=settled(seen.signature, moment_ns))
 
 
-def _make_all(transfer: Transfer, entries: list[Entry], skipped: list[Skipped]) -> list[Entry]:
+def _make(transfer: Transfer, entries: list[Entry], skipped: list[Skipped]) -> list[Entry]:
     """Make directories or links; a link that cannot be made (a store may name anything) is left out and told."""
     made = []
     for entry in entries:
@@ -81,9 +274,5 @@ def _make_all(transfer: Transfer, entries: list[Entry], skipped: list[Skipped]) 
     return made
 
 
-def _finish_all(transfer: Transfer, directories: list[Entry]) -> None:
-    for entry in reversed(directories):
-        try:
-            finish_directory(transfer.root, entry)
-        except OSError as error:
-            raise unusable(entry.path, error) from error
+def _defect(error: Exception) -> str:
+    return f"the restore failed: {type(error).__name__}"

@@ -29,6 +29,7 @@ from workspace_sync.errors import (
     FlushIncomplete,
     MirrorClosed,
     NotRestored,
+    RestoreIncomplete,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
@@ -37,7 +38,7 @@ from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
 
 DEADLINE_SECONDS = 30.0
-QUICK = TransferLimits(retry_seconds=0.05, retry_max_seconds=0.1, close_seconds=2.0)
+QUICK = TransferLimits(retry_seconds=0.05, retry_max_seconds=0.1, close_seconds=2.0, restore_seconds=0.0)
 Opener = Callable[..., S3Store]
 
 names = st.one_of(
@@ -441,8 +442,9 @@ def test_an_outage_at_the_start_is_said_and_nothing_is_flushed_over_it(
                 await mirror.restore()
             assert caught.value.retryable
             assert proxy.endpoint in str(caught.value)
+            mirror.request_flush()
             with pytest.raises(NotRestored):
-                mirror.request_flush()
+                await mirror.flush(DEADLINE_SECONDS)
             proxy.fault = "none"
             assert (await mirror.restore()).files == 0
             mirror.request_flush()
@@ -461,7 +463,7 @@ def test_a_download_torn_on_the_way_is_no_short_file(
     asyncio.run(bench.flush(live))
     proxy.drop()
     proxy.fault = "tear"
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(RestoreIncomplete, match="1 files with 1,048,576 bytes are still to come"):
         asyncio.run(bench.restored())
     proxy.drop()
     proxy.fault = "none"
