@@ -68,14 +68,15 @@ class S3Store:
             response_checksum_validation="when_required",
         )
         key_id, secret = access_key or (None, None)
-        self._client: Any = boto3.session.Session().client(
-            "s3",
-            endpoint_url=endpoint_url,
-            region_name=region or ("us-east-1" if endpoint_url else None),
-            aws_access_key_id=key_id,
-            aws_secret_access_key=secret,
-            config=config,
-        )
+        with self._errors():
+            self._client: Any = boto3.session.Session().client(
+                "s3",
+                endpoint_url=endpoint_url,
+                region_name=region or ("us-east-1" if endpoint_url else None),
+                aws_access_key_id=key_id,
+                aws_secret_access_key=secret,
+                config=config,
+            )
         # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
         self._client.meta.events.unregister("before-call.s3", add_expect_header)
         require_s3_answers(self._client)

@@ -67,7 +67,7 @@ _SILENCE: tuple[tuple[type[Exception], str], ...] = (
 )
 _UNOBTAINABLE = (
     boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.UnauthorizedSSOTokenError, boto.SSOError,
-    boto.ConfigNotFound, boto.ProfileNotFound, boto.RefreshWithMFAUnsupportedError,
+    boto.ConfigNotFound, boto.ConfigParseError, boto.ProfileNotFound, boto.RefreshWithMFAUnsupportedError,
 )  # fmt: skip
 
 
@@ -139,6 +139,8 @@ def silence(where: str, error: Exception) -> StoreError:
             f"{where}: the credentials cannot be had ({type(error).__name__}). Check AWS_PROFILE and the files and"
             f" services that they come from; {WAITS}"
         )
+    if isinstance(error, (boto.NoRegionError, boto.InvalidRegionError)):
+        return StoreUnusable(f"{where}: no region is known, or a wrong one. Name it with region= in the store's URL")
     if isinstance(error, boto.ParamValidationError):
         return StoreRefused(f"{where}: it cannot be asked for that. Check the bucket's name")
     for kind, why in _SILENCE:
