@@ -18,6 +18,7 @@ Tree (code, status):
     │   ├── AgentDetached       agent_detached         409   the agent has no environment: attach it to one
     │   ├── QuotaReached        quota_reached          409   as many as one principal may have: delete one
     │   └── WorkspaceInUse      workspace_in_use       409   a live session holds the workspace
+    ├── PreconditionFailed      precondition_failed    412   the file is not the one that the caller expects
     ├── PayloadTooLarge         payload_too_large      413   more bytes than the service takes
     ├── LimitReached            limit_reached          429   later; `retry_after_seconds` says when
     │   ├── RateLimited         rate_limited           429   too many invocations a second
@@ -158,6 +159,12 @@ class WorkspaceInUse(Conflict):
     code = "workspace_in_use"
 
 
+class PreconditionFailed(GatewayError):
+    """The file is not the one that the caller expects."""
+
+    code, status = "precondition_failed", 412
+
+
 class PayloadTooLarge(GatewayError):
     """More bytes than the service takes."""
 
@@ -276,6 +283,7 @@ WORKSPACES: tuple[tuple[type[sync.WorkspaceSyncError], type[GatewayError]], ...]
     (sync.ObjectNotFound, NotFound),
     (sync.IllegalName, InvalidRequest),
     (sync.PathConflict, Conflict),
+    (sync.NotAsExpected, PreconditionFailed),
     (sync.StoreFull, NoSpace),
     (sync.DirectoryFull, NoSpace),
     (sync.BadStoreUrl, SettingInvalid),

@@ -27,7 +27,10 @@ class Expected:
         """Raise `NotAsExpected` unless the file, None when there is none, is as expected."""
         digest = info.sha256 if info is not None else ""
         if self.any_of is not None and (info is None or (self.any_of and digest not in self.any_of)):
-            raise NotAsExpected("the file is not what you expect; read it again", digest)
+            is_now = (
+                f"its SHA-256 is {digest}" if digest else "it is not known" if info is not None else "it is not there"
+            )
+            raise NotAsExpected(f"the file is not what you expect: {is_now}", digest)
         if self.none_of is not None and info is not None and (not self.none_of or digest in self.none_of):
             raise NotAsExpected("the file is there already", digest)
 

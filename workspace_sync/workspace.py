@@ -26,13 +26,13 @@ from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_k
 
 OPEN_ATTEMPTS = 5
 """Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
-Bounds = Callable[[int], tuple[int, int]]
-"""From a file's size to the first byte wanted and the one after the last; what it raises is passed on."""
+Bounds = Callable[[FileInfo], tuple[int, int]]
+"""From a file to the first byte wanted and the one after the last; what it raises is passed on."""
 
 
-def whole(size: int) -> tuple[int, int]:
+def whole(info: FileInfo) -> tuple[int, int]:
     """All bytes of a file."""
-    return 0, size
+    return 0, info.size
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class DurableWorkspace:
         raw = path_from_text(path)
         for _ in range(OPEN_ATTEMPTS):
             info, key = self._file(raw)
-            start, end = bounds(info.size)
+            start, end = bounds(info)
             stream = self._store.get(key, start, end - start)
             try:
                 if self._store.stat(key).etag == info.etag:

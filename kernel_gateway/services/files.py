@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from kernel_gateway.errors import GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
+from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.live_session import LiveSession
@@ -13,6 +13,7 @@ from kernel_gateway.services.paging import page_of_files
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import FileEntry, Page
+from kernel_gateway.workspace_shapes import MOST_NAMED, Removed
 from kernels.file_stream import Content, size_of
 from kernels.guest_client import FileStat
 
@@ -113,6 +114,32 @@ class Files:
             await _changed(live, paths)
         return tuple((number, translate(error)) for number, error in refused)
 
+    async def would_remove(
+        self, principal: Principal, session_id: str, path: str, *, recursive: bool = False
+    ) -> Removed:
+        """What `remove` would; raises what it would raise, and InvalidRequest when there is too much to look at."""
+        live = await self._registry.require(principal, session_id)
+        most = self._parts.settings.files_listed
+        with translated():
+            guest = (await live.sandbox.ready()).guest
+            found = [await guest.stat_file(path)]
+            if found[0].kind == "directory":
+                found += await guest.list_files(path, recursive=True, limit=most + 1)
+        if len(found) > most:
+            raise InvalidRequest(f"there are more than {most:,} entries: look further down", reason="too_many")
+        if len(found) > 1 and not recursive:
+            raise Conflict("the directory is not empty; remove it with recursive", reason="not_empty")
+        sizes = [each.size for each in found if each.kind == "file"]
+        paths = sorted(each.path for each in found)
+        named = paths[:MOST_NAMED]
+        return Removed(
+            dry_run=True,
+            file_count=len(sizes),
+            size_bytes=sum(sizes),
+            paths=named,
+            omitted=len(paths) - len(named),
+        )
+
     async def remove(self, principal: Principal, session_id: str, path: str, *, recursive: bool = False) -> None:
         """Remove a file, or a directory with all that is in it when `recursive`."""
         live = await self._registry.require(principal, session_id)
@@ -148,5 +175,4 @@ async def _changed(live: LiveSession, paths: Sequence[str]) -> None:
     if live.sandbox.watched is not None:
         raw = [path.encode("utf-8", "surrogateescape") for path in paths]
         await asyncio.to_thread(live.sandbox.watched.accept, raw)
-    if live.sandbox.mirror is not None:
-        live.sandbox.mirror.request_flush()
+    live.sandbox.flushes.request()

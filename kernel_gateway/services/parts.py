@@ -11,6 +11,7 @@ from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.durable_changes import DurableChanges
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.jobs import FinishedJobs
@@ -44,6 +45,7 @@ class Parts:
     environments: Environments
     agents: Agents
     starting: asyncio.Semaphore
+    durable_changes: DurableChanges = field(default_factory=DurableChanges)
     accepting: bool = field(default=True)
 
     def require_accepting(self) -> None:

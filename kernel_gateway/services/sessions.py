@@ -168,6 +168,8 @@ class Sessions:
                 raise _in_use(live.row.workspace_id) from None
             raise
         try:
+            settings = self._parts.settings
+            await self._parts.durable_changes.settled(live.row.workspace_id, settings.restore_deadline_seconds)
             await live.sandbox.ready()
         except GatewayError as error:
             live.start_task = None

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
-from typing import IO
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import IO, BinaryIO, cast
 
-from kernel_gateway.errors import Conflict, NotFound, WorkspaceInUse, translated
+from kernel_gateway.errors import Conflict, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.files import bounded
 from kernel_gateway.services.paging import page_of_files
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.pieces import Pieces
+from kernel_gateway.services.workspace_access import WorkspaceAccess, durable_file
 from kernel_gateway.shapes import FileEntry, Page, Workspace
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.sessions import WorkspaceRow
-from workspace_sync import Chunks, DurableWorkspace, FileInfo
+from kernel_gateway.workspace_shapes import MOST_NAMED, DurableFile, Removed
+from workspace_sync import ANYTHING, DurableWorkspace, Expected, FileInfo
+from workspace_sync import Removed as Gone
 
 IN_MEMORY_BYTES = 1_000_000
 """An upload larger than this waits on disk for the store."""
+Bounds = Callable[[DurableFile], tuple[int, int]]
+"""From a file to the first byte wanted and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A durable file, and its bytes `start` up to `end`, which come piece by piece."""
+
+    file: DurableFile
+    start: int
+    end: int
+    chunks: Pieces
 
 
 class Workspaces:
@@ -29,6 +46,7 @@ class Workspaces:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._access = WorkspaceAccess(parts)
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[Workspace]:
         """The principal's workspaces, newest first; without counts, which only `get` takes from the store."""
@@ -39,9 +57,9 @@ class Workspaces:
 
     async def get(self, principal: Principal, workspace_id: str) -> Workspace:
         """A workspace with the number and size of its durable files."""
-        row = await self._row(principal, workspace_id)
+        row = await self._access.row(principal, workspace_id)
         with translated():
-            summary = await self._parts.mirrors.run(self._durable(row).summary)
+            summary = await self._parts.mirrors.run(self._access.durable(row.id).summary)
         return _workspace(row, summary.file_count, summary.size_bytes)
 
     async def list_files(
@@ -55,58 +73,65 @@ class Workspaces:
         cursor: str | None = None,
     ) -> Page[FileEntry]:
         """The durable files below a path, by path."""
-        durable = self._durable(await self._row(principal, workspace_id))
+        durable = await self._access.open(principal, workspace_id)
         with translated():
             found = await self._parts.mirrors.run(lambda: durable.list(path, recursive=recursive))
         return page_of_files([_entry(each) for each in found], self._parts.settings.files_listed, limit, cursor)
 
+    async def stat(self, principal: Principal, workspace_id: str, path: str) -> DurableFile:
+        """What is durable at a path."""
+        durable = await self._access.open(principal, workspace_id)
+        with translated():
+            return durable_file(await self._parts.mirrors.run(lambda: durable.stat(path)))
+
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A durable file and its bytes."""
-        durable = self._durable(await self._row(principal, workspace_id))
+        reading = await self.read_part(principal, workspace_id, path, lambda file: (0, file.size))
+        return reading.file, reading.chunks
+
+    async def read_part(self, principal: Principal, workspace_id: str, path: str, bounds: Bounds) -> Reading:
+        """A durable file and some of its bytes; raises what `bounds` raises."""
+        durable = await self._access.open(principal, workspace_id)
         with translated():
-            found, chunks = await self._parts.mirrors.run(lambda: durable.open(path))
-        return _entry(found), self._chunks(chunks)
+            opened = await self._parts.mirrors.run(
+                lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
+            )
+        return Reading(durable_file(opened.info), opened.start, opened.end, Pieces(self._parts.mirrors, opened.chunks))
 
     async def write(
-        self, principal: Principal, workspace_id: str, path: str, chunks: AsyncIterator[bytes]
-    ) -> FileEntry:
-        """Replace or make a durable file, whole or not at all."""
-        self._parts.require_accepting()
-        durable = await self._to_change(principal, workspace_id)
-        self._parts.require_disk()
-        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as source:
-            size = await self._collect(chunks, source)
+        self,
+        principal: Principal,
+        workspace_id: str,
+        path: str,
+        chunks: AsyncIterator[bytes],
+        expected: Expected = ANYTHING,
+    ) -> DurableFile:
+        """Replace or make a durable file, whole or not at all; raises PreconditionFailed."""
+        async with self._access.change(principal, workspace_id) as durable:
+            self._parts.require_disk()
+            with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
+                size, source = await self._collect(chunks, file), cast("BinaryIO", file)
+                with translated():
+                    found = await self._parts.mirrors.run(lambda: durable.put(path, source, size, expected))
+        return durable_file(found)
+
+    async def remove(
+        self,
+        principal: Principal,
+        workspace_id: str,
+        path: str,
+        *,
+        recursive: bool = False,
+        dry_run: bool = False,
+        expected: Expected = ANYTHING,
+    ) -> Removed:
+        """Remove a durable file, or a directory with all below it when `recursive`; a dry run only says what."""
+        async with self._access.change(principal, workspace_id) as durable:
             with translated():
-                found = await self._parts.mirrors.run(lambda: durable.put(path, source, size))  # type: ignore[arg-type]
-        return _entry(found)
-
-    async def remove(self, principal: Principal, workspace_id: str, path: str, *, recursive: bool = False) -> None:
-        """Remove a durable file, or a directory with all below it when `recursive`."""
-        self._parts.require_accepting()
-        durable = await self._to_change(principal, workspace_id)
-        with translated():
-            await self._parts.mirrors.run(lambda: _remove(durable, path, recursive=recursive))
-
-    async def _row(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
-        row = await self._parts.database.run(lambda c: sessions.find_workspace(c, workspace_id, principal.id))
-        if row is None:
-            raise NotFound("there is no such workspace")
-        return row
-
-    async def _to_change(self, principal: Principal, workspace_id: str) -> DurableWorkspace:
-        row = await self._row(principal, workspace_id)
-        if row.live:
-            raise WorkspaceInUse(
-                "a live session holds this workspace: change its files through the session",
-                workspace_id=workspace_id,
-                session_id=row.session_id,
-            )
-        with translated():
-            await self._parts.spool.deliver(workspace_id)
-        return self._durable(row)
-
-    def _durable(self, row: WorkspaceRow) -> DurableWorkspace:
-        return self._parts.mirrors.durable(row.id)
+                gone = await self._parts.mirrors.run(
+                    lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected)
+                )
+        return told(gone, dry_run=dry_run)
 
     async def _collect(self, chunks: AsyncIterator[bytes], source: IO[bytes]) -> int:
         size = 0
@@ -115,21 +140,19 @@ class Workspaces:
         source.seek(0)
         return size
 
-    async def _chunks(self, chunks: Chunks) -> AsyncIterator[bytes]:
-        try:
-            with translated():
-                while piece := await self._parts.mirrors.run(lambda: next(chunks, b"")):
-                    yield piece
-        finally:
-            chunks.close()
+
+def told(gone: Gone, *, dry_run: bool) -> Removed:
+    """What was removed, as callers see it."""
+    paths = list(gone.paths[:MOST_NAMED])
+    return Removed(dry_run, gone.file_count, gone.size_bytes, paths, len(gone.paths) - len(paths))
 
 
-def _remove(durable: DurableWorkspace, path: str, *, recursive: bool) -> None:
+def _remove(durable: DurableWorkspace, path: str, *, recursive: bool, dry_run: bool, expected: Expected) -> Gone:
     if not recursive:
         below = durable.list(path)
         if any(each.path != path.rstrip("/") for each in below):
             raise Conflict("the directory is not empty; remove it with recursive", reason="not_empty")
-    durable.delete(path)
+    return durable.delete(path, expected, dry_run=dry_run)
 
 
 def _workspace(row: WorkspaceRow, file_count: int | None = None, size_bytes: int | None = None) -> Workspace:

@@ -21,6 +21,7 @@ NOTEBOOK = "application/x-ipynb+json"
 HTML = "text/html; charset=utf-8"
 PYTHON = "text/x-python; charset=utf-8"
 EVENTS = "text/event-stream"
+ZIP = "application/zip"
 JSON = "application/json"
 
 
@@ -68,12 +69,25 @@ class Document:
 
 @dataclass
 class Download:
-    """`size` bytes that come piece by piece; `name` is what a browser would save them as."""
+    """`size` bytes that come piece by piece; `name` is what a browser would save them as.
+
+    `size` is None when nobody knows it: an answer that is cut off shows that by its missing end.
+    """
 
     chunks: AsyncIterator[bytes]
-    size: int
+    size: int | None
     name: str
     media_type: str = OCTETS
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Bare:
+    """A status and headers without a body: what HEAD asks for, and 304."""
+
+    status: int
+    headers: Mapping[str, str]
 
 
 @dataclass

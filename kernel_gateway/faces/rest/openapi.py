@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kernel_gateway.faces.operations import VERSION
-from kernel_gateway.faces.rest.calls import JSON, OCTETS
+from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP
 from kernel_gateway.faces.rest.parameters import ErrorBody
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE, any_route
@@ -50,7 +50,9 @@ def as_dict() -> dict[str, Any]:
 def _types() -> list[Any]:
     wanted = [ErrorBody]
     for route in TABLE:
-        wanted += [each for each in (route.body, route.result) if each is not None and each not in wanted]
+        wanted += [
+            each for each in (route.body, route.result, route.rehearsal) if each is not None and each not in wanted
+        ]
     return wanted
 
 
@@ -93,7 +95,8 @@ def _in_path(route: Route) -> list[dict[str, Any]]:
 def _in_query(route: Route) -> list[dict[str, Any]]:
     schema = msgspec.json.schema(route.query)["$defs"][route.query.__name__]
     return [
-        {"name": name, "in": "query", "required": False, "schema": each} for name, each in schema["properties"].items()
+        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": each}
+        for name, each in schema["properties"].items()
     ]
 
 
@@ -108,6 +111,10 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     responses = {str(route.status): _success(route, schemas, "done")}
     if route.accepted:
         responses["202"] = _success(route, schemas, "accepted; the work goes on")
+    if route.rehearsal is not None:
+        content = {JSON: {"schema": schemas[route.rehearsal]}}
+        responses["200"] = {"description": "the dry run's answer", "content": content}
+    responses |= {str(status): {"description": text} for status, text in route.bare.items()}
     errors: dict[int, list[str]] = {}
     for error in (*any_route(route), *route.errors):
         codes = errors.setdefault(error.status, [])
@@ -122,5 +129,7 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
 def _success(route: Route, schemas: Schemas, description: str) -> dict[str, Any]:
     if route.status == 204:
         return {"description": description}
-    schema = BYTES if route.media == OCTETS else schemas[route.result]
+    if route.method == "HEAD":
+        return {"description": description}
+    schema = BYTES if route.media in (OCTETS, ZIP) else schemas[route.result]
     return {"description": description, "content": {route.media: {"schema": schema}}}

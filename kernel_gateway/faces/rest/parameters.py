@@ -14,6 +14,7 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in th
 FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entries in the answer")]
 Cursor = Annotated[str, msgspec.Meta(max_length=1024, description="`next_cursor` of the page before; opaque")]
 Directory = Annotated[str, msgspec.Meta(description="directory relative to the workspace; empty: the workspace")]
+DryRun = Annotated[bool, msgspec.Meta(description="change nothing, and answer with what would be done")]
 Recursive = Annotated[bool, msgspec.Meta(description="with everything below")]
 
 AuditWord = Annotated[str, msgspec.Meta(max_length=128)]
@@ -54,9 +55,28 @@ class Listing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Removal(msgspec.Struct, forbid_unknown_fields=True):
-    """How a file is removed; a directory that is not empty needs `recursive`."""
+    """How a file is removed; a directory that is not empty needs `recursive`. A dry run only says what would go."""
 
     recursive: Recursive = False
+    dry_run: DryRun = False
+
+
+class OnePath(msgspec.Struct, forbid_unknown_fields=True):
+    """Which file, directory or link."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, description="path relative to the workspace")]
+
+
+class Below(msgspec.Struct, forbid_unknown_fields=True):
+    """Which file, or everything below which directory."""
+
+    path: Directory = ""
+
+
+class Rehearsal(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether it is done."""
+
+    dry_run: DryRun = False
 
 
 class NotebookForm(msgspec.Struct, forbid_unknown_fields=True):

@@ -19,7 +19,7 @@ from kernel_gateway.faces import answering
 from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed
 from kernel_gateway.faces.receiving import ours
 from kernel_gateway.faces.rest import bodies, sse
-from kernel_gateway.faces.rest.calls import EVENTS, OCTETS, Accepted, Document, Download, Following, Piece
+from kernel_gateway.faces.rest.calls import EVENTS, OCTETS, Accepted, Bare, Document, Download, Following, Piece
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +41,12 @@ async def send(handler: Any, answer: Any) -> None:
             for name, value in headers.items():
                 handler.set_header(name, value)
             handler.finish(content)
+        case Bare(status, headers):
+            handler.set_status(status)
+            handler.clear_header("Content-Type")
+            for name, value in headers.items():
+                handler.set_header(name, value)
+            handler.finish()
         case Download():
             await _send_download(handler, answer)
         case Piece():
@@ -54,9 +60,15 @@ async def send(handler: Any, answer: Any) -> None:
 
 async def _send_download(handler: Any, download: Download) -> None:
     """A file, never as something a browser would run; a file that shrinks meanwhile is an answer cut off."""
+    handler.set_status(download.status)
     handler.set_header("Content-Type", download.media_type)
-    handler.set_header("Content-Length", str(download.size))
     handler.set_header("Content-Disposition", disposition(download.name))
+    for name, value in download.headers.items():
+        handler.set_header(name, value)
+    if download.size is None:
+        await _send_all(handler, download.chunks)
+        return
+    handler.set_header("Content-Length", str(download.size))
     await _send_bytes(handler, download.chunks, download.size)
 
 
@@ -86,6 +98,15 @@ async def _send_bytes(handler: Any, chunks: AsyncIterator[bytes], size: int) -> 
         await _close(chunks)
     if left:
         raise FileChanged(f"the file changed while it was read: {left} bytes are missing")
+    handler.finish()
+
+
+async def _send_all(handler: Any, chunks: AsyncIterator[bytes]) -> None:
+    try:
+        async for chunk in chunks:
+            await handler.push(chunk)
+    finally:
+        await _close(chunks)
     handler.finish()
 
 

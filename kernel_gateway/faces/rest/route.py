@@ -20,8 +20,9 @@ class Route:
 
     `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
     `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
-    also answers 202. `large`: its body may be a whole notebook. `public`: needs no token. `errors`: what it raises
-    beside the ones any route may raise.
+    also answers 202. `rehearsal`: what it answers in a dry run, with 200, where that is not `result`. `bare`: statuses
+    without a body, and what they say. `large`: its body may be a whole notebook. `public`: needs no token. `errors`:
+    what it raises beside the ones any route may raise.
     """
 
     method: str
@@ -37,6 +38,8 @@ class Route:
     uploads: bool = False
     invocation: bool = False
     accepted: bool = False
+    rehearsal: Any = None
+    bare: dict[int, str] = field(default_factory=dict)
     large: bool = False
     public: bool = False
     errors: Errors = ()

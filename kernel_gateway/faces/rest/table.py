@@ -21,6 +21,7 @@ from kernel_gateway.faces import operations
 from kernel_gateway.faces.rest import (
     administration,
     attaching,
+    durable_routes,
     environments,
     files,
     inspection_routes,
@@ -58,8 +59,8 @@ from kernel_gateway.shapes import (
     StartSession,
     Submission,
     TokenInfo,
-    Workspace,
 )
+from kernel_gateway.workspace_shapes import Removed
 from kernels.chain import Manifest
 
 
@@ -98,8 +99,6 @@ RUN: Errors = (
     e.ShuttingDown,
 )
 FILE: Errors = (*LIVE, r.InvalidPath, r.FileChanged, e.Conflict, e.DeadlinePassed)
-DURABLE: Errors = (e.NotFound, r.InvalidPath, r.FileChanged, e.StoreUnavailable)
-IN_USE: Errors = (*DURABLE, e.WorkspaceInUse)
 ADMIN: Errors = (e.Forbidden,)
 
 S = "/v1/sessions"
@@ -110,11 +109,9 @@ HOLDS = leases.HOLDS
 ATTACH = "/v1/sessions/{session_id}/attach-tokens"
 TASK = "/v1/sessions/{session_id}/tasks/{task_id}"
 LIVE_FILES = "/v1/sessions/{session_id}/files"
-W = "/v1/workspaces"
 E = "/v1/environments"
 E_ONE = "/v1/environments/{environment_id}"
 A_ONE = "/v1/agents/{agent_id}"
-W_FILES = "/v1/workspaces/{workspace_id}/files"
 KEY = {"Idempotency-Key": "the same key and body return the same execution: code never runs twice on a retry"}
 LAST = {"Last-Event-ID": "go on after this event"}
 
@@ -181,9 +178,10 @@ TABLE: tuple[Route, ...] = (
         "DELETE",
         f"{LIVE_FILES}/{{path}}",
         files.remove,
-        "Remove a live file or directory",
+        "Remove a live file or directory; with `dry_run` only say what would be removed",
         status=204,
         query=Removal,
+        rehearsal=Removed,
         errors=FILE,
     ),
     Route(
@@ -220,28 +218,7 @@ TABLE: tuple[Route, ...] = (
     *inspection_routes.ROUTES,
     *replay_routes.ROUTES,
     *leases.ROUTES,
-    Route("GET", W, files.workspaces, "List your workspaces", Page[Workspace], query=PageOf),
-    Route("GET", f"{W}/{{workspace_id}}", files.workspace, "Show a workspace", Workspace, errors=ID),
-    Route("GET", W_FILES, files.index_durable, "List durable files", Page[FileEntry], query=Listing, errors=DURABLE),
-    Route("GET", f"{W_FILES}/{{path}}", files.read_durable, "Download a durable file", media=OCTETS, errors=DURABLE),
-    Route(
-        "PUT",
-        f"{W_FILES}/{{path}}",
-        files.write_durable,
-        "Upload a durable file; refused while a live session holds the workspace",
-        FileEntry,
-        uploads=True,
-        errors=IN_USE,
-    ),
-    Route(
-        "DELETE",
-        f"{W_FILES}/{{path}}",
-        files.remove_durable,
-        "Remove a durable file or directory",
-        status=204,
-        query=Removal,
-        errors=IN_USE,
-    ),
+    *durable_routes.ROUTES,
     Route(
         "POST",
         E,

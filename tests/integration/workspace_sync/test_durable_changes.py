@@ -10,6 +10,7 @@ import pytest
 from workspace_sync import DurableWorkspace, Expected, ObjectStore
 from workspace_sync.errors import NotAsExpected, ObjectNotFound, PathConflict, StoreUnavailable
 from workspace_sync.store import StoredObject
+from workspace_sync.workspace import whole
 
 FILES = "workspaces/sessions/one/workspace/"
 
@@ -45,9 +46,9 @@ def test_a_name_is_told_whatever_it_is(workspace: DurableWorkspace, store: Objec
 
 @pytest.mark.parametrize("path", ["out/ten", "%" * 250 + "/" + "%" * 200], ids=["plain", "long"])
 def test_a_part_is_read_alone(workspace: DurableWorkspace, path: str) -> None:
-    opened = workspace.open_part(path, lambda size: (size - 3, size - 1))
+    opened = workspace.open_part(path, lambda info: (info.size - 3, info.size - 1))
     assert b"".join(opened.chunks) == {"out/ten": b"78"}.get(path, b"on")
-    empty = workspace.open_part(path, lambda _size: (0, 0))
+    empty = workspace.open_part(path, lambda _info: (0, 0))
     assert b"".join(empty.chunks) == b""
 
 
@@ -65,12 +66,12 @@ def test_what_is_said_of_a_file_holds_for_its_bytes(workspace: DurableWorkspace,
 
     replacements = [b"new bytes"]
     raced = DurableWorkspace(Replaced(), "workspaces/sessions/one")  # type: ignore[arg-type]
-    opened = raced.open_part("out/ten", lambda size: (0, size))
+    opened = raced.open_part("out/ten", whole)
     assert b"".join(opened.chunks) == b"new bytes"
     assert (opened.info.size, opened.info.sha256) == (9, sha256(b"new bytes"))
     replacements += [bytes([number]) * (20 + number) for number in range(9)]
     with pytest.raises(StoreUnavailable, match="replaced"):
-        raced.open_part("out/ten", lambda size: (0, size))
+        raced.open_part("out/ten", whole)
 
 
 def test_a_write_on_condition(workspace: DurableWorkspace) -> None:

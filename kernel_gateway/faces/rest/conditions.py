@@ -1,0 +1,70 @@
+"""`If-Match`, `If-None-Match` and `If-Range` of a request (RFC 9110, section 13), held against a durable file. Pure.
+
+Entity tags are SHA-256 digests; a weak one stands for a file whose digest nobody knows, and never fits strongly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kernel_gateway.errors import InvalidRequest, PreconditionFailed
+from kernel_gateway.faces.rest.ranges import bounds
+from kernel_gateway.workspace_shapes import DurableFile
+from workspace_sync import Expected
+
+TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+LIST = re.compile(rf"\s*{TAG.pattern}\s*(?:,\s*{TAG.pattern}\s*)*")
+LONGEST = 8_192
+
+
+def tags(header: str | None, name: str) -> frozenset[str] | None:
+    """The tags of a header, none of them for `*`; None without the header. Raises InvalidRequest."""
+    if header is None:
+        return None
+    if header.strip() == "*":
+        return frozenset()
+    if len(header) > LONGEST or not LIST.fullmatch(header):
+        raise InvalidRequest(f'{name} is * or a list of entity tags in quotes, as "<SHA-256>"')
+    return frozenset(TAG.findall(header))
+
+
+def expected(headers: Mapping[str, str]) -> Expected:
+    """What a caller expects of a file that is to be changed."""
+    match, none_match = tags(headers.get("If-Match"), "If-Match"), tags(headers.get("If-None-Match"), "If-None-Match")
+    return Expected(
+        any_of=None if match is None else frozenset(map(_strong, match)),
+        none_of=None if none_match is None else frozenset(map(_opaque, none_match)),
+    )
+
+
+class Wanted:
+    """Which bytes of a file a request asks for; called with the file. `unchanged`: the caller has it already."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+        self._match = tags(headers.get("If-Match"), "If-Match")
+        self._none_match = tags(headers.get("If-None-Match"), "If-None-Match")
+        self.unchanged = False
+
+    def __call__(self, file: DurableFile) -> tuple[int, int]:
+        tag = file.etag or ""
+        if self._match and (tag.startswith("W/") or tag not in self._match):
+            raise PreconditionFailed("the file is not the one that If-Match names")
+        known = self._none_match
+        self.unchanged = known is not None and (not known or _opaque(tag) in set(map(_opaque, known)))
+        if self.unchanged:
+            return 0, 0
+        fits = self._headers.get("If-Range", tag) == tag and not tag.startswith("W/")
+        usable = fits or "If-Range" not in self._headers
+        return bounds(self._headers.get("Range") if usable else None, file.size)
+
+
+def _opaque(tag: str) -> str:
+    """What is in the quotes."""
+    return tag.removeprefix("W/").strip('"')
+
+
+def _strong(tag: str) -> str:
+    """What is in the quotes; a weak tag as it is, which no digest is equal to."""
+    return tag if tag.startswith("W/") else tag.strip('"')

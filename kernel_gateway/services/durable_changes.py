@@ -1,0 +1,45 @@
+"""Changes of durable files under way: a session that starts on their workspace waits for them to end.
+
+A change says so before it looks for a live session, and a session is on record before it waits here: so either the
+change is refused, or what it wrote is all there when the session's files are restored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernel_gateway.errors import DeadlinePassed
+
+
+class DurableChanges:
+    """Of every workspace of this gateway."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, int] = {}
+        self._ended = asyncio.Event()
+
+    @contextmanager
+    def change(self, workspace_id: str) -> Iterator[None]:
+        """For as long as the block lasts, files of the workspace change."""
+        self._under_way[workspace_id] = self._under_way.get(workspace_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._under_way[workspace_id] -= 1
+            if not self._under_way[workspace_id]:
+                del self._under_way[workspace_id]
+            self._ended.set()
+            self._ended = asyncio.Event()
+
+    async def settled(self, workspace_id: str, deadline_seconds: float) -> None:
+        """Return when nothing changes the workspace; raises DeadlinePassed."""
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                while workspace_id in self._under_way:
+                    await self._ended.wait()
+        except TimeoutError:
+            raise DeadlinePassed(
+                f"files are still being written to the workspace after {deadline_seconds:g} s; start the session later"
+            ) from None
