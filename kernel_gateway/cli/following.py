@@ -70,6 +70,8 @@ def tell_outcome(result: Result) -> None:
         say("the execution's time was up")
     if result.death is not None:
         say(f"the kernel died ({result.death.cause}): {result.death.detail}")
+    if result.sync.mode == "before_return" and result.sync.error:
+        say(f"the files are {'not ' if not result.sync.durable else ''}in the store: {result.sync.error}")
     cut = result.truncated
     if cut.stdout or cut.stderr or cut.outputs:
         say(f"[cut: {cut.stdout:,} bytes of stdout, {cut.stderr:,} of stderr, {cut.outputs:,} of other output]")

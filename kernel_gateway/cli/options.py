@@ -90,4 +90,9 @@ def _flag(row: Setting) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 KINDS = {str: "text", int: "number", float: "number"}
 
+sync_mode = click.option(
+    "--sync",
+    type=click.Choice(["async", "before_return"]),
+    help="before_return: done when the files are in the store.  [default: the session's, else the service's]",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

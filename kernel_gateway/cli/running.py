@@ -13,10 +13,11 @@ import msgspec
 
 from kernel_gateway.cli import choosing, exits
 from kernel_gateway.cli.following import Follower, save_displays, tell_outcome
-from kernel_gateway.cli.options import as_json, connected
+from kernel_gateway.cli.options import as_json, connected, sync_mode
 from kernel_gateway.cli.screen import say, show_json
 from kernel_gateway.client import Client, Conflict, Result
 from kernel_gateway.shapes import Execution, Language, LanguageRuntime
+from kernel_gateway.sync_shapes import SyncMode
 
 LANGUAGES: Final[dict[str, Language]] = {
     ".py": "python",
@@ -49,6 +50,7 @@ LONGEST_PATH: Final = 4096
     "--runtime", "engine", type=click.Choice(["deno", "nodejs"]), help="What runs JavaScript.  [default: deno]"
 )
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop the code after this long.")
+@sync_mode
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -68,6 +70,7 @@ def run(
     language: Language | None,
     engine: LanguageRuntime | None,
     timeout_seconds: float | None,
+    sync: SyncMode | None,
     output_dir: Path,
     as_json: bool,
 ) -> None:
@@ -92,6 +95,7 @@ def run(
         "language": language or _language_of(code),
         "runtime": engine,
         "idempotency_key": str(uuid.uuid4()),
+        "sync": sync,
     }
     result = _carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
     _show(result, save_displays(result.displays, output_dir), as_json=as_json)

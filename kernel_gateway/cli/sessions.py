@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from kernel_gateway.cli import choosing, current_session
-from kernel_gateway.cli.options import as_json, connected
+from kernel_gateway.cli.options import as_json, connected, sync_mode
 from kernel_gateway.cli.screen import say, show_json, show_table
-from kernel_gateway.cli.wording import megabytes, network
+from kernel_gateway.cli.wording import megabytes, network, stored
 from kernel_gateway.client import Client, operations
 from kernel_gateway.client.paging import every
 from kernel_gateway.shapes import Session, SessionNetwork, SessionStatus
+from kernel_gateway.sync_shapes import SyncMode
 
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
@@ -49,6 +50,7 @@ def _row(each: Session) -> tuple[object, ...]:
 @click.option("--replay-of", metavar="SESSION", help="With a copy of its files, and its cells run again.")
 @click.option("--timeout", "timeout_seconds", type=int, metavar="SECONDS", help="Ends at the latest after this long.")
 @click.option("--idle-timeout", "idle_timeout_seconds", type=int, metavar="SECONDS", help="Ends when idle this long.")
+@sync_mode
 @as_json
 @connected
 def new(
@@ -61,6 +63,7 @@ def new(
     replay_of: str | None,
     timeout_seconds: int | None,
     idle_timeout_seconds: int | None,
+    sync: SyncMode | None,
     as_json: bool,
 ) -> None:
     """Start a session, make it the current one, and print its id."""
@@ -72,6 +75,7 @@ def new(
         timeout_seconds=timeout_seconds,
         idle_timeout_seconds=idle_timeout_seconds,
         replay_of=replay_of,
+        sync=sync,
     )
     current_session.remember(client.url, started.id)
     if as_json:
@@ -90,8 +94,7 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    usage, sync = found.usage, found.sync
-    stored = sync.error or ("waiting" if sync.pending else sync.last_flush_at or "nothing yet")
+    usage = found.usage
     rows: list[tuple[object, object]] = [
         ("session", found.id),
         ("name", found.name),
@@ -110,7 +113,9 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("memory", f"{_part(usage.memory_bytes, usage.memory_limit_bytes)}, peak {megabytes(usage.memory_peak_bytes)}"),
         ("storage", _part(usage.storage_used_bytes, usage.storage_limit_bytes)),
         ("executions", usage.executions),
-        ("files stored", stored),
+        ("files stored", stored(found.sync)),
+        ("durable up to", found.sync.durable.execution_id if found.sync.durable else "nothing yet"),
+        ("sync", found.sync.mode),
     ]
     show_table(("", ""), rows)
 

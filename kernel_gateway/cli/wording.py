@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 
 from kernel_gateway.shapes import EndpointInfo, Network
+from kernel_gateway.sync_shapes import Sync
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -45,3 +46,16 @@ def endpoint(one: EndpointInfo) -> str:
 def megabytes(count: int) -> str:
     """Bytes as megabytes of 2^20, as the settings count memory and disk."""
     return f"{count / 2**20:,.0f} MB"
+
+
+def stored(sync: Sync) -> str:
+    """How far the files of a session are in the store, on one line."""
+    if sync.restoring is not None and sync.restoring.files_left is not None:
+        left = f"{sync.restoring.files_left:,} files, {megabytes(sync.restoring.bytes_left or 0)}"
+        return f"restoring: {left} to come" + (f" ({sync.restoring.error})" if sync.restoring.error else "")
+    if not sync.pending:
+        return sync.error or sync.last_flush_at or "nothing yet"
+    waiting = "waiting"
+    if sync.pending_files:
+        waiting += f": {sync.pending_files:,} files, {megabytes(sync.pending_bytes)}"
+    return f"{waiting} ({sync.error})" if sync.error else waiting

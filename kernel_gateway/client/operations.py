@@ -39,6 +39,7 @@ from kernel_gateway.shapes import (
     SessionStatus,
     Workspace,
 )
+from kernel_gateway.sync_shapes import SyncMode
 
 EXECUTION_SECONDS = 900.0
 """The service's default timeout of an execution or a command."""
@@ -47,6 +48,8 @@ REPLAY_SECONDS = 28_800.0
 VIEW_SECONDS = 960.0
 """Longer than any setting of `view_seconds`."""
 MARGIN_SECONDS = 60.0
+FLUSH_SECONDS = 60.0
+"""The service's default of `flush_deadline_seconds`."""
 POLL_SECONDS = 1.0
 ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
 SESSIONS = "/v1/sessions"
@@ -62,10 +65,12 @@ def start_session(
     idle_timeout_seconds: int | None = None,
     labels: dict[str, str] | None = None,
     replay_of: str | None = None,
+    sync: SyncMode | None = None,
 ) -> Operation[Session]:
     """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
 
-    With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again.
+    With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again. With `sync`
+    before_return, answers of what runs in it come when the files are in the store.
     """
     body = given(
         environment=environment,
@@ -76,6 +81,7 @@ def start_session(
         idle_timeout_seconds=idle_timeout_seconds,
         labels=labels,
         replay_of=replay_of,
+        sync=sync,
     )
     patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
     return decoded((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
@@ -123,19 +129,21 @@ def run(
     idempotency_key: str | None = None,
     patience_seconds: float | None = None,
     lease: str | None = None,
+    sync: SyncMode | None = None,
 ) -> Operation[Result]:
     """Run code and return its outcome. Code runs once, whatever happens to the connection.
 
     When the connection is lost the execution is found again by its idempotency key. `patience_seconds` bounds the
     whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution. With
     `clear_context` a blank kernel runs the code. `language` may be javascript or typescript, and `runtime` deno or
-    nodejs for them. `lease` is the id of the lease that you hold on the session.
+    nodejs for them. `lease` is the id of the lease that you hold on the session. With `sync` before_return the result
+    comes when the files are in the store; its `sync` says whether they are. Left out it is the session's.
     """
-    patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
+    patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
     until = time.monotonic() + patience
     key = idempotency_key or str(uuid.uuid4())
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
-    body |= _written_in(language, runtime)
+    body |= _written_in(language, runtime) | given(sync=sync)
     answer = yield replace(_submitting(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience)
     error = answer.error()
     if error is None:
@@ -161,11 +169,17 @@ def submit(
     runtime: LanguageRuntime | None = None,
     idempotency_key: str | None = None,
     lease: str | None = None,
+    sync: SyncMode | None = None,
 ) -> Operation[Execution]:
     """Submit code and return at once; `wait` or `events` follow it."""
     body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
-    body |= _written_in(language, runtime)
+    body |= _written_in(language, runtime) | given(sync=sync)
     return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4()), lease))
+
+
+def _flush_seconds(sync: SyncMode | None) -> float:
+    """How much longer an answer may take that waits for the store."""
+    return FLUSH_SECONDS if sync == "before_return" else 0.0
 
 
 def _written_in(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
@@ -232,18 +246,20 @@ def command(
     timeout_seconds: float | None = None,
     background: bool = False,
     merge_output: bool = False,
+    sync: SyncMode | None = None,
 ) -> Operation[Command]:
     """Run a shell command to its end, or start it as a background task. Never sent twice.
 
-    With `merge_output` what it writes to stderr is in `stdout`, where it was written.
+    With `merge_output` what it writes to stderr is in `stdout`, where it was written. `sync` is as of `run`.
     """
     body = given(
         command=command,
         timeout_seconds=timeout_seconds,
         background=background,
         merge_output=merge_output or None,
+        sync=sync,
     )
-    patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS
+    patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
     ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/commands", json=body, timeout_seconds=patience)
     return decoded((yield from exchange(ask)), Command)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernel_gateway.shapes import Death, Execution, ExecutionError, Truncated
+from kernel_gateway.sync_shapes import ExecutionSync
 
 EXTENSIONS = {
     "image/png": "png",
@@ -74,6 +75,11 @@ class Result:
     @property
     def truncated(self) -> Truncated:
         return self.execution.truncated
+
+    @property
+    def sync(self) -> ExecutionSync:
+        """Whether the files that it left are in the store."""
+        return self.execution.sync
 
     @property
     def generation(self) -> int:

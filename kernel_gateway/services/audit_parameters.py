@@ -34,7 +34,7 @@ SHOWN = frozenset(
         *("path", "paths", "principal", "remove", "resourceArn", "role_arn", "runtime", "secretArn"),
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
-        *("continue_session", "inputs", "replay_id", "replay_of", "workspace_id"),
+        *("continue_session", "inputs", "replay_id", "replay_of", "sync", "workspace_id"),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kernel_gateway.cli.wording import megabytes, network, readable
+from kernel_gateway.cli.wording import megabytes, network, readable, stored
 from kernel_gateway.shapes import EndpointInfo, Network, RoleInfo
+from kernel_gateway.sync_shapes import Restoring, Sync
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -42,3 +43,19 @@ def test_a_network_is_told_on_one_line() -> None:
     assert network(Network()) == "SANDBOX"
     assert network(Network("SANDBOX", role=role)) == "SANDBOX; s3://warehouse/etl/ (read)"
     assert network(Network("ALLOWLIST", allow)) == "ALLOWLIST; *.example.org:443, [fd00::1]:80 (GET HEAD /v1/)"
+
+
+@pytest.mark.parametrize(
+    ("sync", "shown"),
+    [
+        (Sync(), "nothing yet"),
+        (Sync(last_flush_at="2030-01-01T12:00:00.000000Z"), "2030-01-01T12:00:00.000000Z"),
+        (Sync(pending=True, pending_files=1_200, pending_bytes=5 << 20), "waiting: 1,200 files, 5 MB"),
+        (Sync(pending=True, error="the store is away"), "waiting (the store is away)"),
+        (Sync(error="not mirrored: a socket"), "not mirrored: a socket"),
+        (Sync(restoring=Restoring(3, 2 << 20)), "restoring: 3 files, 2 MB to come"),
+        (Sync(restoring=Restoring(3, 2 << 20, "away")), "restoring: 3 files, 2 MB to come (away)"),
+    ],
+)
+def test_how_far_files_are_stored_is_one_line(sync: Sync, shown: str) -> None:
+    assert stored(sync) == shown
