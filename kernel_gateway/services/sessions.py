@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import replace
+from typing import cast
 
 import structlog
 from sqlalchemy import Connection
@@ -30,6 +31,7 @@ from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.sessions import SessionRow
+from kernel_gateway.sync_shapes import SyncMode
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = 10.0
@@ -109,9 +111,8 @@ class Sessions:
         """Interrupt what runs, what an attached client's widget called as well; nothing running is fine."""
         live = await self._registry.require(principal, session_id)
         live.touch()
-        if live.running is not None:
-            live.running.interrupted = True
-        if live.sandbox.kernel is not None and (live.running is not None or live.audience is not None):
+        running = live.interrupt_running()
+        if live.sandbox.kernel is not None and (running or live.audience is not None):
             with translated():
                 await live.sandbox.kernel.interrupt()
 
@@ -156,6 +157,7 @@ class Sessions:
             idle_timeout_seconds=idle,
             agent=body.agent,
             labels=body.labels,
+            sync=body.sync or cast("SyncMode", settings.sync),
         )
 
     async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
