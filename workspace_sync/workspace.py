@@ -6,6 +6,7 @@ meanwhile wins. Paths are text, bytes that are no UTF-8 as surrogate escapes.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import io
 import time
@@ -182,6 +183,13 @@ class DurableWorkspace:
         """Remove every file and the manifest, as of a workspace that no session came to use."""
         with self._durable.changing:
             self._store.delete([each.key for each in self._store.list(f"{self._durable.prefix}/")])
+
+    def contents(self) -> tuple[Removed, builtins.list[str]]:
+        """What `remove_files` would take away, and the names beside it that stay."""
+        cut = len(self._durable.prefix) + 1
+        names = [each.key[cut:] for each in self._store.list(f"{self._durable.prefix}/")]
+        beside = [name for name in names if name != MANIFEST_NAME and not name.startswith("workspace/")]
+        return removed(self._durable.load().entries.values()), sorted(beside)
 
     def remove_files(self) -> None:
         """Remove every file, and the manifest last; what lies beside them stays."""

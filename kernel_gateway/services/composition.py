@@ -47,6 +47,7 @@ from kernel_gateway.services.tokens import Tokens
 from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.variables import Inspection
 from kernel_gateway.services.views import Views
+from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces import Workspaces
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
@@ -86,6 +87,7 @@ class Services:
     views: Views
     replays: Replays
     workspaces: Workspaces
+    removals: WorkspaceRemovals
     parts: Parts
     registry: Registry
     lifecycle: Lifecycle
@@ -149,7 +151,7 @@ class Services:
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
-        commands = Commands(parts, registry)
+        commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
         return cls(
             settings=settings,
             identity=identity,
@@ -173,10 +175,11 @@ class Services:
             views=Views(notebooks, settings),
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
+            removals=removals,
             parts=parts,
             registry=registry,
             lifecycle=lifecycle,
-            upkeep=Upkeep(parts, registry, lifecycle, notebooks),
+            upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals),
         )
 
     @property

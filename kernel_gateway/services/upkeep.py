@@ -22,6 +22,7 @@ from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.outcomes import died
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import Death, KernelsError
@@ -40,11 +41,19 @@ VANISHED = Death("sandbox", "the sandbox was gone when the service started again
 class Upkeep:
     """`adopt` once at start, then `run` for as long as the service lives."""
 
-    def __init__(self, parts: Parts, registry: Registry, lifecycle: Lifecycle, notebooks: Notebooks) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        registry: Registry,
+        lifecycle: Lifecycle,
+        notebooks: Notebooks,
+        removals: WorkspaceRemovals,
+    ) -> None:
         self._parts = parts
         self._registry = registry
         self._lifecycle = lifecycle
         self._notebooks = notebooks
+        self._removals = removals
 
     async def adopt(self) -> None:
         """Take up every READY session, then remove the sandboxes that belong to none."""
@@ -88,6 +97,7 @@ class Upkeep:
         await self._parts.audit.sweep()
         await self._parts.outputs.deliver_all()
         await self._notebooks.save_stale()
+        await self._removals.finish_all()
         in_use = {live.row.workspace_id for live in self._registry}
         await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)
 

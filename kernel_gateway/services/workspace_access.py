@@ -12,8 +12,9 @@ from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.sessions import WorkspaceRow
-from kernel_gateway.workspace_shapes import DurableFile
+from kernel_gateway.workspace_shapes import MOST_NAMED, DurableFile, Removed
 from workspace_sync import DurableWorkspace, FileInfo
+from workspace_sync import Removed as Gone
 
 UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 """Characters of a store's own tag that are left out of ours."""
@@ -80,3 +81,9 @@ def durable_file(info: FileInfo) -> DurableFile:
 def etag_of(info: FileInfo) -> str:
     """The entity tag of a file: its digest, or a weak one of the store's when nobody knows the digest."""
     return f'"{info.sha256}"' if info.sha256 else f'W/"{UNFIT.sub("", info.etag)}"'
+
+
+def told(gone: Gone, *, dry_run: bool) -> Removed:
+    """What was removed, as callers see it."""
+    paths = list(gone.paths[:MOST_NAMED])
+    return Removed(dry_run, gone.file_count, gone.size_bytes, paths, len(gone.paths) - len(paths))

@@ -14,11 +14,11 @@ from kernel_gateway.services.files import bounded
 from kernel_gateway.services.paging import page_of_files
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.pieces import Pieces
-from kernel_gateway.services.workspace_access import WorkspaceAccess, durable_file
+from kernel_gateway.services.workspace_access import WorkspaceAccess, durable_file, told
 from kernel_gateway.shapes import FileEntry, Page, Workspace
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.sessions import WorkspaceRow
-from kernel_gateway.workspace_shapes import MOST_NAMED, DurableFile, Removed
+from kernel_gateway.workspace_shapes import DurableFile, Removed
 from workspace_sync import ANYTHING, DurableWorkspace, Expected, FileInfo
 from workspace_sync import Removed as Gone
 
@@ -139,12 +139,6 @@ class Workspaces:
             size += source.write(chunk)
         source.seek(0)
         return size
-
-
-def told(gone: Gone, *, dry_run: bool) -> Removed:
-    """What was removed, as callers see it."""
-    paths = list(gone.paths[:MOST_NAMED])
-    return Removed(dry_run, gone.file_count, gone.size_bytes, paths, len(gone.paths) - len(paths))
 
 
 def _remove(durable: DurableWorkspace, path: str, *, recursive: bool, dry_run: bool, expected: Expected) -> Gone:

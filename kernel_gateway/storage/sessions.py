@@ -172,6 +172,7 @@ def add_workspace(connection: Connection, workspace_id: str, principal_id: str, 
 
 def find_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
     query = select(workspaces).where(workspaces.c.id == workspace_id, workspaces.c.principal_id == principal_id)
+    query = query.where(workspaces.c.deleted.is_(None))
     row = connection.execute(query).first()
     return _workspace(connection, row) if row else None
 
@@ -179,7 +180,7 @@ def find_workspace(connection: Connection, workspace_id: str, principal_id: str)
 def list_workspaces(
     connection: Connection, principal_id: str, limit: int, cursor: str | None
 ) -> tuple[list[WorkspaceRow], str | None]:
-    query = select(workspaces).where(workspaces.c.principal_id == principal_id)
+    query = select(workspaces).where(workspaces.c.principal_id == principal_id, workspaces.c.deleted.is_(None))
     rows, following = page(connection, query, workspaces, limit, cursor, newest_first=True)
     return [_workspace(connection, row) for row in rows], following
 

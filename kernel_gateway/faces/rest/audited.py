@@ -50,6 +50,7 @@ EVENTS = {
     "files.remove": "RemoveFile",
     "durable.workspaces": "ListWorkspaces",
     "durable.workspace": "GetWorkspace",
+    "durable.remove": "DeleteWorkspace",
     "durable.index_durable": "ListWorkspaceFiles",
     "durable.stat": "GetWorkspaceFile",
     "durable.head_durable": "HeadWorkspaceFile",

@@ -10,7 +10,7 @@ from kernel_gateway.faces.rest import bodies, conditions
 from kernel_gateway.faces.rest.calls import JSON, OCTETS, Bare, Call, Document, Download
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.shapes import FileEntry, Page, Workspace
-from kernel_gateway.workspace_shapes import DurableFile
+from kernel_gateway.workspace_shapes import DurableFile, Removed
 
 
 async def workspaces(call: Call) -> Page[Workspace]:
@@ -19,6 +19,10 @@ async def workspaces(call: Call) -> Page[Workspace]:
 
 async def workspace(call: Call) -> Workspace:
     return await call.services.workspaces.get(call.principal, call.ids["workspace_id"])
+
+
+async def remove(call: Call) -> Removed:
+    return await call.services.removals.remove(call.principal, call.ids["workspace_id"], dry_run=call.query.dry_run)
 
 
 async def index_durable(call: Call) -> Page[FileEntry]:

@@ -8,7 +8,7 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.rest import durable
 from kernel_gateway.faces.rest.calls import OCTETS
-from kernel_gateway.faces.rest.parameters import Listing, OnePath, PageOf, Removal
+from kernel_gateway.faces.rest.parameters import Listing, OnePath, PageOf, Rehearsal, Removal
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.shapes import FileEntry, Page, Workspace
 from kernel_gateway.workspace_shapes import DurableFile, Removed
@@ -34,6 +34,15 @@ SAME: Final = {304: "the caller has it already"}
 ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", W, durable.workspaces, "List your workspaces", Page[Workspace], query=PageOf),
     Route("GET", W_ONE, durable.workspace, "Show a workspace", Workspace, errors=(e.NotFound, e.StoreUnavailable)),
+    Route(
+        "DELETE",
+        W_ONE,
+        durable.remove,
+        "Delete a workspace, all its files; refused while a live session holds it. Notebooks of its sessions stay",
+        Removed,
+        query=Rehearsal,
+        errors=(e.NotFound, e.WorkspaceInUse, e.StoreUnavailable, e.DeadlinePassed, e.ShuttingDown),
+    ),
     Route(
         "GET",
         f"{W_ONE}/files",
