@@ -27,6 +27,7 @@ Tree (code, status):
     ├── InternalError           internal               500   a defect of ours
     ├── SandboxUnavailable      sandbox_unavailable    503   the sandbox could not be started or reached
     ├── StoreUnavailable        store_unavailable      503   the workspaces' store does not answer
+    ├── WorkspaceRestoring      workspace_restoring    503   the session's files are not all there yet
     ├── DatabaseUnavailable     database_unavailable   503   the database does not answer
     ├── ShuttingDown            shutting_down          503   the service is draining
     ├── DeadlinePassed          deadline_passed        504   a wait of ours ran out
@@ -215,6 +216,12 @@ class StoreUnavailable(GatewayError):
     code, status, retryable = "store_unavailable", 503, True
 
 
+class WorkspaceRestoring(GatewayError):
+    """The session's files are not all there yet, so no code runs; the message says how far it is."""
+
+    code, status, retryable = "workspace_restoring", 503, True
+
+
 class DatabaseUnavailable(GatewayError):
     """The database does not answer, or cannot be written."""
 
@@ -289,6 +296,8 @@ WORKSPACES: tuple[tuple[type[sync.WorkspaceSyncError], type[GatewayError]], ...]
     (sync.BadStoreUrl, SettingInvalid),
     (sync.StoreError, StoreUnavailable),
     (sync.FlushIncomplete, StoreUnavailable),
+    (sync.RestoreIncomplete, WorkspaceRestoring),
+    (sync.NotRestored, WorkspaceRestoring),
     (sync.WorkspaceSyncError, InternalError),
 )
 """What each error of `workspace_sync` becomes; the first class that fits counts."""

@@ -24,7 +24,7 @@ class KernelLauncher:
     ) -> SandboxedKernel:
         """Start a sandbox; `before_first_code` runs beside the kernel's start and is done when this returns.
 
-        When either fails nothing is left behind. Raises what they raise.
+        When either fails nothing is left behind. Raises what they raise. The sandbox is not `furnished` yet.
         """
         info = await self._runtime.create(spec)
         try:
@@ -32,6 +32,10 @@ class KernelLauncher:
         except BaseException:
             await asyncio.shield(self._runtime.destroy(spec.sandbox_id))
             raise
+
+    async def mark_furnished(self, sandbox_id: str) -> None:
+        """All that belongs in it is there; called before any code runs."""
+        await self._runtime.mark_furnished(sandbox_id)
 
     async def adopt(self, info: SandboxInfo, generation: int) -> SandboxedKernel:
         """Take up a running sandbox: same kernel, same globals. The kernel may be past the `generation` last known."""
@@ -68,7 +72,6 @@ class KernelLauncher:
         opening = asyncio.create_task(sandboxed_kernel.launch(self._runtime, info, self._limits))
         try:
             await before_first_code(info)
-            await self._runtime.mark_furnished(info.sandbox_id)
             return await opening
         except BaseException:
             opening.cancel()

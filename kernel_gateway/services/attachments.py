@@ -175,6 +175,6 @@ def forget_absent(parts: Parts, registry: Registry) -> None:
 async def _start_kernel(live: LiveSession) -> None:
     """Make the sandbox that an attached client waits for; what fails is said to who runs something."""
     try:
-        await live.sandbox.ready()
+        await live.sandbox.started()
     except GatewayError as error:
         log.warning("kernel_not_started", session=live.id, error=error.code)

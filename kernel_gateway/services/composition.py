@@ -230,7 +230,7 @@ def make_parts(
     egress: Egress,
 ) -> Parts:
     """What the services share."""
-    mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath)
+    mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath, settings.restore_deadline_seconds)
     background = Background()
     redaction = Redaction(Patterns.of_lines(settings.redact_patterns))
     outputs = KeptOutputs(settings, mirrors, background, redaction)

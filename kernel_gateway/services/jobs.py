@@ -46,6 +46,7 @@ class Job:
         self.answered: ExecutionSync | None = None
         """What its answer says of its files."""
         self._settling: asyncio.Task[ExecutionSync] | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self.lease: str | None = None
         """The lease that whoever submitted it holds, or says to."""
         self.full_text: FullText | None = None
@@ -80,6 +81,17 @@ class Job:
             self._ended = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._ended)
 
+    async def prepare(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for what it needs before it runs; no longer than until somebody interrupts it."""
+        preparing = self._preparing = asyncio.get_running_loop().create_task(waiting)
+        try:
+            await asyncio.wait([preparing])
+            if not preparing.cancelled():
+                preparing.result()
+        finally:
+            preparing.cancel()
+            self._preparing = None
+
     @property
     def is_settling(self) -> bool:
         """Whether the code has ended and the answer waits for the store."""
@@ -102,6 +114,8 @@ class Job:
     def interrupt(self) -> bool:
         """Ask it to stop; whether its code runs, so that the kernel has to be told."""
         self.interrupted = True
+        if self._preparing is not None:
+            self._preparing.cancel()
         if self._settling is not None:
             self._settling.cancel()
             return False

@@ -89,8 +89,11 @@ class Launcher(Protocol):
     ) -> LiveKernel:
         """Start a sandbox; `before_first_code` runs beside the kernel's start and is done when this returns.
 
-        When either fails nothing is left behind.
+        When either fails nothing is left behind. The sandbox is not `furnished` yet.
         """
+
+    async def mark_furnished(self, sandbox_id: str) -> None:
+        """All that belongs in it is there; called before any code runs."""
 
     async def adopt(self, info: SandboxInfo, generation: int) -> LiveKernel:
         """Take up a running sandbox; `generation` is the last one known, the kernel may have a later one."""

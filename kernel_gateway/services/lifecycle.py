@@ -193,7 +193,7 @@ class Lifecycle:
         job, kernel = live.running, live.sandbox.kernel
         if job is None or kernel is None or job.is_settling:
             return
-        job.interrupted = True
+        job.interrupt()
         try:
             await kernel.interrupt()
             async with asyncio.timeout(self._parts.settings.interrupt_grace_seconds):

@@ -168,6 +168,7 @@ class LiveSession:
     def takes_at_once(self, job: Job) -> int | None:
         """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel."""
         alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
+        alone = alone and self.sandbox.furnished
         return self.sandbox.live_generation if alone and self.may_run(job) else None
 
     def readmit(self, job: Job) -> None:

@@ -27,13 +27,23 @@ T = TypeVar("T")
 class Mirrors:
     """One store, and the threads that move files to and from it.
 
-    `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us.
+    `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us. Files on their
+    way to new sandboxes have threads of their own: they may take long, and nobody else's flush or start waits for them.
+    A restore is tried again while nothing arrives for as long as `restore_seconds`.
     """
 
-    def __init__(self, store: ObjectStore, threads: int, open_closed: Callable[[str, bytes], Awaitable[int]]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        threads: int,
+        open_closed: Callable[[str, bytes], Awaitable[int]],
+        restore_seconds: float = TransferLimits.restore_seconds,
+    ) -> None:
         self.store = store
         self._open_closed = open_closed
+        self._restore_seconds = restore_seconds
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
+        self._restores = ThreadPoolExecutor(threads, thread_name_prefix="restore")
 
     def mirror(self, info: SandboxInfo, workspace_id: str) -> Mirror:
         """The mirror of a live sandbox's workspace."""
@@ -45,8 +55,9 @@ class Mirrors:
             info.workspace_directory,
             store,
             prefix(workspace_id),
-            limits=_limits(info.workspace_directory),
+            limits=replace(_limits(info.workspace_directory), restore_seconds=self._restore_seconds),
             executor=self.executor,
+            restore_executor=self._restores,
             opener=self._opener(info.sandbox_id),
         )
 
@@ -76,7 +87,8 @@ class Mirrors:
             return await asyncio.get_running_loop().run_in_executor(self.executor, work)
 
     def close(self) -> None:
-        self.executor.shutdown(wait=False, cancel_futures=True)
+        for executor in (self.executor, self._restores):
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _limits(directory: str) -> TransferLimits:

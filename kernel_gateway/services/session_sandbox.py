@@ -1,7 +1,8 @@
 """The sandbox of one session over the session's life: launched, adopted, lost, launched again, given up.
 
-One lock orders these; whoever needs the kernel asks `ready()`, which launches a sandbox when there is none. The sandbox
-has the session's id; each new one starts with the next generation and the workspace restored.
+One lock orders these; whoever runs code or looks at files asks `ready()`, which launches a sandbox when there is none
+and waits for its workspace. The sandbox has the session's id; each new one starts with the next generation and the
+workspace restored.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Callable
 
 import structlog
 
-from kernel_gateway.errors import SessionTerminated, translate
+from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
 from kernel_gateway.services.egress import Find, WayOut
 from kernel_gateway.services.flushes import Flushes
+from kernel_gateway.services.furnishing import Furnishing
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.shapes import Usage
@@ -29,6 +31,8 @@ from workspace_sync.errors import WorkspaceSyncError
 log = structlog.get_logger(__name__)
 USAGE_SECONDS = 2.0
 DESTROY_SECONDS = 60.0
+MOST_LOST = 3
+"""Sandboxes that may be lost while one call waits for their workspace."""
 
 
 class SessionSandbox:
@@ -59,6 +63,7 @@ class SessionSandbox:
         self._info: SandboxInfo | None = None
         self.mirror: Mirror | None = None
         self.watched: Watched | None = None
+        self._furnishing: Furnishing | None = None
         self.flushes = flushes
         flushes.find_mirror = lambda: self.mirror
         self._parts = parts
@@ -92,8 +97,27 @@ class SessionSandbox:
     def _usable(self) -> bool:
         return self._death is None and not self._given_up
 
+    @property
+    def furnished(self) -> bool:
+        """Whether all of its workspace is there."""
+        return self._furnishing is None or self._furnishing.complete
+
     async def ready(self) -> LiveKernel:
-        """The live kernel, in a new sandbox when there is none; raises our errors."""
+        """The live kernel, in a new sandbox when there is none, with all of its workspace; raises our errors."""
+        for _ in range(MOST_LOST):
+            kernel = await self.started()
+            await self.restored()
+            if kernel is self.kernel and self._usable() and self.furnished:
+                return kernel
+        raise SandboxUnavailable("the sandbox was lost again and again while its workspace was restored: try again")
+
+    async def restored(self) -> None:
+        """Wait for the present sandbox's workspace, or for the sandbox's end; raises our errors."""
+        if self._furnishing is not None and not self._furnishing.complete:
+            await self._furnishing.done(self._parts.settings.restore_deadline_seconds)
+
+    async def started(self) -> LiveKernel:
+        """The live kernel, in a new sandbox when there is none; its files may still be on their way."""
         if self.kernel is not None and self._usable():
             return self.kernel
         async with self._lock:
@@ -181,13 +205,15 @@ class SessionSandbox:
         if self._launching is not None:
             self._launching.cancel()
         async with self._lock:
-            kernel, mirror = self.kernel, self.mirror
+            kernel, mirror, furnished = self.kernel, self.mirror, self.furnished
             self.kernel = self.mirror = None
             await self.way_out.aclose()
             if mirror is not None:
-                with contextlib.suppress(WorkspaceSyncError, TimeoutError):
-                    await mirror.flush(self._parts.settings.flush_deadline_seconds)
+                if furnished:
+                    with contextlib.suppress(WorkspaceSyncError, TimeoutError):
+                        await mirror.flush(self._parts.settings.flush_deadline_seconds)
                 self.flushes.note(mirror)
+                await self._stop_furnishing()
                 await mirror.aclose()
             if kernel is not None:
                 await kernel.aclose()
@@ -216,14 +242,14 @@ class SessionSandbox:
     async def _launch(self, generation: int) -> LiveKernel:
         parts, settings = self._parts, self._parts.settings
         spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
-        mirrors: list[Mirror] = []
+        begun: list[Furnishing] = []
 
         async def furnish(info: SandboxInfo) -> None:
             await self.way_out.open(spec.environment)
             await parts.spool.deliver(self._workspace_id)
-            mirrors.append(parts.mirrors.mirror(info, self._workspace_id))
-            self.on_restored(await mirrors[0].restore())
-            await self._watch(info)
+            mirror = parts.mirrors.mirror(info, self._workspace_id)
+            begun.append(Furnishing(parts.background, mirror, lambda report: self._furnished(info, report)))
+            await begun[0].begin()
 
         try:
             async with (
@@ -233,11 +259,19 @@ class SessionSandbox:
                 kernel = await parts.launcher.launch(spec, before_first_code=furnish)
         except BaseException as error:
             await self.way_out.aclose()
-            for mirror in mirrors:
-                await mirror.aclose()
+            for each in begun:
+                await each.aclose()
             raise translate(error) if isinstance(error, Exception) else error from None
-        self._take(kernel, mirrors[0])
+        self._furnishing = begun[0]
+        self._take(kernel, self._furnishing.mirror)
+        self._furnishing.go_on()
         return kernel
+
+    async def _furnished(self, info: SandboxInfo, report: RestoreReport) -> None:
+        """All files of a new sandbox are there."""
+        await self._watch(info)
+        await self._parts.launcher.mark_furnished(info.sandbox_id)
+        self.on_restored(report)
 
     async def _watch(self, info: SandboxInfo) -> None:
         """Look at the files as they are before the next code runs, so that what it changes can be told."""
@@ -265,16 +299,23 @@ class SessionSandbox:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
         await self.way_out.aclose()
         await self.usage()
-        kernel, mirror = self.kernel, self.mirror
+        kernel, mirror, furnished = self.kernel, self.mirror, self.furnished
         if mirror is not None:
-            await self._save(mirror)
+            if furnished:  # else nothing has run in it: the store has all, and the sandbox a part
+                await self._save(mirror)
             self.sync()
+        await self._stop_furnishing()
         self.kernel = self.mirror = self.watched = None
         if mirror is not None:
             await mirror.aclose()
         if kernel is not None:
             await kernel.aclose()
         await self._destroy()
+
+    async def _stop_furnishing(self) -> None:
+        furnishing, self._furnishing = self._furnishing, None
+        if furnishing is not None:
+            await furnishing.aclose()
 
     async def _save(self, mirror: Mirror) -> None:
         """Flush the workspace; what the store does not take by the deadline goes to the spool on this host."""

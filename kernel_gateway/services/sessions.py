@@ -125,7 +125,7 @@ class Sessions:
         live = await self._registry.require(principal, session_id)
         with translated(), live.in_use():
             before = live.sandbox.kernel
-            kernel = await live.sandbox.ready()
+            kernel = await live.sandbox.started()
             who = (author or principal.name).replace("`", "'")
             await self._parts.record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
@@ -172,7 +172,7 @@ class Sessions:
         try:
             settings = self._parts.settings
             await self._parts.durable_changes.settled(live.row.workspace_id, settings.restore_deadline_seconds)
-            await live.sandbox.ready()
+            await live.sandbox.started()
         except GatewayError as error:
             live.start_task = None
             await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))

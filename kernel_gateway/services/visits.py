@@ -39,6 +39,8 @@ from kernels.message import Malformed, json_object
 
 log = structlog.get_logger(__name__)
 LOGGED_REFUSALS = 5
+FILELESS = frozenset({"kernel_info_request", "comm_info_request", "history_request", "is_complete_request"})
+"""What a kernel answers without a look at files: a client attaches while the workspace is still being restored."""
 RETRY_SECONDS = 1.0
 
 
@@ -208,11 +210,11 @@ class Visit:
 
     async def _describe(self, request: ClientRequest) -> None:
         """Who attaches while something runs is not kept waiting for what the kernel has said of itself before."""
-        hub = await self._hub()
+        hub = await self._hub(whole=False)
         self._audience.reply(request, self.cursor.client, "kernel_info_reply", {"status": "ok", **hub.kernel_info})
 
     async def _forward(self, request: ClientRequest) -> None:
-        hub = await self._hub()
+        hub = await self._hub(whole=request.msg_type not in FILELESS)
         waiting, most = hub.unsent_bytes(request.channel), self._parts.settings.attach_message_bytes
         if waiting + request.size_bytes > most and waiting:
             raise LimitReached(
@@ -225,13 +227,14 @@ class Visit:
         except KernelsError as error:
             raise translate(error) from error
 
-    async def _hub(self) -> Hub:
-        """The connections to the kernel, once there is one."""
+    async def _hub(self, *, whole: bool) -> Hub:
+        """The connections to the kernel, once there is one, and `whole`: once all files of the workspace are there."""
         self._live.require_live()
         settings = self._parts.settings
         with translated():
             async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
-                kernel = await self._live.sandbox.ready()
+                sandbox = self._live.sandbox
+                kernel = await (sandbox.ready() if whole else sandbox.started())
                 await kernel.ready()
         if kernel.hub is None:
             raise SandboxUnavailable("the kernel has just ended")

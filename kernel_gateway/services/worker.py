@@ -132,7 +132,7 @@ class Worker:
 
     async def _carry_out(self, job: Job) -> None:
         try:
-            kernel = None if job.asked_to_stop() else await self._ready()
+            kernel = None if job.asked_to_stop() else await self._ready(job)
             if kernel is None or job.asked_to_stop():
                 return await self.finish(job, "interrupted", StoredOutcome())
             _require_generation(job, kernel)
@@ -157,9 +157,18 @@ class Worker:
             if await each.is_stored():
                 await self.finish(each, "rejected", why)
 
-    async def _ready(self) -> LiveKernel:
-        """The kernel, once a replacement is done: an execution belongs to the generation that runs it."""
-        kernel = await self._live.sandbox.ready()
+    async def _ready(self, job: Job) -> LiveKernel | None:
+        """The kernel, once a replacement is done: an execution belongs to the generation that runs it.
+
+        None when it is interrupted while the workspace is still being restored.
+        """
+        sandbox = self._live.sandbox
+        await sandbox.started()
+        if not sandbox.furnished:
+            await job.prepare(sandbox.restored())
+            if job.asked_to_stop():
+                return None
+        kernel = await sandbox.ready()
         with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run
             await kernel.ready()
         return kernel
