@@ -13,6 +13,7 @@ from dataclasses import replace
 import structlog
 from sqlalchemy import Connection
 
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.attachments import forget_absent
 from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.jobs import Job
@@ -129,6 +130,8 @@ class Upkeep:
         self._parts.record.request(live.id)
         live.touch()
         self._lifecycle.open(live)
+        if death is CUT_OFF and not adopted:
+            self._parts.background.spawn(_begin_again(live), f"restore of {live.id}")
         log.info("session_adopted", session=live.id, sandbox=adopted)
 
     async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
@@ -194,3 +197,11 @@ class Upkeep:
             await self._parts.database.run(store)
             for live in active:
                 live.stored_activity = live.last_activity
+
+
+async def _begin_again(live: LiveSession) -> None:
+    """Its workspace was on the way when the service ended; what fails is said to who uses the session next."""
+    try:
+        await live.sandbox.started()
+    except GatewayError as error:
+        log.warning("restore_not_begun_again", session=live.id, error=error.code)

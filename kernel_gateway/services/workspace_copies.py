@@ -63,9 +63,10 @@ class WorkspaceCopies:
     async def _bring_up_to_date(self, workspace_id: str) -> None:
         await self._parts.spool.deliver(workspace_id)
         for live in self._registry:
-            if live.row.workspace_id == workspace_id and live.sandbox.mirror is not None:
+            mirror = live.sandbox.mirror if live.sandbox.furnished else None  # else the store has all there is
+            if live.row.workspace_id == workspace_id and mirror is not None:
                 try:
-                    await live.sandbox.mirror.flush(self._parts.settings.flush_deadline_seconds)
+                    await mirror.flush(self._parts.settings.flush_deadline_seconds)
                 except (WorkspaceSyncError, TimeoutError):
                     log.warning("copied_without_flush", session=live.id)
                     raise

@@ -20,7 +20,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         inspection.variables,
         "Look at the names that code has defined, also while it runs",
         Variables,
-        errors=(e.NotFound, e.SessionTerminated, e.SandboxUnavailable, e.DeadlinePassed),
+        errors=(e.NotFound, e.SessionTerminated, e.SandboxUnavailable, e.WorkspaceRestoring, e.DeadlinePassed),
     ),
     Route(
         "GET",

@@ -96,9 +96,10 @@ RUN: Errors = (
     e.QueueFull,
     e.RateLimited,
     e.NoSpace,
+    e.WorkspaceRestoring,
     e.ShuttingDown,
 )
-FILE: Errors = (*LIVE, r.InvalidPath, r.FileChanged, e.Conflict, e.DeadlinePassed)
+FILE: Errors = (*LIVE, e.WorkspaceRestoring, r.InvalidPath, r.FileChanged, e.Conflict, e.DeadlinePassed)
 ADMIN: Errors = (e.Forbidden,)
 
 S = "/v1/sessions"
