@@ -47,7 +47,10 @@ def test_what_was_swapped_is_not_sent(transfer: Transfer, path: bytes) -> None:
 
 @pytest.mark.parametrize("make", [False, True])
 def test_a_swapped_directory_is_not_entered(transfer: Transfer, make: bool) -> None:
-    with pytest.raises(OSError) as refused, opened_directory(transfer.root, b"real", make=make):
+    with (
+        pytest.raises(OSError, match=r"Not a directory|Too many levels") as refused,
+        opened_directory(transfer.root, b"real", make=make),
+    ):
         pass
     assert refused.value.errno in GONE
 
