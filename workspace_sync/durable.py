@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from weakref import WeakValueDictionary
 
-from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound
+from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, WorkspaceTooLarge
 from workspace_sync.manifest import MANIFEST_NAME, AsOf, Entry, Manifest, decode_manifest, encode_manifest
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import ObjectStore, StoredObject, check_key
@@ -74,4 +74,8 @@ class DurableFiles:
         """Write the manifest, as of now unless told, and of the last execution that had ended then."""
         as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         data = encode_manifest(entries, as_of, execution)
+        if len(data) > self._manifest_bytes:  # nobody would read it any more
+            raise WorkspaceTooLarge(
+                f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: remove some"
+            )
         self.store.put(self._manifest_key, io.BytesIO(data), len(data))

@@ -9,7 +9,7 @@ directory wins. Of two keys for one path, the one we would write wins.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workspace_sync.errors import IllegalName
 from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped
@@ -105,13 +105,18 @@ def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed
         raise IllegalName("another key holds the same path")
     known = manifest.entries.get(path)
     if known is not None and known.kind == "file" and known.size == stored.size:
-        entry = known
+        entry = known if _same_object(known, stored) else replace(known, sha256="", etag="", version_id="")
     else:
         mode = known.mode if known is not None and known.kind == "file" else 0o644
         entry = Entry(path, "file", stored.size, int(stored.modified * 1e9), mode)
     remote.entries[path] = entry
     remote.keys[path] = stored.key
     remote.modified[path] = stored.modified
+
+
+def _same_object(entry: Entry, stored: StoredObject) -> bool:
+    """Whether the manifest speaks of these bytes, as far as the store tells; else nobody knows their digest."""
+    return not entry.etag or not stored.etag or entry.etag == stored.etag
 
 
 def _let_directories_win(remote: Remote) -> None:

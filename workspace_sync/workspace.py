@@ -119,8 +119,10 @@ class DurableWorkspace:
             written = self._store.put(self._durable.files_prefix + key, cast("BinaryIO", reader), size)
             before = remote.entries.get(raw)
             mode = before.mode if before is not None and before.kind == "file" else 0o644
-            entry = Entry(raw, "file", size, time.time_ns(), mode, reader.digest.hexdigest())
-            self._durable.write_manifest([*(e for p, e in remote.entries.items() if p != raw), entry])
+            digest = reader.digest.hexdigest()
+            entry = Entry(raw, "file", size, time.time_ns(), mode, digest, b"", written.etag, written.version_id)
+            others = (known for p, known in remote.entries.items() if p != raw)
+            self._durable.write_manifest([*others, entry], execution=remote.execution)
             if remote.keys.get(raw, key) != key:
                 self._store.delete([self._durable.files_prefix + remote.keys[raw]])
         return info_of(entry, written.etag)
@@ -136,7 +138,8 @@ class DurableWorkspace:
             self._check(remote, raw, expected)
             if not dry_run:
                 self._store.delete([self._durable.files_prefix + remote.keys[p] for p in gone if p in remote.keys])
-                self._durable.write_manifest(entry for p, entry in remote.entries.items() if p not in gone)
+                kept = [entry for p, entry in remote.entries.items() if p not in gone]
+                self._durable.write_manifest(kept, execution=remote.execution)
         return removed(remote.entries[p] for p in gone)
 
     def summary(self) -> WorkspaceSummary:
@@ -172,12 +175,14 @@ class DurableWorkspace:
         target = DurableFiles(self._store, prefix, TransferLimits().manifest_bytes)
         with target.changing:
             remote = self._durable.load()
+            entries = dict(remote.entries)
             for raw, key in remote.keys.items():
                 if not wanted():
                     break
-                self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
+                written = self._store.copy(self._durable.files_prefix + key, target.files_prefix + key_of(raw))
+                entries[raw] = replace(entries[raw], etag=written.etag, version_id=written.version_id)
             else:
-                target.write_manifest(remote.entries.values())
+                target.write_manifest(entries.values())
 
     def clear(self) -> None:
         """Remove every file and the manifest, as of a workspace that no session came to use."""

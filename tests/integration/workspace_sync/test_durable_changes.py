@@ -135,3 +135,10 @@ def test_a_link_is_given_where_the_store_has_them(workspace: DurableWorkspace, s
         workspace.presign("out", 60)
     with pytest.raises(ObjectNotFound):
         workspace.presign("nothing", 60)
+
+
+def test_other_bytes_of_the_same_size_have_no_digest_of_ours(workspace: DurableWorkspace, store: ObjectStore) -> None:
+    store.put(FILES + "out/ten", io.BytesIO(b"9876543210"), 10)
+    assert workspace.stat("out/ten").sha256 == ""
+    with pytest.raises(NotAsExpected):
+        put(workspace, "out/ten", b"x", Expected(any_of=frozenset({sha256(b"0123456789")})))
