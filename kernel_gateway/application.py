@@ -18,17 +18,20 @@ import tornado.web
 from tornado.httpserver import HTTPServer
 
 from kernel_gateway import doctor, sandboxes, welcome
+from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agentcore, jupyter, rest
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
 from kernel_gateway.token_file import TokenFile
 from kernels.launcher.client import LauncherRuntime
-from kernels.sandbox import SandboxRuntime
+from kernels.sandbox import Finding, SandboxRuntime
 from workspace_sync import open_store
 
 log = structlog.get_logger(__name__)
 _MAX_HEADER_BYTES = 64 * 1024
 _IDLE_CONNECTION_SECONDS = 3600
+_STORE_SECONDS = 10.0
+"""How long the start waits to hear from the store before it goes on."""
 
 
 async def run(
@@ -40,13 +43,15 @@ async def run(
     changes nothing that the launcher has agreed to.
     """
     stop = _stop_signal()
+    looking = await _require_store(settings, runtime)
     async with _services(settings, environments, runtime) as services:
         server = _server(application(services), settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
         welcome.greet(settings, port, services.first_token, tokens)
-        await _warn_of_store(settings)
+        telling = asyncio.create_task(_tell_of_store(looking))
         await _until(stop, runtime)
+        telling.cancel()
         welcome.say("draining: running executions may finish, workspaces are flushed")
         server.stop()
     await server.close_all_connections()
@@ -64,11 +69,28 @@ async def _until(stop: asyncio.Event, runtime: LauncherRuntime) -> None:
         each.cancel()
 
 
-async def _warn_of_store(settings: Settings) -> None:
+async def _require_store(settings: Settings, runtime: SandboxRuntime) -> asyncio.Task[Finding]:
+    """Refuse a store that no session could use; where the answer takes long, go on and give what looks.
+
+    Sandboxes that an earlier process left are taken up all the same: what they write waits here for the store.
+    """
+    looking = asyncio.create_task(asyncio.to_thread(doctor.store, settings))
+    await asyncio.wait([looking], timeout=_STORE_SECONDS)
+    if looking.done():
+        finding = looking.result()
+        if finding.required and not finding.ok and not await runtime.list():
+            raise StartRefused(f"the store cannot be used. {finding.detail}")
+    return looking
+
+
+async def _tell_of_store(looking: asyncio.Task[Finding]) -> None:
     """A store that is away stops no start: it may come back, and sessions wait for it. But it is said."""
-    finding = await asyncio.to_thread(doctor.store, settings)
+    finding = await looking
+    if finding.ok and finding.remedy:
+        welcome.say(f"The store works less well than it could: {finding.remedy}")
     if not finding.ok:
-        welcome.say(f"The store is away: {finding.detail}; {finding.remedy}")
+        what = "cannot be used" if finding.required else "is away"
+        welcome.say(f"The store {what}: {finding.detail}; {finding.remedy}")
 
 
 def application(services: Services) -> tornado.web.Application:

@@ -12,7 +12,11 @@ from kernels.environment import Environment
 from kernels.errors import KernelsError
 from kernels.oci import environments
 from kernels.sandbox import Finding, SandboxRuntime, SandboxSpec
-from workspace_sync import WorkspaceSyncError, open_store
+from workspace_sync import open_store
+from workspace_sync.errors import BadStoreUrl, StoreRefused, WorkspaceSyncError
+
+_ANSWER_SECONDS = 5.0
+"""How long the store may take for one answer, which is asked for up to three times."""
 
 
 def run(settings: Settings) -> tuple[Finding, ...]:
@@ -64,14 +68,17 @@ def environments_found(settings: Settings) -> Finding:
 
 
 def store(settings: Settings) -> Finding:
-    """Whether the store answers; one that is away does not stop the service, which waits for it."""
+    """Whether the store lets us write, read, list and delete. One that is away stops no start: sessions wait for it."""
     try:
-        opened = open_store(settings.store_url)
+        opened = open_store(settings.store_url, answer_seconds=_ANSWER_SECONDS)
         try:
-            opened.check()
+            advice = opened.check()
         finally:
             opened.close()
+    except (BadStoreUrl, StoreRefused) as error:
+        remedy = "mend it before a session starts: its files could not be kept"
+        return Finding("store", ok=False, detail=str(error), remedy=remedy)
     except WorkspaceSyncError as error:
         remedy = "new sessions are refused, and files of live ones wait here, until it is back"
         return Finding("store", ok=False, detail=str(error), remedy=remedy, required=False)
-    return Finding("store", ok=True, detail=settings.store_url.partition("?")[0], required=False)
+    return Finding("store", ok=True, detail=settings.store_url.partition("?")[0], remedy="; ".join(advice))

@@ -9,6 +9,7 @@ memory: they are on no command line and on no disk.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import socket
@@ -22,7 +23,7 @@ from tornado.netutil import bind_sockets
 import kernel_gateway
 from kernel_gateway import data_directory, sandboxes
 from kernel_gateway.cli.exits import REFUSED
-from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.errors import SettingInvalid, translated
 from kernel_gateway.inherited import Inherited
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.settings import Settings
@@ -34,6 +35,8 @@ from kernels.launcher.plan import Plan, ServicePlan, in_memory
 from kernels.oci import host
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
+from workspace_sync import open_store
+from workspace_sync.errors import StoreUnusable
 
 _LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
 _CODE = Path(kernel_gateway.__file__).resolve().parent.parent
@@ -47,6 +50,7 @@ def serve(settings: Settings) -> None:
         text = sandboxes.environments_text(settings)
         environments = sandboxes.installed(settings, text)
         oci = sandboxes.oci_settings(settings, environments.values(), service_uid=settings.service_uid)
+        _require_store_url(settings)
         asyncio.run(_require_host(oci))
         _require_any(environments, settings)
         data_directory.prepare(settings)
@@ -74,6 +78,12 @@ def _require_any(environments: Mapping[str, Environment], settings: Settings) ->
         raise SettingInvalid(
             f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
         )
+
+
+def _require_store_url(settings: Settings) -> None:
+    """Raises SettingInvalid. Whether the store can be used is for the service to find out, as the user that will."""
+    with translated(), contextlib.suppress(StoreUnusable):
+        open_store(settings.store_url).close()
 
 
 def _bound(settings: Settings) -> list[socket.socket]:

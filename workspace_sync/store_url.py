@@ -23,16 +23,17 @@ _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _NO_CREDENTIALS = "without credentials: those come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
-def open_store(url: str) -> ObjectStore:
+def open_store(url: str, *, answer_seconds: float | None = None) -> ObjectStore:
     """The store a URL names; nothing is contacted yet (see `ObjectStore.check`).
 
-    Raises `BadStoreUrl`, and `StoreUnusable` when the files that credentials and region come from cannot be used.
+    `answer_seconds` is how long one answer may take, in place of what suits transfers. Raises `BadStoreUrl`, and
+    `StoreUnusable` when the files that credentials and region come from cannot be used.
     """
     scheme = url.partition(":")[0].lower()
     if scheme == "file":
         return LocalStore(local_directory(url))
     if scheme == "s3":
-        return _s3(url)
+        return _s3(url, answer_seconds)
     raise BadStoreUrl(f"a store is {_FORMS}; any server that speaks S3 is s3:// with its endpoint_url")
 
 
@@ -45,8 +46,9 @@ def local_directory(url: str) -> str:
     return path
 
 
-def _s3(url: str) -> ObjectStore:
-    from workspace_sync.s3_store import S3Store  # noqa: PLC0415 - boto3 takes long to import, a local store needs none
+def _s3(url: str, answer_seconds: float | None) -> ObjectStore:
+    # boto3 takes long to import, and a local store needs none of it
+    from workspace_sync.s3_store import READ_TIMEOUT_SECONDS, S3Store  # noqa: PLC0415
 
     parts = _split(url)
     query = _query(parts)
@@ -56,7 +58,13 @@ def _s3(url: str) -> ObjectStore:
     if region is not None and not _REGION.fullmatch(region):
         raise BadStoreUrl("region has to be the name of one, such as eu-central-1")
     bucket = _bucket(parts, own_server=endpoint is not None)
-    return S3Store(bucket, _prefix(parts), endpoint_url=endpoint, region=region)
+    return S3Store(
+        bucket,
+        _prefix(parts),
+        endpoint_url=endpoint,
+        region=region,
+        read_timeout_seconds=answer_seconds or READ_TIMEOUT_SECONDS,
+    )
 
 
 def _split(url: str) -> SplitResult:
