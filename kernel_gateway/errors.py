@@ -20,6 +20,7 @@ Tree (code, status):
     │   └── WorkspaceInUse      workspace_in_use       409   a live session holds the workspace
     ├── PreconditionFailed      precondition_failed    412   the file is not the one that the caller expects
     ├── PayloadTooLarge         payload_too_large      413   more bytes than the service takes
+    ├── UnreadableFile          unreadable_file        422   a file is not the data it is to be; `reason` says how
     ├── LimitReached            limit_reached          429   later; `retry_after_seconds` says when
     │   ├── RateLimited         rate_limited           429   too many invocations a second
     │   ├── SessionLimit        session_limit          429   too many live sessions
@@ -170,6 +171,12 @@ class PayloadTooLarge(GatewayError):
     """More bytes than the service takes."""
 
     code, status = "payload_too_large", 413
+
+
+class UnreadableFile(GatewayError):
+    """A file cannot be described as data; the message says what to do, `reason` is a stable word."""
+
+    code, status = "unreadable_file", 422
 
 
 class LimitReached(GatewayError):

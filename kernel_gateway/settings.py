@@ -179,6 +179,12 @@ class Settings:
     )
     attach_ping_seconds: float = _(30.0, "time between pings to an attached Jupyter client", low=0.5, high=600)
     attach_keep_seconds: float = _(600.0, "time that the place of a client which left is kept", low=1, high=DAY)
+    dataset_environment: str = _("python", "the environment that datasets are described in; it needs PyArrow")
+    dataset_bytes: int = _(
+        2_000 * MEGABYTE, "largest dataset read whole, of text its first part", low=1_024, high=8_000 * MEGABYTE
+    )
+    dataset_seconds: float = _(60.0, "time to read one dataset; then what was read stands for all", low=1, high=900)
+    datasets_per_workspace: int = _(1_000, "datasets that one workspace may have", low=0, high=100_000)
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
 
     egress_private: str = _("", "private addresses that sandboxes may reach all the same, as host:port, host:port")

@@ -67,6 +67,10 @@ def _require(job: Job, found: str, head: bytes, tail: bytes) -> None:
     other = next((word for magic, word in OTHERS if head.startswith(magic)), "")
     if other:
         raise Refused("wrong_format", f"the file is {other}, not {said}: unpack or convert it, and register what comes")
+    if job.partial and job.format in ("parquet", "arrow"):
+        raise Refused(
+            "too_large", f"{said} files are described up to {job.part_bytes:,} bytes (dataset_bytes): split the file"
+        )
     if job.format == "parquet":
         if head.startswith(b"PARE") or tail.endswith(b"PARE"):
             raise Refused("encrypted", "the Parquet file is encrypted: write it without encryption")

@@ -34,7 +34,8 @@ SHOWN = frozenset(
         *("path", "paths", "principal", "remove", "resourceArn", "role_arn", "runtime", "secretArn"),
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
-        *("continue_session", "inputs", "replay_id", "replay_of", "sync", "workspace_id"),
+        *("continue_session", "encoding", "format", "inputs", "replay_id", "replay_of", "sync", "to", "to_path"),
+        "workspace_id",
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""

@@ -21,6 +21,7 @@ from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.commands import Commands, Tasks
+from kernel_gateway.services.datasets import Datasets
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.executions import Executions
@@ -87,6 +88,7 @@ class Services:
     views: Views
     replays: Replays
     workspaces: Workspaces
+    datasets: Datasets
     removals: WorkspaceRemovals
     parts: Parts
     registry: Registry
@@ -175,6 +177,7 @@ class Services:
             views=Views(notebooks, settings),
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
+            datasets=Datasets(parts, registry),
             removals=removals,
             parts=parts,
             registry=registry,

@@ -46,6 +46,8 @@ class Parts:
     agents: Agents
     starting: asyncio.Semaphore
     durable_changes: DurableChanges = field(default_factory=DurableChanges)
+    errands: set[str] = field(default_factory=set)
+    """Sandboxes that do one thing and belong to no session."""
     accepting: bool = field(default=True)
 
     def require_accepting(self) -> None:
@@ -53,11 +55,11 @@ class Parts:
         if not self.accepting:
             raise ShuttingDown("the service is shutting down and takes no new work")
 
-    def require_disk(self) -> None:
-        """Raises NoSpace when the disk under the data directory has less free than the reserve."""
+    def require_disk(self, size: int = 0) -> None:
+        """Raises NoSpace when the disk under the data directory has less free than the reserve and `size` bytes."""
         found = os.statvfs(self.settings.data_dir)
         free = found.f_bavail * found.f_frsize
-        if free < self.settings.disk_reserve_bytes:
+        if free < self.settings.disk_reserve_bytes + size:
             raise NoSpace(
                 f"the host's disk is full: {free:,} bytes are free, {self.settings.disk_reserve_bytes:,} are held back",
                 free_bytes=free,

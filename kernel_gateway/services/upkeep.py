@@ -158,9 +158,9 @@ class Upkeep:
         await self._parts.database.run(store)
 
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
-        """Sandboxes whose session is none of ours: a session is registered before its sandbox is made."""
+        """Sandboxes of no session and no errand of ours: those are on record before their sandbox is made."""
         for info in infos:
-            if info.sandbox_id not in self._registry:
+            if info.sandbox_id not in self._registry and info.sandbox_id not in self._parts.errands:
                 try:
                     await self._parts.launcher.destroy(info.sandbox_id)
                 except (KernelsError, OSError) as error:  # the next sweep tries again

@@ -42,7 +42,7 @@ class WorkspaceCopies:
         """
         await self.require(principal, workspace_id)
         with translated():
-            await self._bring_up_to_date(workspace_id)
+            await self.bring_up_to_date(workspace_id)
             durable, given_up = self._parts.mirrors.durable(workspace_id), threading.Event()
             copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set())
             try:
@@ -60,7 +60,8 @@ class WorkspaceCopies:
         except GatewayError as error:
             log.warning("copy_not_removed", session=session_id, error=error.code)
 
-    async def _bring_up_to_date(self, workspace_id: str) -> None:
+    async def bring_up_to_date(self, workspace_id: str) -> None:
+        """Have the store hold what the workspace has now. Raises errors of workspace_sync, TimeoutError."""
         await self._parts.spool.deliver(workspace_id)
         for live in self._registry:
             mirror = live.sandbox.mirror if live.sandbox.furnished else None  # else the store has all there is

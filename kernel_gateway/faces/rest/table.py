@@ -21,6 +21,7 @@ from kernel_gateway.faces import operations
 from kernel_gateway.faces.rest import (
     administration,
     attaching,
+    dataset_routes,
     durable_routes,
     environments,
     files,
@@ -220,6 +221,7 @@ TABLE: tuple[Route, ...] = (
     *replay_routes.ROUTES,
     *leases.ROUTES,
     *durable_routes.ROUTES,
+    *dataset_routes.ROUTES,
     Route(
         "POST",
         E,

@@ -1,0 +1,209 @@
+"""A file described inside a sandbox that holds nothing else, has no network and is destroyed afterwards.
+
+No byte of the file is interpreted by this process: it copies them in and reads a bounded JSON document back, which it
+believes as far as its shape and bounds go. The sandbox is made by the launcher that sessions have, with their limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import os
+import threading
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from kernel_gateway.dataset_profile import packing
+from kernel_gateway.dataset_shapes import DatasetFormat, DatasetProfile, Described, Encoding
+from kernel_gateway.errors import Conflict, DeadlinePassed, EnvironmentUnavailable, UnreadableFile, translated
+from kernel_gateway.services.parts import Parts
+from kernels.environment import Environment, NetworkPolicy
+from kernels.errors import KernelsError
+from kernels.guest_client import CommandResult
+from kernels.sandbox import SandboxInfo, SandboxSpec
+from workspace_sync import DurableWorkspace
+from workspace_sync.confined import CREATE, DIRECTORY
+
+AT_ONCE: Final = 2
+"""Files being described at once; more wait."""
+MOST_ANSWER_BYTES: Final = 1_000_000
+"""Of what the sandbox says of a file."""
+GRACE_SECONDS: Final = 60.0
+"""For what is to be done beside reading: starting Python, the last batch."""
+DESTROY_SECONDS: Final = 60.0
+MEGABYTE: Final = 1 << 20
+SPARE_MB: Final = 256
+"""Disk beside the file."""
+FILE: Final = b"data"
+KILLED: Final = 128 + 9
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A durable file, and how it is to be read."""
+
+    durable: DurableWorkspace
+    path: str
+    size: int
+    format: DatasetFormat | None = None
+    encoding: Encoding | None = None
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What a file holds, and which bytes those were."""
+
+    profile: DatasetProfile
+    sha256: str
+    size: int
+
+
+class DatasetSandbox:
+    """`describe` one file at a time, a few at once."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def describe(self, wanted: Wanted) -> Profiled:
+        """Raises UnreadableFile, Conflict, EnvironmentUnavailable, SandboxUnavailable, DeadlinePassed, NoSpace."""
+        sandbox_id = str(uuid.uuid4())
+        async with self._free:
+            self._parts.require_accepting()
+            self._parts.require_disk(wanted.size)
+            self._parts.errands.add(sandbox_id)
+            try:
+                with translated():
+                    return await self._describe(sandbox_id, wanted)
+            finally:
+                await self._parts.background.carry_out(self._destroy(sandbox_id), f"destroy {sandbox_id}")
+
+    async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
+        settings = self._parts.settings
+        environment = await self._environment(wanted.size)
+        async with asyncio.timeout(settings.start_deadline_seconds), self._parts.starting:
+            kernel = await self._parts.launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
+        try:
+            sha256 = await self._copy(wanted, kernel.info, min(wanted.size, settings.dataset_bytes))
+            result = await kernel.guest.run_command(
+                packing.command(environment.python, self._arguments(wanted)),
+                timeout_seconds=settings.dataset_seconds + GRACE_SECONDS,
+                output_bytes=MOST_ANSWER_BYTES,
+            )
+        finally:
+            await kernel.aclose()
+        return Profiled(self._answer(result, environment, wanted), sha256, wanted.size)
+
+    async def _environment(self, size: int) -> Environment:
+        """The environment with disk for the file, and no way out."""
+        settings = self._parts.settings
+        found = await self._parts.environments.exactly("", settings.dataset_environment)
+        disk = max(found.resources.storage_mb, min(size, settings.dataset_bytes) // MEGABYTE * 21 // 20 + SPARE_MB)
+        resources = dataclasses.replace(found.resources, storage_mb=disk)
+        return dataclasses.replace(found, resources=resources, network=NetworkPolicy(), role=None)
+
+    def _arguments(self, wanted: Wanted) -> list[str]:
+        suffix = "." + wanted.path.rpartition("/")[2].rpartition(".")[2]
+        return [
+            f"/workspace/{FILE.decode()}",
+            f"--name={FILE.decode()}{suffix if suffix.isascii() and suffix.isprintable() else ''}",
+            f"--format={wanted.format or ''}",
+            f"--encoding={wanted.encoding or ''}",
+            f"--size={wanted.size}",
+            f"--seconds={self._parts.settings.dataset_seconds}",
+        ]
+
+    async def _copy(self, wanted: Wanted, info: SandboxInfo, most: int) -> str:
+        """Put the file into the sandbox; the SHA-256 of all of it."""
+        given_up = threading.Event()
+        try:
+            return await self._parts.mirrors.run(lambda: _write(wanted, info.workspace_directory, most, given_up))
+        finally:
+            given_up.set()  # cancelled, or too late: its thread goes on until it sees that nobody wants it
+
+    def _answer(self, result: CommandResult, environment: Environment, wanted: Wanted) -> DatasetProfile:
+        settings = self._parts.settings
+        if result.timed_out:
+            raise DeadlinePassed(
+                f"the file could not be described within {settings.dataset_seconds:g} s (dataset_seconds)"
+            )
+        if result.exit_code == KILLED:
+            raise UnreadableFile(
+                f"describing the file needs more memory than a sandbox of {environment.resources.memory_mb:,} MB has: "
+                "write it in smaller row groups, batches or rows",
+                reason="too_large",
+            )
+        said = _decoded(result)
+        if said is None:
+            log.warning("dataset_not_described", exit_code=result.exit_code, size=wanted.size)
+            raise UnreadableFile(
+                "the file broke its reader: write it again with a current version of pandas or PyArrow",
+                reason="damaged",
+            )
+        if said.refused is not None:
+            raise _refusal(said.refused.reason, said.refused.message, environment)
+        if said.profile is None or wanted.format not in (None, said.profile.format):
+            raise UnreadableFile("what its reader says of the file makes no sense", reason="damaged")
+        return said.profile
+
+    async def _destroy(self, sandbox_id: str) -> None:
+        """Remove every trace; what resists is left to the sweep."""
+        try:
+            async with asyncio.timeout(DESTROY_SECONDS):
+                await self._parts.launcher.destroy(sandbox_id)
+        except (KernelsError, TimeoutError) as error:
+            log.error("sandbox_not_destroyed", sandbox=sandbox_id, error=str(error))
+        finally:
+            self._parts.errands.discard(sandbox_id)
+
+
+async def _nothing(_info: SandboxInfo) -> None:
+    """The file comes later: no code runs before it."""
+
+
+def _write(wanted: Wanted, directory: str, most: int, given_up: threading.Event) -> str:
+    info, chunks = wanted.durable.open(wanted.path)
+    digest, size = hashlib.sha256(), 0
+    root = os.open(directory, DIRECTORY)
+    try:
+        with os.fdopen(os.open(FILE, CREATE, 0o644, dir_fd=root), "wb") as target:
+            for chunk in chunks:
+                if given_up.is_set():
+                    break
+                digest.update(chunk)
+                target.write(chunk[: max(0, most - size)])
+                size += len(chunk)
+    finally:
+        chunks.close()
+        os.close(root)
+    if size != wanted.size or info.size != wanted.size:
+        raise Conflict("the file changed while it was read: register it again", reason="file_changed")
+    return digest.hexdigest()
+
+
+def _decoded(result: CommandResult) -> Described | None:
+    """The document, if it is one and within its bounds."""
+    if result.exit_code != 0 or result.stdout_truncated:
+        return None
+    try:
+        said = msgspec.json.decode(result.stdout, type=Described)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    if said.profile is not None and any(len(row) > len(said.profile.columns) for row in said.profile.sample):
+        return None
+    return said
+
+
+def _refusal(reason: str, message: str, environment: Environment) -> UnreadableFile | EnvironmentUnavailable:
+    if reason == "no_pyarrow":
+        return EnvironmentUnavailable(
+            f"the environment {environment.name} has no PyArrow: build it again (sandcell environments build "
+            f"{environment.image}), or name another in dataset_environment"
+        )
+    return UnreadableFile(message if message.isprintable() else "the file cannot be described", reason=reason)
