@@ -9,6 +9,7 @@ from kernel_gateway.cli.agents import agents
 from kernel_gateway.cli.attach import attach
 from kernel_gateway.cli.attach_tokens import attach_token
 from kernel_gateway.cli.audit import audit
+from kernel_gateway.cli.datasets import dataset
 from kernel_gateway.cli.environments import environments
 from kernel_gateway.cli.inspection import output, variables
 from kernel_gateway.cli.kernelspec import kernelspec
@@ -52,6 +53,7 @@ for command in (
     variables,
     output,
     workspace,
+    dataset,
     attach,
     attach_token,
     lease,

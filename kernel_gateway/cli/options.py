@@ -52,6 +52,7 @@ def _remedy(error: SandcellError) -> str:
 REMEDIES = {
     "there is no such session": "`sandcell session ls --all` lists yours.",
     "there is no such workspace": "`sandcell workspace ls` lists yours.",
+    "the workspace has no such dataset": "`sandcell dataset ls WORKSPACE` lists those there are.",
     "there is no such agent": "`sandcell agents ls` lists yours.",
     "there is no such key": "`sandcell keys ls` lists them by id.",
     "there is no such token": "`sandcell token ls` lists them by id.",

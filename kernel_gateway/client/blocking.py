@@ -13,6 +13,7 @@ import httpx
 
 from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client import attach_operations as at
+from kernel_gateway.client import dataset_operations as d
 from kernel_gateway.client import environment_operations as e
 from kernel_gateway.client import inspection_operations as i
 from kernel_gateway.client import lease_operations as le
@@ -206,6 +207,11 @@ class Client:
     workspace_upload = _method(o.workspace_upload)
     workspace_download = _method(o.workspace_download)
     workspace_remove = _method(o.workspace_remove)
+    register_dataset = _method(d.register_dataset)
+    list_datasets = _method(d.list_datasets)
+    get_dataset = _method(d.get_dataset)
+    copy_dataset = _method(d.copy_dataset)
+    remove_dataset = _method(d.remove_dataset)
     list_environments = _method(e.list_environments)
     create_environment = _method(e.create_environment)
     get_environment = _method(e.get_environment)

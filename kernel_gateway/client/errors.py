@@ -3,7 +3,7 @@
 Tree:
 
     SandcellError
-    ├── InvalidRequest       400, 405, 413, 415   change the request
+    ├── InvalidRequest       4xx                  change the request
     ├── Unauthorized         401                  no token, a wrong one or a revoked one
     ├── Forbidden            403                  administrators only
     ├── NotFound             404                  absent, or another principal's
