@@ -14,7 +14,7 @@ import stat
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
@@ -24,7 +24,7 @@ from workspace_sync.manifest import Entry
 from workspace_sync.names import escape, key_of
 from workspace_sync.plan import Seen
 from workspace_sync.scan import Signature, file_entry, signature_of
-from workspace_sync.store import CHUNK_BYTES, ObjectStore
+from workspace_sync.store import CHUNK_BYTES, ObjectStore, Written
 
 SETTLED_NANOSECONDS = 20_000_000
 """A file last changed this shortly before it was read may change again within one tick of the file system's clock."""
@@ -91,11 +91,11 @@ class Transfer:
                 while reader.read(CHUNK_BYTES):
                     pass
                 if reader.sha256 == seen.entry.sha256:
-                    return Seen(file_entry(path, status, reader.sha256), key, signature)
+                    return Seen(_stored(file_entry(path, status, reader.sha256), seen.entry), key, signature)
                 file.seek(0)
             reader = SteadyReader(file, status, self.stop)
-            self.store.put(self.prefix + key, cast("BinaryIO", reader), status.st_size)
-            return Seen(file_entry(path, status, reader.sha256), key, signature)
+            written = self.store.put(self.prefix + key, cast("BinaryIO", reader), status.st_size)
+            return Seen(_stored(file_entry(path, status, reader.sha256), written), key, signature)
 
     def _send_copy(self, path: bytes) -> Seen:
         """Send what one pass over a restless file saw; it stays to be read again by the next flush."""
@@ -111,9 +111,9 @@ class Transfer:
             size = copy.tell()
             copy.seek(0)
             key = key_of(path)
-            self.store.put(self.prefix + key, copy, size)
-        entry = file_entry(path, status, digest.hexdigest())
-        return Seen(Entry(path, "file", size, entry.mtime_ns, entry.mode, entry.sha256), key)
+            written = self.store.put(self.prefix + key, copy, size)
+        entry = _stored(file_entry(path, status, digest.hexdigest()), written)
+        return Seen(replace(entry, size=size), key)
 
     def _fetch_once(self, entry: Entry, key: str, modified: float) -> Seen:
         head, name = split(entry.path)
@@ -136,7 +136,7 @@ class Transfer:
                 mtime_ns = entry.mtime_ns if same else int(modified * 1e9)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
                 status = os.fstat(target.fileno())
-        return Seen(file_entry(entry.path, status, digest.hexdigest()), key, signature_of(status))
+        return Seen(_stored(file_entry(entry.path, status, digest.hexdigest()), entry), key, signature_of(status))
 
 
 class SteadyReader(io.RawIOBase):
@@ -171,6 +171,11 @@ class SteadyReader(io.RawIOBase):
             raise FileChanged
         self._digest.update(piece)
         return piece
+
+
+def _stored(entry: Entry, written: Written | Entry) -> Entry:
+    """A file's entry, with what the store calls the object that holds its bytes."""
+    return replace(entry, etag=written.etag, version_id=written.version_id)
 
 
 def settled(signature: Signature, moment_ns: int) -> Signature | None:
