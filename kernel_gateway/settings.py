@@ -185,6 +185,12 @@ class Settings:
     )
     dataset_seconds: float = _(60.0, "time to read one dataset; then what was read stands for all", low=1, high=900)
     datasets_per_workspace: int = _(1_000, "datasets that one workspace may have", low=0, high=100_000)
+    archive_file_bytes: int = _(
+        25 * MEGABYTE, "largest file in an archive of a workspace; larger ones are listed in it", low=1_024, high=10**13
+    )
+    link_lifetime_max_seconds: int = _(
+        DAY, "longest life of a link to a durable file in S3; 0: no links are given", low=0, high=7 * DAY
+    )
     files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
 
     egress_private: str = _("", "private addresses that sandboxes may reach all the same, as host:port, host:port")

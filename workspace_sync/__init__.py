@@ -4,6 +4,7 @@ Knows nothing of kernels, HTTP or principals. The directory is hostile: other pr
 no link in it is followed and no special file opened.
 """
 
+from workspace_sync.archive import ArchiveLimits
 from workspace_sync.chunks import Chunks
 from workspace_sync.errors import WorkspaceSyncError
 from workspace_sync.expected import ANYTHING, Expected
@@ -19,6 +20,7 @@ from workspace_sync.workspace import Bounds, DurableWorkspace
 
 __all__ = [
     "ANYTHING",
+    "ArchiveLimits",
     "AsOf",
     "Bounds",
     "Chunks",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
+from workspace_sync.archive import Archive, ArchiveLimits
 from workspace_sync.chunks import Chunks
 from workspace_sync.durable import DurableFiles
 from workspace_sync.errors import IllegalName, ObjectNotFound, PathConflict, StoreUnavailable
@@ -100,6 +101,14 @@ class DurableWorkspace:
                 raise
             stream.close()
         raise StoreUnavailable(f"{path!r} is replaced faster than it can be read; read it again later")
+
+    def archive(self, path: str, limits: ArchiveLimits) -> Archive:
+        """A file, or all that is beneath a directory, as a zip archive; of everything when empty."""
+        top = path_from_text(path) if path else b""
+        remote = self._durable.load()
+        if top and top not in remote.entries:
+            raise ObjectNotFound(f"no such path: {path!r}")
+        return Archive(self._store, self._durable.files_prefix, remote, top, limits)
 
     def presign(self, path: str, seconds: int) -> tuple[FileInfo, str | None]:
         """A file's description, and a link to it for so long; None where the store has no such links."""

@@ -19,7 +19,7 @@ from kernel_gateway.shapes import FileEntry, Page, Workspace
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.sessions import WorkspaceRow
 from kernel_gateway.workspace_shapes import DurableFile, Removed
-from workspace_sync import ANYTHING, DurableWorkspace, Expected, FileInfo
+from workspace_sync import ANYTHING, ArchiveLimits, DurableWorkspace, Expected, FileInfo
 from workspace_sync import Removed as Gone
 
 IN_MEMORY_BYTES = 1_000_000
@@ -97,6 +97,15 @@ class Workspaces:
                 lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
             )
         return Reading(durable_file(opened.info), opened.start, opened.end, Pieces(self._parts.mirrors, opened.chunks))
+
+    async def archive(self, principal: Principal, workspace_id: str, path: str) -> Pieces:
+        """A file, or what is below a directory, as a zip archive that is made while it is read; of all when empty."""
+        durable = await self._access.open(principal, workspace_id)
+        self._parts.require_disk()
+        settings = self._parts.settings
+        limits = ArchiveLimits(settings.archive_file_bytes, str(settings.state_path))
+        with translated():
+            return Pieces(self._parts.mirrors, await self._parts.mirrors.run(lambda: durable.archive(path, limits)))
 
     async def write(
         self,

@@ -54,6 +54,7 @@ EVENTS = {
     "durable.index_durable": "ListWorkspaceFiles",
     "durable.stat": "GetWorkspaceFile",
     "durable.head_durable": "HeadWorkspaceFile",
+    "durable.archive": "ArchiveWorkspace",
     "durable.read_durable": "ReadWorkspaceFile",
     "durable.write_durable": "WriteWorkspaceFile",
     "durable.remove_durable": "RemoveWorkspaceFile",

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 from kernel_gateway.errors import Conflict
 from kernel_gateway.faces.rest import bodies, conditions
-from kernel_gateway.faces.rest.calls import JSON, OCTETS, Bare, Call, Document, Download
+from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP, Bare, Call, Document, Download
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.shapes import FileEntry, Page, Workspace
 from kernel_gateway.workspace_shapes import DurableFile, Removed
@@ -64,6 +64,12 @@ async def read_durable(call: Call) -> Download | Bare:
         download.status = 206
         download.headers = {**download.headers, "Content-Range": f"bytes {start}-{end - 1}/{file.size}"}
     return download
+
+
+async def archive(call: Call) -> Download:
+    workspace_id, path = call.ids["workspace_id"], checked_directory(call.query.path)
+    pieces = await call.services.workspaces.archive(call.principal, workspace_id, path)
+    return Download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
 
 
 async def write_durable(call: Call) -> DurableFile:

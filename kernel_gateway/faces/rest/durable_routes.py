@@ -7,8 +7,8 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.rest import durable
-from kernel_gateway.faces.rest.calls import OCTETS
-from kernel_gateway.faces.rest.parameters import Listing, OnePath, PageOf, Rehearsal, Removal
+from kernel_gateway.faces.rest.calls import OCTETS, ZIP
+from kernel_gateway.faces.rest.parameters import Below, Listing, OnePath, PageOf, Rehearsal, Removal
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.shapes import FileEntry, Page, Workspace
 from kernel_gateway.workspace_shapes import DurableFile, Removed
@@ -60,6 +60,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         DurableFile,
         query=OnePath,
         errors=READ,
+    ),
+    Route(
+        "GET",
+        f"{W_ONE}/archive",
+        durable.archive,
+        "Download durable files as a zip archive; what is too large, a link or gone is listed in its `SKIPPED.txt`",
+        media=ZIP,
+        query=Below,
+        errors=(*READ, e.NoSpace),
     ),
     Route(
         "HEAD",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import zipfile
 
 from tests.escape.outside import MEGABYTE, durable, routes, service_bytes
 from tests.escape.position import Scene
@@ -69,7 +71,21 @@ def a_wide_tree_comes_in_pages(scene: Scene) -> None:
     assert not [path for path in durable(scene).entries if path.startswith(f"{HERE}/wide/".encode())]
 
 
-def there_is_no_archive_route(scene: Scene) -> None:
+def an_archive_holds_what_there_is(scene: Scene) -> None:
+    """Bombs stay packed, names stay below, links and what is too large are listed; a live session has no such route."""
+    kept = durable(scene).objects[f"workspace/{HERE}/all/bomb.zip"].read_bytes()
     with routes(scene) as asked:
-        for place in ("archive", f"/v1/workspaces/{scene.session.info.workspace_id}/archive"):
-            assert asked.ask("GET", place).status_code == 404
+        assert asked.ask("GET", "archive").status_code == 404
+        workspace_id = scene.session.info.workspace_id
+        answer = asked.ask("GET", f"/v1/workspaces/{workspace_id}/archive", params={"path": f"{HERE}/all"})
+        assert answer.status_code == 200, answer.text
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    assert archive.testzip() is None
+    assert archive.read(f"{HERE}/all/bomb.zip") == kept
+    names = {name.removeprefix(f"{HERE}/all/") for name in archive.namelist()}
+    assert names == {"", "..%5C..%5Cevil", "C%3A%5Cx", "NU%4C", "a%0Ab", "%FF", "bomb.zip", "SKIPPED.txt"}
+    told = archive.read("SKIPPED.txt").decode()
+    assert f"{HERE}/all/link\ta link to /etc/passwd\n" in told
+    assert f"{HERE}/all/huge\thas 26,000,000 bytes" in told
+    assert "root:" not in told
+    assert service_bytes(scene) < MOST_BYTES

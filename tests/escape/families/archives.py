@@ -1,7 +1,7 @@
 """Attempts with trees and archives on the routes that hand files out.
 
-Today no route makes or reads an archive: an archive is a file like any other, and nothing on the host looks into it.
-Whoever adds `.../archive` meets the last attempt here, which has to become one with zip bombs in that route.
+No route reads an archive: one is a file like any other, and nothing on the host looks into it. One route makes them,
+of whatever is in a workspace.
 """
 
 from __future__ import annotations
@@ -69,9 +69,13 @@ ATTEMPTS = (
     ),
     Attempt(
         "ask for all of a workspace in one archive",
-        "print('asking')",
-        "said: asking",
-        check=checks.there_is_no_archive_route,
+        BEFORE + "os.makedirs('all'); os.chdir('all')\n"
+        "for name in (b'..\\\\..\\\\evil', b'C:\\\\x', b'NUL', b'a\\nb', b'\\xff'): open(name, 'wb').write(b'x')\n"
+        "os.symlink('/etc/passwd', 'link'); os.truncate(os.open('huge', os.O_CREAT | os.O_WRONLY), 26_000_000)\n"
+        "with zipfile.ZipFile('bomb.zip', 'w', zipfile.ZIP_DEFLATED) as bomb: bomb.writestr('zeros', bytes(900_000))\n"
+        "print('made')",
+        "said: made",
+        check=checks.an_archive_holds_what_there_is,
     ),
 )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import zipfile
 from collections.abc import Iterator
 
 import httpx
@@ -166,3 +168,19 @@ def test_the_listing_goes_on_where_it_stopped(http: httpx.Client, ten: str, work
         if (cursor := page["next_cursor"]) is None:
             break
     assert found == ["out/a", "out/b", "out/ten"]
+
+
+def test_an_archive_is_streamed(http: httpx.Client, ten: str, workspace: str) -> None:
+    http.put(f"{workspace}/files/out/..%5Cevil", content=b"below")
+    http.put(f"{workspace}/files/out/large", content=bytes(25_000_001))
+    answer = http.get(f"{workspace}/archive", params={"path": "out"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/zip")
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''out.zip"
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    assert archive.testzip() is None
+    assert archive.namelist() == ["out/", "out/..%5Cevil", "out/ten", "SKIPPED.txt"]
+    assert archive.read("out/ten") == TEN
+    assert "out/large\thas 25,000,001 bytes" in archive.read("SKIPPED.txt").decode()
+    assert http.get(f"{workspace}/archive", params={"path": "absent"}).status_code == 404
+    assert http.get(f"{workspace}/archive", params={"path": "../x"}).status_code == 400
+    assert http.head(f"{workspace}/archive").status_code == 405
