@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from workspace_sync.errors import IllegalName
-from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped
+from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped, clamp_nanoseconds
 from workspace_sync.names import LONG, escape, key_of, parents, path_of
 from workspace_sync.scan import Scan, Signature
 from workspace_sync.store import StoredObject
@@ -108,7 +108,7 @@ def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed
         entry = known if _same_object(known, stored) else replace(known, sha256="", etag="", version_id="")
     else:
         mode = known.mode if known is not None and known.kind == "file" else 0o644
-        entry = Entry(path, "file", stored.size, int(stored.modified * 1e9), mode)
+        entry = Entry(path, "file", stored.size, clamp_nanoseconds(int(stored.modified * 1e9)), mode)
     remote.entries[path] = entry
     remote.keys[path] = stored.key
     remote.modified[path] = stored.modified

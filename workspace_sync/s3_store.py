@@ -123,7 +123,7 @@ class S3Store:
                         yield StoredObject(key, item["Size"], item["LastModified"].timestamp(), _etag(item))
 
     def delete(self, keys: Iterable[str]) -> None:
-        waiting = [self._key(key) for key in keys]
+        waiting = [self._prefix + key for key in keys]  # also what other tools made and `check_key` would refuse
         for start in range(0, len(waiting), DELETE_BATCH):
             batch = waiting[start : start + DELETE_BATCH]
             with self._errors():
