@@ -40,6 +40,7 @@ _jitter = random.SystemRandom()
 Work = Callable[[], AbstractContextManager[tuple[Transfer, Threads]]]
 """Opens the live directory for one attempt."""
 Result = TypeVar("Result")
+ABANDON_SECONDS = 1.0
 VANISHED = "was removed from the store while the workspace was restored"
 
 
@@ -122,7 +123,10 @@ class Restoration:
             task = self._bringing()
             await asyncio.wait([task], timeout=seconds)
             if not task.done():
-                raise RestoreIncomplete(f"the workspace is still being restored: {self._how_far()}; try again later")
+                why = f" ({self._error})" if self._error else ""
+                raise RestoreIncomplete(
+                    f"the workspace is still being restored: {self._how_far()}{why}; try again later"
+                )
             error = MirrorClosed("the restore was given up") if task.cancelled() else task.result()
             if isinstance(error, StoreError):
                 raise RestoreIncomplete(f"{error}; the workspace is not restored yet: {self._how_far()}; try again")
@@ -141,9 +145,10 @@ class Restoration:
         """Stop; what has come stays. Safe to call again."""
         self._closed = True
         task = self._task
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=self._limits.close_seconds)
+        for seconds in (self._limits.close_seconds, ABANDON_SECONDS):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=seconds)
 
     def _bringing(self) -> asyncio.Task[WorkspaceSyncError | None]:
         if self._closed:

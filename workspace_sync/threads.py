@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import TypeVar
 
@@ -20,10 +20,17 @@ class Threads:
         self._executor = executor
         self._concurrency = concurrency
         self.stop = threading.Event()
+        self._unfinished: set[Future[object]] = set()
+        self._guard = threading.Lock()
+        self._then: list[Callable[[], None]] = []
 
     async def run(self, job: Callable[[], Result]) -> Result:
         """Run one job; when cancelled, waits for a thread that runs it already, unless cancelled again."""
-        running = asyncio.wrap_future(self._executor.submit(job))
+        future = self._executor.submit(job)
+        with self._guard:
+            self._unfinished.add(future)  # type: ignore[arg-type]
+        future.add_done_callback(self._finished)
+        running = asyncio.wrap_future(future)
         running.add_done_callback(_look)
         try:
             return await asyncio.shield(running)
@@ -32,6 +39,21 @@ class Threads:
             if not running.done():
                 await asyncio.wait([running])
             raise
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call this once no job runs or waits any more: at once, or by the last one, which may have been given up."""
+        with self._guard:
+            if self._unfinished:
+                self._then.append(then)
+                return
+        then()
+
+    def _finished(self, future: Future[Result]) -> None:
+        with self._guard:
+            self._unfinished.discard(future)
+            due, self._then = ([], self._then) if self._unfinished else (self._then, [])
+        for then in due:
+            then()
 
     async def each(
         self, job: Callable[[Item], Result], items: Iterable[Item], note: Callable[[Result], None] | None = None

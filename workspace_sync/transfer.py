@@ -122,6 +122,7 @@ class Transfer:
             self.store.get(self.prefix + key) as source,
             opened_directory(self.root, head, owner=self.owner, make=True) as directory,
         ):
+            check_stop(self.stop)
             remove_name(directory, name)
             descriptor = os.open(name, CREATE, 0o600, dir_fd=directory)
             with os.fdopen(descriptor, "wb", buffering=0) as target:
