@@ -15,11 +15,11 @@ from .refused import Refused
 from .text_source import Counted, not_utf8, whole_lines
 
 SEPARATORS = (",", ";", "\t", "|")
-WIDER = {"null": "int64", "int64": "double", "bool": "string", "double": "string"}
-"""What a column is read as when it does not stay what its first rows were; a text in any other case."""
 MOST_RESTARTS = 8
 """After these a column that does not keep its type is read as text at once."""
-_CONVERSION = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([\w\[\], =/]+)")
+_CONVERSION = re.compile(
+    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to ([\w\[\], =/]+): invalid value '(.*)'", re.DOTALL
+)
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
@@ -89,8 +89,7 @@ class CsvFile:
             return
         name, now = names[int(found[1])], str(kinds[int(found[1])])
         self._restarts += 1
-        wider = WIDER.get(now, "string") if self._restarts <= MOST_RESTARTS else "string"
-        self._types[name] = {"int64": pa.int64(), "double": pa.float64()}.get(wider, pa.string())
+        self._types[name] = _wider(now, found[3]) if self._restarts <= MOST_RESTARTS else pa.string()
         if self._job.late():  # no time is left for finding out one by one
             self._types, self._all_text = dict.fromkeys(names, pa.string()), True
         raise Restart
@@ -114,6 +113,18 @@ class CsvFile:
         if "Empty CSV" in message:
             return Refused("empty", "the file holds no row, not even a header: write data into it first")
         return Refused("damaged", "the file cannot be read as CSV: see that its rows and quotes are whole")
+
+
+def _wider(kind: str, value: str) -> Any:
+    """What a column of this type is read as, now that it holds such a value."""
+    if kind not in ("null", "int64"):
+        return pa.string()
+    try:
+        number = float(value)
+    except ValueError:
+        return pa.string()
+    whole = kind == "null" and number.is_integer() and value.lstrip("-").isdecimal()
+    return pa.int64() if whole else pa.float64()
 
 
 def _separator(head: bytes, encoding: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 MOST_BYTES = 200_000
 """Of the answer: sample rows are left out until it fits, then columns."""
+DAMAGED = "the file holds what its reader cannot take: write it again with a current version of pandas or PyArrow"
 SAMPLED_COLUMNS = 100
 """Columns that sample rows show."""
 
@@ -48,6 +49,8 @@ def answer(asked: argparse.Namespace) -> dict[str, Any]:
         from .binary_files import too_large  # noqa: PLC0415
 
         return {"refused": {"reason": "too_large", "message": too_large().message}}
+    except Exception:  # whatever a damaged file leads to: names that are no text, a type that is none
+        return {"refused": {"reason": "damaged", "message": DAMAGED}}
 
 
 def described(job: Any, name: str) -> dict[str, Any]:
