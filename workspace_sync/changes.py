@@ -18,8 +18,8 @@ from typing import Literal
 from workspace_sync.confined import DIRECTORY, open_regular
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
-from workspace_sync.names import parents
-from workspace_sync.scan import Signature, scan_directory, signature_of
+from workspace_sync.scan import Signature, is_below, signature_of
+from workspace_sync.tree import LiveTree, Look
 
 Change = Literal["added", "changed", "removed"]
 READ_BYTES = 1 << 20
@@ -69,14 +69,23 @@ class Changes:
 
 
 class Watched:
-    """One directory, and how it was when last looked at. One look at a time; a second one waits for its end."""
+    """One directory, and how it was when last looked at. One look at a time; a second one waits for its end.
 
-    def __init__(self, directory: str, limits: ChangeLimits | None = None) -> None:
+    It shares the `tree` of a mirror, where there is one, and with it the kernel's word that nothing changed.
+    """
+
+    def __init__(self, directory: str, limits: ChangeLimits | None = None, tree: LiveTree | None = None) -> None:
         self._directory = directory
         self._limits = limits or ChangeLimits()
-        self._known: dict[bytes, Signature] | None = None
+        self._tree = tree or LiveTree(replace(TransferLimits(), manifest_bytes=self._limits.names_bytes))
+        self._journal = self._tree.journal()
+        self._waiting: dict[bytes, Signature | None] = {}
         self._rests_until = -math.inf
         self._looking = threading.Lock()
+
+    def is_quiet(self) -> bool:
+        """Whether a look would find nothing, for sure; does not block and costs next to nothing."""
+        return not self._waiting and not self._looking.locked() and self._tree.is_quiet(self._journal)
 
     def look(self) -> Changes:
         """What changed since the last look; nothing the first time."""
@@ -88,76 +97,75 @@ class Watched:
                 return Changes(unknown=TOO_LONG)
             return self._look()
         except WorkspaceTooLarge:
-            self._known = None
+            self._forget()
             taken = time.monotonic() - began
             if taken >= LONG_SECONDS:
                 self._rests_until = time.monotonic() + RESTS * taken
             return Changes(unknown=TOO_MANY if taken < self._limits.scan_seconds else TOO_LONG)
         except OSError as error:
-            self._known = None
+            self._forget()
             return Changes(unknown=f"the workspace cannot be read: {error.strerror}")
         finally:
             self._looking.release()
 
     def accept(self, paths: Iterable[bytes]) -> None:
-        """Take these files, or all that is below them, as they are now: whoever changed them is known."""
+        """Take these files, and all that is below them, as they are now: whoever changed them is known."""
         if not self._looking.acquire(timeout=self._limits.seconds):
             return
         try:
-            if self._known is not None:
-                self._accept(self._known, paths)
-        except OSError:
-            self._known = None
+            root = os.open(self._directory, DIRECTORY)
+            try:
+                self._gather(root)
+            finally:
+                os.close(root)
+            known = set(paths)
+            for path in [each for each in self._waiting if is_below(each, known)]:
+                del self._waiting[path]
+        except (OSError, WorkspaceTooLarge):
+            self._forget()
         finally:
             self._looking.release()
 
-    def _accept(self, known: dict[bytes, Signature], paths: Iterable[bytes]) -> None:
-        gone = set()
-        root = os.open(self._directory, DIRECTORY)
-        try:
-            for path in paths:
-                try:
-                    descriptor, status = open_regular(root, path)
-                except OSError:
-                    gone.add(path)
-                else:
-                    os.close(descriptor)
-                    known[path] = signature_of(status)
-        finally:
-            os.close(root)
-        for path in [each for each in known if _is_below(each, gone)]:
-            del known[path]
+    def _forget(self) -> None:
+        self._journal.before = None
+        self._waiting = {}
+
+    def _gather(self, root: int) -> Look:
+        """Look at what is to be looked at, and add what changed to what waits to be told."""
+        until = time.monotonic() + self._limits.scan_seconds
+        also = set(self._waiting)
+        look = self._tree.look(root, self._journal, also=also, until=until, wait_seconds=self._limits.seconds)
+        if look.scan.cut is not None:
+            raise WorkspaceTooLarge(TOO_MANY)
+        self._waiting = {**(look.changed or {}), **self._waiting}
+        return look
 
     def _look(self) -> Changes:
         until = time.monotonic() + self._limits.seconds
         root = os.open(self._directory, DIRECTORY)
         try:
-            limits = replace(TransferLimits(), manifest_bytes=self._limits.names_bytes)
-            scan = scan_directory(root, limits, until=time.monotonic() + self._limits.scan_seconds)
-            now = scan.signatures
-            before, self._known = self._known, now
-            if before is None:
-                return Changes()
-            for path in [path for path in before if path not in now and _is_below(path, scan.unread)]:
-                now[path] = before[path]  # closed to us, not gone
-            return self._told(root, before, now, until)
+            look = self._gather(root)
+            before, self._waiting = self._waiting, {}
+            return self._told(root, before, look.scan.signatures, until)
         finally:
             os.close(root)
 
-    def _told(self, root: int, before: dict[bytes, Signature], now: dict[bytes, Signature], until: float) -> Changes:
-        changed = sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
+    def _told(
+        self, root: int, before: dict[bytes, Signature | None], now: dict[bytes, Signature], until: float
+    ) -> Changes:
+        changed = sorted(path for path, was in before.items() if was != now.get(path))
         left = self._limits.hashed_bytes
         files = []
         for path in changed[: self._limits.listed]:
-            found = now.get(path)
+            was, found = before[path], now.get(path)
             if found is None:
-                files.append(ChangedFile(_text(path), "removed", before[path].size))
+                files.append(ChangedFile(_text(path), "removed", was.size if was is not None else 0))
                 continue
             digest = None
             if found.size <= left and time.monotonic() < until:
                 left -= found.size
                 digest = _hashed(root, path, found, until)
-            files.append(ChangedFile(_text(path), "changed" if path in before else "added", found.size, digest))
+            files.append(ChangedFile(_text(path), "added" if was is None else "changed", found.size, digest))
         return Changes(tuple(files), len(changed) - len(files))
 
 
@@ -177,10 +185,6 @@ def _hashed(root: int, path: bytes, found: Signature, until: float) -> str | Non
                 left -= len(piece)
             return digest.hexdigest() if left == 0 and signature_of(os.fstat(source.fileno())) == found else None
     return None
-
-
-def _is_below(path: bytes, directories: set[bytes]) -> bool:
-    return path in directories or any(each in directories for each in parents(path)) if directories else False
 
 
 def _text(path: bytes) -> str:

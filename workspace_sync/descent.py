@@ -20,7 +20,7 @@ class Descent:
     """`enter` directories beneath the descriptor `root`; `close` in the end, or use it as a context."""
 
     def __init__(self, root: int, opener: Opener | None = None) -> None:
-        self._opener = opener
+        self.opener = opener
         self._path = b""
         self._open: list[int | None] = [os.open(b".", DIRECTORY, dir_fd=root)]
 
@@ -73,9 +73,9 @@ class Descent:
         try:
             return os.open(name, DIRECTORY, dir_fd=above)
         except PermissionError:
-            if self._opener is None:
+            if self.opener is None:
                 raise
-        return open_closed_directory(self._opener, path)
+        return open_closed_directory(self.opener, path)
 
     def _drop(self, descriptor: int | None) -> None:
         if descriptor is not None:

@@ -6,24 +6,30 @@ where that stopped. A file that cannot be written does not keep the others from 
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from workspace_sync.copies import Copies, copies_of, copy_to
 from workspace_sync.durable import DurableFiles
 from workspace_sync.errors import DirectoryUnusable, FlushIncomplete, StoreUnavailable, WorkspaceSyncError
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Entry, Skipped
 from workspace_sync.names import escape
 from workspace_sync.plan import FlushPlan, Seen, baseline_of, plan_flush
-from workspace_sync.scan import scan_directory
 from workspace_sync.threads import Threads
-from workspace_sync.transfer import Transfer
+from workspace_sync.transfer import SETTLED_NANOSECONDS, Transfer
+from workspace_sync.tree import LiveTree, Look
 
 
 @dataclass(frozen=True)
 class FlushReport:
-    """What a flush did: files examined and sent, keys removed; what is left out of the mirror, with the reason."""
+    """What a flush did: files in the mirror, files sent, copied inside the store, keys removed; what is left out, why.
+
+    `execution` is the one the store is as of now.
+    """
 
     files: int
     sent: int
@@ -32,6 +38,7 @@ class FlushReport:
     execution: AsOf | None = None
     skipped: tuple[Skipped, ...] = ()
     special_files: int = 0
+    copied: int = 0
 
 
 class FlushFailed(WorkspaceSyncError):
@@ -46,43 +53,97 @@ class FlushFailed(WorkspaceSyncError):
 class Flusher:
     """Flushes of one directory, one after another. `left`: what one still has to write, with its size."""
 
-    def __init__(self, durable: DurableFiles, limits: TransferLimits) -> None:
+    def __init__(self, durable: DurableFiles, limits: TransferLimits, tree: LiveTree) -> None:
         self._durable = durable
         self._limits = limits
+        self._tree = tree
+        self._journal = tree.journal()
         self._baseline: dict[bytes, Seen] | None = None
         self._written: dict[bytes, Entry] | None = None
         self._execution: AsOf | None = None
+        self._owed: set[bytes] = set()
+        self._skipping = False
+        self._read_since_ns = 0
         self.left: dict[bytes, int] = {}
 
-    def start_from(self, baseline: dict[bytes, Seen]) -> None:
+    def start_from(self, baseline: dict[bytes, Seen], execution: AsOf | None = None) -> None:
         """Take what a restore brought as what the store has; the manifest is written anew by the first flush."""
         self._baseline = baseline
         self._written = None
+        self._execution = execution
+        self._read_since_ns = time.time_ns() - SETTLED_NANOSECONDS
 
-    async def flush(self, transfer: Transfer, threads: Threads, as_of: AsOf | None = None) -> FlushReport:
-        """Bring the store up to date, as of an execution that has ended. Raises `WorkspaceSyncError`."""
+    def has_nothing_to_do(self) -> bool:
+        """Whether the store has all that the directory has; costs next to nothing, and says no when it is not known."""
+        settled = self._written is not None and not self._owed
+        return settled and self._tree.is_quiet(self._journal) and not self._is_due()
+
+    async def flush(
+        self, transfer: Transfer, threads: Threads, as_of: AsOf | None = None, *, final: bool = False
+    ) -> FlushReport:
+        """Bring the store up to date, as of an execution that has ended. Raises `WorkspaceSyncError`.
+
+        A `final` one walks the whole directory, and reads every file that changed since the restore.
+        """
         baseline = await self._known(threads)
         moment = datetime.now(UTC)
-        try:
-            scan = await threads.run(partial(scan_directory, transfer.root, self._limits, transfer.opener))
-        except OSError as error:
-            raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
-        plan = plan_flush(baseline, scan, self._limits.workspace_bytes)
+        look, plan = await threads.run(partial(self._plan, transfer, baseline, final=final))
         self.left = dict.fromkeys([*plan.clear, *plan.delete], 0)
-        self.left.update({path: scan.entries[path].size for path in plan.send})
+        self.left.update({path: look.scan.entries[path].size for path in plan.send})
+        copies = copies_of(plan, baseline, look.scan, trusting=not final)
         await self._remove(plan.clear, baseline, threads)
-        failures = await self._send(plan, baseline, transfer, threads)
+        sending = _Sending(transfer, copies, baseline, plan, self.left)
+        stale = await sending.run(threads)
+        await self._delete(stale, threads)
         await self._remove(plan.delete, baseline, threads)
-        self._keep(plan, baseline)
+        self._keep(plan, baseline, look)
         self._execution = as_of or self._execution
-        await self._write_manifest(plan.kept, moment, threads)
-        if failures:
-            raise FlushFailed(failures)
+        entries = plan.kept if look.whole else self._patched(plan.kept)
+        await self._write_manifest(entries, moment, threads)
+        self._owed = set(sending.failures)
+        self._skipping = bool(plan.skipped)
+        if sending.failures:
+            raise FlushFailed(sending.failures)
         taken = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         removed = len(plan.clear) + len(plan.delete)
-        files = len(scan.signatures)
-        skipped = tuple(plan.skipped)
-        return FlushReport(files, len(plan.send), removed, taken, self._execution, skipped, scan.special_files)
+        files = sum(entry.kind == "file" for entry in entries.values())
+        skipped, special = tuple(plan.skipped), len(look.scan.special)
+        return FlushReport(files, sending.sent, removed, taken, self._execution, skipped, special, sending.copied)
+
+    def _is_due(self) -> bool:
+        return self._tree.is_due(self._limits.walk_every_seconds, self._limits.walk_share)
+
+    def _plan(self, transfer: Transfer, baseline: dict[bytes, Seen], *, final: bool) -> tuple[Look, FlushPlan]:
+        """Look at what changed, at everything where that has to be, and say what is to be done."""
+        part = self._written is not None and not self._skipping and not final
+        look = self._look(transfer, walk=final or self._is_due(), part=part)
+        if look.changed is not None:
+            self._owed |= look.changed.keys()
+        if not look.whole:
+            elsewhere = sum(entry.size for path, entry in (self._written or {}).items() if path not in self._owed)
+            room = self._limits.workspace_bytes - elsewhere
+            if sum(entry.size for entry in look.scan.entries.values()) <= room:
+                known = {path: baseline[path] for path in self._owed if path in baseline}
+                return look, plan_flush(known, look.scan, room)
+            look = self._look(transfer, walk=False, part=False)
+        since = self._read_since_ns if final else math.inf
+        return look, plan_flush(baseline, look.scan, self._limits.workspace_bytes, since)
+
+    def _look(self, transfer: Transfer, *, walk: bool, part: bool) -> Look:
+        also = self._owed if part else None
+        seconds = self._limits.attempt_seconds
+        until = time.monotonic() + seconds
+        try:
+            return self._tree.look(
+                transfer.root, self._journal, also=also, walk=walk, until=until, wait_seconds=seconds
+            )
+        except OSError as error:
+            raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
+
+    def _patched(self, kept: dict[bytes, Entry]) -> dict[bytes, Entry]:
+        """What was written last, with what was looked at in place of what it had of that."""
+        entries = {path: entry for path, entry in (self._written or {}).items() if path not in self._owed}
+        return entries | kept
 
     async def _known(self, threads: Threads) -> dict[bytes, Seen]:
         """The baseline; read from the store when this directory was filled by another mirror than this one."""
@@ -91,51 +152,21 @@ class Flusher:
             self._baseline, self._execution = baseline_of(remote), remote.execution
         return self._baseline
 
-    async def _send(
-        self, plan: FlushPlan, baseline: dict[bytes, Seen], transfer: Transfer, threads: Threads
-    ) -> dict[bytes, WorkspaceSyncError]:
-        failures: dict[bytes, WorkspaceSyncError] = {}
-
-        def send(path: bytes) -> tuple[bytes, Seen | None]:
-            try:
-                return path, transfer.send(path, baseline.get(path))
-            except StoreUnavailable:
-                raise  # it would be the same for every other file
-            except WorkspaceSyncError as error:
-                failures[path] = error
-                return path, None
-
-        def note(path: bytes, now: Seen | None) -> None:
-            before = baseline.get(path)
-            if now is not None:
-                if before is not None and before.key not in ("", now.key):
-                    stale.append(before.key)
-                baseline[path] = now
-                self.left.pop(path, None)
-            elif path not in failures:
-                self.left.pop(path, None)
-            known = baseline.get(path)
-            if known is not None and known.entry.kind == "file":
-                plan.kept[path] = known.entry
-
-        stale: list[str] = []
-        await threads.each(send, plan.send, note=lambda result: note(*result))
-        if stale:
-            keys = [self._durable.files_prefix + key for key in stale]
-            await threads.run(partial(self._durable.store.delete, keys))
-        return failures
-
     async def _remove(self, paths: list[bytes], baseline: dict[bytes, Seen], threads: Threads) -> None:
-        if paths:
-            keys = [self._durable.files_prefix + baseline[path].key for path in paths]
-            await threads.run(partial(self._durable.store.delete, keys))
-            for path in paths:
-                del baseline[path]
-                self.left.pop(path, None)
+        await self._delete([baseline[path].key for path in paths], threads)
+        for path in paths:
+            del baseline[path]
+            self.left.pop(path, None)
 
-    def _keep(self, plan: FlushPlan, baseline: dict[bytes, Seen]) -> None:
+    async def _delete(self, keys: list[str], threads: Threads) -> None:
+        if keys:
+            whole = [self._durable.files_prefix + key for key in keys]
+            await threads.run(partial(self._durable.store.delete, whole))
+
+    def _keep(self, plan: FlushPlan, baseline: dict[bytes, Seen], look: Look) -> None:
         """Directories and links have no object: the manifest is all the store has of them."""
-        for path in [path for path, seen in baseline.items() if path not in plan.kept and not seen.key]:
+        looked = baseline.keys() if look.whole else self._owed & baseline.keys()
+        for path in [path for path in looked if path not in plan.kept and not baseline[path].key]:
             del baseline[path]
         for path, entry in plan.kept.items():
             if entry.kind != "file":
@@ -150,3 +181,68 @@ class Flusher:
 
             await threads.run(write)
             self._written = entries
+
+
+class _Sending:
+    """The files of one flush on their way; what became of each is known at once, also when a later one fails."""
+
+    def __init__(
+        self,
+        transfer: Transfer,
+        copies: Copies,
+        baseline: dict[bytes, Seen],
+        plan: FlushPlan,
+        left: dict[bytes, int],
+    ) -> None:
+        self.failures: dict[bytes, WorkspaceSyncError] = {}
+        self.sent = 0
+        self.copied = 0
+        self._transfer = transfer
+        self._copies = copies
+        self._baseline = baseline
+        self._plan = plan
+        self._left = left
+        self._stale: list[str] = []
+
+    async def run(self, threads: Threads) -> list[str]:
+        """Send or copy them all; returns the keys that hold nothing of the workspace any more."""
+        await threads.each(self._one, self._plan.send, note=self._note)
+        return self._stale
+
+    def _one(self, path: bytes) -> tuple[bytes, Seen | None, bool]:
+        """In a thread: the file as the store has it then, None when it is gone; and whether it was copied."""
+        before = self._baseline.get(path)
+        try:
+            if before is None and (copied := self._copied(path)) is not None:
+                return path, copied, True
+            return path, self._transfer.send(path, before), False
+        except StoreUnavailable:
+            raise  # it would be the same for every other file
+        except WorkspaceSyncError as error:
+            self.failures[path] = error
+            return path, None, False
+
+    def _copied(self, path: bytes) -> Seen | None:
+        try:
+            return copy_to(self._transfer, path, self._copies)
+        except OSError:
+            return None  # said better when it is sent
+
+    def _note(self, result: tuple[bytes, Seen | None, bool]) -> None:
+        path, now, copied = result
+        before = self._baseline.get(path)
+        if now is not None:
+            if before is not None and before.key not in ("", now.key):
+                self._stale.append(before.key)
+            self._baseline[path] = now
+            self.copied += copied
+            self.sent += not copied and (before is None or _is_other(before, now))
+        if path not in self.failures:
+            self._left.pop(path, None)
+        known = self._baseline.get(path)
+        if known is not None and known.entry.kind == "file":
+            self._plan.kept[path] = known.entry
+
+
+def _is_other(before: Seen, now: Seen) -> bool:
+    return before.key != now.key or before.entry.sha256 != now.entry.sha256

@@ -21,6 +21,12 @@ class TransferLimits:
     """Downloads of one file on restore."""
     settle_seconds: float = 0.2
     """Pause between a request and its flush, so that executions in quick succession share one."""
+    walk_every_seconds: float = 300.0
+    """After so long the next flush walks the whole directory even if nothing is told to have changed."""
+    walk_share: float = 0.01
+    """The share of the time that these walks take at most."""
+    watch: bool = True
+    """Whether the kernel is asked to tell of changes; without, every flush walks the whole directory."""
     retry_seconds: float = 0.5
     """First pause after a failed flush; doubles each time, with jitter."""
     retry_max_seconds: float = 30.0

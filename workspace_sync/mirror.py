@@ -13,7 +13,8 @@ import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -35,6 +36,8 @@ from workspace_sync.restore import Restoration, RestoreReport, Restoring
 from workspace_sync.store import ObjectStore
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import Transfer
+from workspace_sync.tree import LiveTree
+from workspace_sync.watch import Watch
 
 log = structlog.get_logger()
 _jitter = random.SystemRandom()
@@ -86,7 +89,9 @@ class Mirror:
         self._limits = limits or TransferLimits()
         self._executor = executor
         self._durable = DurableFiles(store, prefix, self._limits.manifest_bytes)
-        self._flusher = Flusher(self._durable, self._limits)
+        self.tree = LiveTree(self._limits, opener, Watch() if self._limits.watch else None)
+        """What is in the directory, for all who want to know what changes in it."""
+        self._flusher = Flusher(self._durable, self._limits, self.tree)
         self._identity: tuple[int, int] | None = None
         self._restore_executor = restore_executor or executor
         self._restoration: Restoration | None = None
@@ -105,6 +110,7 @@ class Mirror:
         self._final = 0
         self._report: FlushReport | None = None
         self._retry_at: float | None = None
+        self._failing = False
 
     @property
     def state(self) -> MirrorState:
@@ -166,10 +172,9 @@ class Mirror:
         task goes on trying after the deadline, until `aclose`.
         """
         self._require_restored()
-        ticket = self._request()
         if final:
-            self._final = ticket
-        return await self.flushed(ticket, deadline_seconds)
+            self._final = self._requested + 1
+        return await self.flushed(self._request(), deadline_seconds)
 
     async def flushed(self, ticket: int, deadline_seconds: float) -> FlushReport:
         """Wait until the flush that this ticket was given for is complete; raises as `flush` does."""
@@ -202,14 +207,29 @@ class Mirror:
                 if task.done():
                     break
         self._fail(self._requested, MirrorClosed("the mirror was closed before the flush was complete"))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.close_seconds):
+                await asyncio.to_thread(self.tree.close)
 
     def _request(self) -> int:
         self._check_open()
+        idle = self._requested == self._completed
         self._requested += 1
+        if idle and self._finish_if_quiet():
+            return self._requested
         self._wanted.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="workspace mirror")
         return self._requested
+
+    def _finish_if_quiet(self) -> bool:
+        """When nothing changed since the last flush, that one is as of now, without a thread, a walk or a manifest."""
+        final = self._final > self._completed
+        if self._report is None or final or not self._flusher.has_nothing_to_do():
+            return False
+        report = replace(self._report, execution=self._asked or self._report.execution)
+        self._note_success(report, self._requested, self._asked)
+        return True
 
     def _restoring(self) -> Restoring | None:
         return None if self._restoration is None or self._restored.is_set() else self._restoration.restoring
@@ -233,8 +253,9 @@ class Mirror:
             self._wanted.clear()
             self._hurry.clear()
             number, as_of = self._requested, self._asked
+            final = self._final > self._completed
             try:
-                report = await self._attempt(as_of)
+                report = await self._attempt(as_of, final=final)
             except Exception as error:
                 failures += 1
                 self._note_failure(error, number)
@@ -244,12 +265,12 @@ class Mirror:
                 failures = 0
                 self._note_success(report, number, as_of)
 
-    async def _attempt(self, as_of: AsOf | None) -> FlushReport:
+    async def _attempt(self, as_of: AsOf | None, *, final: bool) -> FlushReport:
         threads = Threads(self._executor, self._limits.concurrency)
         try:
             with self._transfer(threads) as transfer:
                 async with asyncio.timeout(self._limits.attempt_seconds):
-                    return await self._flusher.flush(transfer, threads, as_of)
+                    return await self._flusher.flush(transfer, threads, as_of, final=final)
         except TimeoutError as error:
             raise self._too_slow("flush") from error
 
@@ -268,17 +289,19 @@ class Mirror:
                 await self._hurry.wait()
 
     def _note_success(self, report: FlushReport, number: int, as_of: AsOf | None) -> None:
-        if self._error is not None:
+        if self._failing:
             log.info("workspace_flush_recovered", prefix=self._durable.prefix)
-        self._completed, self._report, self._durable_as_of = number, report, as_of
+        self._completed, self._report = number, report
+        own = report.execution if self._restoration is None else None  # else it may be of an earlier session
+        self._durable_as_of = as_of or own
         self._last_flush_at = time.time()
-        self._error = _complaint(report.skipped)
+        self._error, self._failing = _complaint(report.skipped), False
         for waiter, wanted in self._waiters.items():
             if wanted <= number and not waiter.done():
                 waiter.set_result(report)
 
     def _note_failure(self, error: Exception, number: int) -> None:
-        known = isinstance(error, WorkspaceSyncError)
+        known, self._failing = isinstance(error, WorkspaceSyncError), True
         self._error = str(error) if known else f"the flush failed: {type(error).__name__}"
         log.warning("workspace_flush_failed", prefix=self._durable.prefix, error=self._error, exc_info=not known)
         if not (isinstance(error, WorkspaceSyncError) and error.retryable):
@@ -326,7 +349,7 @@ class Mirror:
                 self._opener,
             )
         finally:
-            os.close(root)
+            threads.when_idle(partial(os.close, root))  # a job that was given up may hold it for a while yet
 
 
 def _complaint(skipped: tuple[Skipped, ...]) -> str | None:

@@ -8,13 +8,14 @@ directory wins. Of two keys for one path, the one we would write wins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from workspace_sync.errors import IllegalName
 from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped, clamp_nanoseconds
 from workspace_sync.names import LONG, escape, key_of, parents, path_of
-from workspace_sync.scan import Scan, Signature
+from workspace_sync.scan import Scan, Signature, is_below
 from workspace_sync.store import StoredObject
 
 
@@ -69,8 +70,13 @@ def merge(manifest: Manifest, objects: Iterable[StoredObject]) -> Remote:
     return remote
 
 
-def plan_flush(baseline: Mapping[bytes, Seen], scan: Scan, workspace_bytes: int) -> FlushPlan:
-    """What takes the store from `baseline` to `scan`."""
+def plan_flush(
+    baseline: Mapping[bytes, Seen], scan: Scan, workspace_bytes: int, read_since_ns: float = math.inf
+) -> FlushPlan:
+    """What takes the store from `baseline` to `scan`.
+
+    A file is taken for unchanged when its signature is, unless it changed at `read_since_ns` or later.
+    """
     plan = FlushPlan(skipped=list(scan.skipped))
     room = workspace_bytes
     for path, entry in sorted(scan.entries.items()):
@@ -84,7 +90,8 @@ def plan_flush(baseline: Mapping[bytes, Seen], scan: Scan, workspace_bytes: int)
                 plan.kept[path] = seen.entry
             continue
         room -= entry.size
-        if seen is not None and seen.signature is not None and seen.signature == scan.signatures[path]:
+        signature = scan.signatures[path]
+        if seen is not None and seen.signature == signature and signature.ctime_ns < read_since_ns:
             plan.kept[path] = seen.entry
         else:
             plan.send.append(path)
@@ -105,10 +112,10 @@ def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed
         raise IllegalName("another key holds the same path")
     known = manifest.entries.get(path)
     if known is not None and known.kind == "file" and known.size == stored.size:
-        entry = known if _same_object(known, stored) else replace(known, sha256="", etag="", version_id="")
+        entry = known if _same_object(known, stored) else replace(known, sha256="", etag=stored.etag, version_id="")
     else:
         mode = known.mode if known is not None and known.kind == "file" else 0o644
-        entry = Entry(path, "file", stored.size, clamp_nanoseconds(int(stored.modified * 1e9)), mode)
+        entry = Entry(path, "file", stored.size, clamp_nanoseconds(int(stored.modified * 1e9)), mode, etag=stored.etag)
     remote.entries[path] = entry
     remote.keys[path] = stored.key
     remote.modified[path] = stored.modified
@@ -138,17 +145,20 @@ def _let_directories_win(remote: Remote) -> None:
 
 
 def _plan_removal(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan) -> None:
-    """Sort what the directory no longer has: keys in the way of new ones go first, what was unreadable stays."""
+    """Sort what the directory no longer has: keys in the way of new ones go first.
+
+    What could not be looked at stays; the manifest has no room for what is beyond its bound.
+    """
     for path, seen in baseline.items():
         now = scan.entries.get(path)
         if now is not None and now.kind == "file":
             continue
-        above = parents(path)
-        if path in scan.unread or any(parent in scan.unread for parent in above):
-            plan.kept[path] = seen.entry
+        if now is None and scan.is_unknown(path):
+            if is_below(path, scan.unread):
+                plan.kept[path] = seen.entry
         elif not seen.key:
             continue
-        elif now is not None or any(_is_file(scan, parent) for parent in above):
+        elif now is not None or any(_is_file(scan, parent) for parent in parents(path)):
             plan.clear.append(path)
         else:
             plan.delete.append(path)

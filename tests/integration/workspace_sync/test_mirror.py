@@ -312,7 +312,7 @@ def test_a_file_that_never_rests_is_sent_whole(local: Bench) -> None:
     assert info.size == len(b"".join(chunks)) == size
 
 
-def test_a_store_through_a_memory_map_is_noticed(local: Bench) -> None:
+def test_a_store_through_a_memory_map_is_noticed_in_the_end(local: Bench) -> None:
     live = local.directory()
     (live / "array").write_bytes(bytes(8192))
 
@@ -323,7 +323,7 @@ def test_a_store_through_a_memory_map_is_noticed(local: Bench) -> None:
                 for value in (b"1", b"2", b"3"):
                     mapped[0:1] = value
                     await asyncio.sleep(0.05)
-                    await mirror.flush(DEADLINE_SECONDS)
+                    await mirror.flush(DEADLINE_SECONDS, final=True)
                     assert b"".join(local.workspace.open("array")[1])[:1] == value
         finally:
             await mirror.aclose()

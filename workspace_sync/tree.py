@@ -1,0 +1,272 @@
+"""What is in a live directory now, kept in memory: walked once, and then looked at where the kernel tells of changes.
+
+All who need to know share one `LiveTree`; each has a `Journal` of what changed since it last asked. Where the watch
+does not know, the whole directory is walked again and compared, so that nothing is missed. Blocking, but `is_quiet`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+
+from workspace_sync.confined import GONE, Opener, split
+from workspace_sync.descent import Descent
+from workspace_sync.errors import WorkspaceTooLarge
+from workspace_sync.limits import TransferLimits
+from workspace_sync.scan import Scan, Signature, add_name, is_below, row_bytes, scan_directory
+from workspace_sync.watch import Told, Watch
+
+MOST_LINKED = 1_000
+"""Files with several names that are looked at again with every change; with more the whole is walked."""
+
+
+class Journal:
+    """The files and names that changed since this was last emptied; all may have, at first."""
+
+    def __init__(self) -> None:
+        self.before: dict[bytes, Signature | None] | None = None
+        """By path, what the file was before; None when nothing can be said of what changed."""
+
+    def note(self, path: bytes, before: Signature | None) -> None:
+        """A name changed; what it was the first time is kept."""
+        if self.before is not None:
+            self.before.setdefault(path, before)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is there now: all of it when `whole`, else of the paths that were asked for and of those that changed."""
+
+    scan: Scan
+    changed: dict[bytes, Signature | None] | None
+    """As in a journal."""
+    whole: bool
+
+
+class LiveTree:
+    """One directory. `close` it in the end; it may be used again after that, and begins anew."""
+
+    def __init__(self, limits: TransferLimits, opener: Opener | None = None, watch: Watch | None = None) -> None:
+        self._limits = limits
+        self._opener = opener
+        self._watch = watch
+        self._lock = threading.Lock()
+        self._scan: Scan | None = None
+        self._identity: tuple[int, int] | None = None
+        self._journals: weakref.WeakSet[Journal] = weakref.WeakSet()
+        self._walked_at = -math.inf
+        self._walk_seconds = 0.0
+
+    def journal(self) -> Journal:
+        """A new journal, kept for as long as somebody holds it."""
+        journal = Journal()
+        self._journals.add(journal)
+        return journal
+
+    def is_quiet(self, journal: Journal) -> bool:
+        """Whether nothing changed since the journal was last emptied; called on the event loop, costs next to nothing.
+
+        False also when that is not known.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return journal.before == {} and self._watch is not None and self._watch.quiet()
+        finally:
+            self._lock.release()
+
+    def is_due(self, seconds: float, share: float) -> bool:
+        """Whether the last walk was so long ago, and walks take no more than this share of the time."""
+        return time.monotonic() - self._walked_at > max(seconds, self._walk_seconds / share)
+
+    def look(
+        self,
+        root: int,
+        journal: Journal,
+        *,
+        also: set[bytes] | None = None,
+        walk: bool = False,
+        until: float = math.inf,
+        wait_seconds: float = 60.0,
+    ) -> Look:
+        """Empty the journal: what is now of the paths in it and `also`; of everything when that is None.
+
+        `walk` looks at every name there is. Raises `WorkspaceTooLarge` when it is not done at `until`, or somebody else
+        looks for longer than `wait_seconds`, and `OSError`; the journal keeps what is in it then.
+        """
+        if not self._lock.acquire(timeout=wait_seconds):
+            raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
+        try:
+            self._refresh(root, until, walk=walk)
+            return self._told(journal, also)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Let go of the watch and of what is known."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._scan = None
+        if self._watch is not None:
+            self._watch.close()
+
+    def _told(self, journal: Journal, also: set[bytes] | None) -> Look:
+        scan, changed = self._scan or Scan(), journal.before
+        journal.before = {}
+        if changed is None or also is None or scan.unread or scan.cut is not None:
+            whole = Scan(dict(scan.entries), dict(scan.signatures), list(scan.skipped), set(scan.unread), scan.cut)
+            whole.special = set(scan.special)
+            return Look(whole, changed, whole=True)
+        part = Scan(special=set(scan.special))
+        for path in changed.keys() | also:
+            if path in scan.entries:
+                part.entries[path] = scan.entries[path]
+            if path in scan.signatures:
+                part.signatures[path] = scan.signatures[path]
+        return Look(part, changed, whole=False)
+
+    def _refresh(self, root: int, until: float, *, walk: bool) -> None:
+        status = os.fstat(root)
+        if self._identity != (status.st_dev, status.st_ino):
+            self._forget()
+            self._identity = (status.st_dev, status.st_ino)
+            for journal in self._journals:
+                journal.before = None
+        try:
+            told = None if walk or self._scan is None or self._watch is None else self._watch.take()
+            if told is None or not self._look_again(root, told, until):
+                self._walk(root, until)
+        except BaseException:
+            if self._watch is not None:
+                self._watch.close()  # what it told is lost
+            raise
+
+    def _walk(self, root: int, until: float) -> None:
+        began = time.monotonic()
+        watch, enter = self._watch, None
+        if watch is not None:
+            watch.begin()
+            enter = watch.add
+        scan = scan_directory(root, self._limits, self._opener, until=until, enter=enter)
+        self._compare(scan)
+        self._walked_at = time.monotonic()
+        self._walk_seconds = self._walked_at - began
+        if watch is not None:
+            self._trust(watch, scan)
+
+    def _trust(self, watch: Watch, scan: Scan) -> None:
+        """What was not walked is not watched, and a file with many names changes under any of them."""
+        if scan.unread or scan.cut is not None or len(scan.linked) > MOST_LINKED:
+            watch.close()
+        else:
+            watch.complete()
+
+    def _compare(self, scan: Scan) -> None:
+        """Take a walk for what is there now, and write down what changed."""
+        before, self._scan = self._scan, scan
+        if before is None:
+            return
+        if scan.unread:
+            for path in [path for path in before.entries if path not in scan.entries and is_below(path, scan.unread)]:
+                scan.entries[path] = before.entries[path]  # closed to us, not gone
+                if path in before.signatures:
+                    scan.signatures[path] = before.signatures[path]
+        for path in before.entries.keys() | scan.entries.keys():
+            now = (scan.entries.get(path), scan.signatures.get(path))
+            if now != (before.entries.get(path), before.signatures.get(path)):
+                self._note(path, before.signatures.get(path))
+
+    def _look_again(self, root: int, told: Told, until: float) -> bool:
+        """Bring up to date what was told of; False when the whole has to be walked."""
+        scan = self._scan or Scan()
+        if not told.names and not told.trees:
+            return True
+        fresh = Scan()
+        trees = set(told.trees)
+        with Descent(root, self._opener) as descent:
+            for path in sorted(told.names | told.trees | scan.linked, key=lambda each: each.split(b"/")):
+                if not self._examine(descent, path, fresh, trees) and path not in told.removed:
+                    if path in scan.linked and path not in told.names:
+                        return False
+                    if path not in told.trees or path in scan.entries:
+                        return False  # written to under a name that is gone: which file was it?
+        return self._enter_trees(root, trees, fresh, until) and self._take_in(scan, fresh, told, trees)
+
+    def _examine(self, descent: Descent, path: bytes, fresh: Scan, trees: set[bytes]) -> bool:
+        """What one path is now; False when there is nothing."""
+        head, name = split(path)
+        try:
+            directory = descent.enter(head)
+        except OSError as error:
+            if error.errno not in GONE:
+                fresh.unread.add(path)
+            return False
+        entry = add_name(directory, name, path, fresh, self._opener)
+        before = self._scan.entries.get(path) if self._scan is not None else None
+        if (entry is not None and entry.kind == "directory") != (before is not None and before.kind == "directory"):
+            trees.add(path)
+        return entry is not None or path in fresh.special
+
+    def _enter_trees(self, root: int, trees: set[bytes], fresh: Scan, until: float) -> bool:
+        """Walk the directories that are new; False when a walk of the whole has to do it."""
+        for path in sorted(trees):
+            entry = fresh.entries.get(path)
+            if entry is None or entry.kind != "directory" or any(is_below(each, trees) for each in _above(path)):
+                continue
+            enter = self._watch.add if self._watch is not None else None
+            below = scan_directory(root, self._limits, self._opener, top=path, until=until, enter=enter)
+            fresh.entries.update(below.entries)
+            fresh.signatures.update(below.signatures)
+            fresh.linked |= below.linked
+            fresh.special |= below.special
+            fresh.unread |= below.unread
+            if below.cut is not None:
+                return False
+        return True
+
+    def _take_in(self, scan: Scan, fresh: Scan, told: Told, trees: set[bytes]) -> bool:
+        """Merge what was looked at into what is known; False, with nothing changed, when it does not fit."""
+        if fresh.unread:
+            return False
+        looked = told.names | told.trees | scan.linked
+        stale = {path for path in looked | trees if path in scan.entries and path not in fresh.entries}
+        if trees & scan.entries.keys():
+            stale |= {path for path in scan.entries if path not in fresh.entries and is_below(path, trees)}
+        grown = sum(row_bytes(path) for path in fresh.entries if path not in scan.entries)
+        if scan.names_bytes + grown > self._limits.manifest_bytes or len(fresh.linked) > MOST_LINKED:
+            return False
+        for path in stale | fresh.entries.keys():
+            before = (scan.entries.get(path), scan.signatures.get(path))
+            now = (fresh.entries.get(path), fresh.signatures.get(path))
+            if now != before:
+                self._note(path, before[1])
+                _put(scan, path, fresh)
+        scan.special = {
+            path for path in scan.special if path not in looked and not is_below(path, trees)
+        } | fresh.special
+        scan.linked = (scan.linked | fresh.linked) - stale
+        scan.names_bytes += grown
+        return True
+
+    def _note(self, path: bytes, before: Signature | None) -> None:
+        for journal in self._journals:
+            journal.note(path, before)
+
+
+def _put(scan: Scan, path: bytes, fresh: Scan) -> None:
+    for known, now in ((scan.entries, fresh.entries), (scan.signatures, fresh.signatures)):
+        if path in now:
+            known[path] = now[path]  # type: ignore[assignment]
+        else:
+            known.pop(path, None)
+
+
+def _above(path: bytes) -> list[bytes]:
+    head = split(path)[0]
+    return [head] if head else []
