@@ -25,7 +25,7 @@ async def changed_files(live: LiveSession) -> Changes:
     watched = live.sandbox.watched
     if watched is None:
         return Changes(unknown="the sandbox is gone")
-    return await asyncio.to_thread(watched.look)
+    return Changes() if watched.is_quiet() else await asyncio.to_thread(watched.look)
 
 
 async def found_after(live: LiveSession) -> dict[str, Any]:

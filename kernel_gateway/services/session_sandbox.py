@@ -158,7 +158,7 @@ class SessionSandbox:
             await self.way_out.reopen()
             mirror = self._parts.mirrors.mirror(info, self._workspace_id)
             self._take(kernel, mirror)
-            await self._watch(info)
+            await self._watch(info, mirror)
             if self._workspace_id in self._parts.spool.waiting():  # the live files are newer than that copy
                 await self._save(mirror)
 
@@ -248,7 +248,7 @@ class SessionSandbox:
             await self.way_out.open(spec.environment)
             await parts.spool.deliver(self._workspace_id)
             mirror = parts.mirrors.mirror(info, self._workspace_id)
-            begun.append(Furnishing(parts.background, mirror, lambda report: self._furnished(info, report)))
+            begun.append(Furnishing(parts.background, mirror, lambda report: self._furnished(info, mirror, report)))
             await begun[0].begin()
 
         try:
@@ -267,15 +267,15 @@ class SessionSandbox:
         self._furnishing.go_on()
         return kernel
 
-    async def _furnished(self, info: SandboxInfo, report: RestoreReport) -> None:
+    async def _furnished(self, info: SandboxInfo, mirror: Mirror, report: RestoreReport) -> None:
         """All files of a new sandbox are there."""
-        await self._watch(info)
+        await self._watch(info, mirror)
         await self._parts.launcher.mark_furnished(info.sandbox_id)
         self.on_restored(report)
 
-    async def _watch(self, info: SandboxInfo) -> None:
+    async def _watch(self, info: SandboxInfo, mirror: Mirror) -> None:
         """Look at the files as they are before the next code runs, so that what it changes can be told."""
-        self.watched = Watched(info.workspace_directory)
+        self.watched = Watched(info.workspace_directory, tree=mirror.tree)
         await asyncio.to_thread(self.watched.look)
 
     def _take(self, kernel: LiveKernel, mirror: Mirror) -> None:
@@ -320,7 +320,7 @@ class SessionSandbox:
     async def _save(self, mirror: Mirror) -> None:
         """Flush the workspace; what the store does not take by the deadline goes to the spool on this host."""
         try:
-            await mirror.flush(self._parts.settings.flush_deadline_seconds)
+            await mirror.flush(self._parts.settings.flush_deadline_seconds, final=True)
             await self._parts.spool.discard(self._workspace_id)
             self.unsaved = None
         except (WorkspaceSyncError, TimeoutError) as error:
@@ -330,7 +330,7 @@ class SessionSandbox:
     async def _keep_here(self, why: str) -> None:
         try:
             if self._info is not None:
-                await self._parts.spool.take(self._info, self._workspace_id)
+                await self._parts.spool.take(self._info, self._workspace_id, self.flushes.last)
             self.unsaved = f"the workspace waits on this host for its store: {why}"
         except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.error("workspace_not_saved", session=self._session_id, error=str(error))
