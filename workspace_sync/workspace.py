@@ -21,7 +21,7 @@ from workspace_sync.errors import IllegalName, ObjectNotFound, PathConflict, Sto
 from workspace_sync.expected import ANYTHING, Expected
 from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary, info_of, removed
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import MANIFEST_NAME, Entry, Manifest
+from workspace_sync.manifest import MANIFEST_NAME, AsOf, Entry, Manifest
 from workspace_sync.names import key_of, parents, path_from_text, text_of
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
@@ -156,6 +156,10 @@ class DurableWorkspace:
         remote = self._durable.load()
         sizes = [entry.size for entry in remote.entries.values() if entry.kind == "file"]
         return WorkspaceSummary(len(sizes), sum(sizes), remote.as_of)
+
+    def execution(self) -> AsOf | None:
+        """The last execution whose files are durable, as the manifest says."""
+        return self._durable.read_manifest().execution
 
     def put_beside(self, name: str, data: bytes) -> None:
         """Write an object beside the files, as `history.ipynb` is; a name may have one folder."""

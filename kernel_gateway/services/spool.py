@@ -3,14 +3,19 @@
 Each lies in a directory of its own under `<data_dir>/state/spool`, itself a local store, so that names, links and bytes
 are treated as in any other. The spool's copy is the newest state of its workspace: it is delivered before a session
 restores from the store.
+
+What is half made or half removed has a name of its own, and what is whole gets its name in one step, so that a process
+that is killed leaves no part of a workspace that could be taken for all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import uuid
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -18,14 +23,16 @@ from weakref import WeakValueDictionary
 import structlog
 
 from kernel_gateway.services.mirrors import Mirrors, prefix
+from kernel_gateway.services.silences import Silences
 from kernels.sandbox import SandboxInfo
-from workspace_sync import Mirror, ObjectStore, TransferLimits, open_store
+from workspace_sync import AsOf, DurableWorkspace, Mirror, ObjectStore, TransferLimits, open_store
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
 SECONDS = 600.0
 """Longest time one workspace takes into the spool or out of it."""
-PART, OUT = ".part", ".out"
+PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
+"""Being made; made, in place of an older copy that may still be there; on the way to the store; being removed."""
 
 
 class Spool:
@@ -35,27 +42,32 @@ class Spool:
         self._directory = directory
         self._mirrors = mirrors
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.on_delivered: Callable[[str, AsOf | None], Awaitable[None]] = _nothing
+        """Awaited when a workspace is in the store that had waited here, with the execution that it is as of."""
 
     def clear(self) -> None:
-        """Remove what an earlier process left half made; called once at start, before anything else."""
+        """Finish what an earlier process left half done; called once at start, before anything else."""
         if self._directory.is_dir():
-            for each in self._directory.iterdir():
-                if each.name.endswith((PART, OUT)):
+            for each in list(self._directory.iterdir()):
+                if each.suffix == WHOLE:
+                    _put_in_place(each)
+                elif each.suffix in (PART, OUT, GONE):
                     shutil.rmtree(each, ignore_errors=True)
 
     def waiting(self) -> list[str]:
         """The workspaces that wait for the store."""
         if not self._directory.is_dir():
             return []
-        return sorted(each.name for each in self._directory.iterdir() if not each.name.endswith((PART, OUT)))
+        names = {each.stem if each.suffix == WHOLE else each.name for each in self._directory.iterdir()}
+        return sorted(name for name in names if not name.endswith((PART, OUT, GONE)))
 
-    async def take(self, info: SandboxInfo, workspace_id: str) -> None:
+    async def take(self, info: SandboxInfo, workspace_id: str, as_of: AsOf | None = None) -> None:
         """Copy a live workspace into the spool, in place of an older copy; raises WorkspaceSyncError, OSError."""
         async with self._lock(workspace_id):
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
-            await _flushed(self._mirrors.mirror_to(_local(part), info, workspace_id))
-            await asyncio.to_thread(_replace, part, self._place(workspace_id))
+            await _flushed(self._mirrors.mirror_to(_local(part), info, workspace_id), as_of)
+            await asyncio.to_thread(_replace, part)
         log.warning("workspace_spooled", workspace=workspace_id)
 
     async def deliver(self, workspace_id: str) -> bool:
@@ -63,45 +75,56 @@ class Spool:
 
         Raises WorkspaceSyncError when the store does not take it; the copy stays.
         """
-        place = self._place(workspace_id)
         async with self._lock(workspace_id):
-            if not place.is_dir():
+            place = await asyncio.to_thread(self._whole, workspace_id)
+            if place is None:
                 return False
             # A store that is away is found out at once; a flush would wait for it to come back.
             await self._mirrors.run(self._mirrors.durable(workspace_id).summary)
             out = Path(tempfile.mkdtemp(prefix=workspace_id, suffix=OUT, dir=self._directory))
             try:
-                await self._restore(out, _local(place), workspace_id)
-                await _flushed(self._mirror(str(out), self._mirrors.store, workspace_id))
+                as_of = await self._restore(out, _local(place), workspace_id)
+                await _flushed(self._mirror(str(out), self._mirrors.store, workspace_id), as_of)
             finally:
                 await asyncio.to_thread(shutil.rmtree, out, ignore_errors=True)
-            await asyncio.to_thread(shutil.rmtree, place)
+            await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
+        await self.on_delivered(workspace_id, as_of)
         return True
 
     async def discard(self, workspace_id: str) -> None:
         """Remove the copy, if there is one: the store has something newer."""
-        place = self._place(workspace_id)
-        if place.is_dir():
-            async with self._lock(workspace_id):
-                await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+        async with self._lock(workspace_id):
+            place = await asyncio.to_thread(self._whole, workspace_id)
+            if place is not None:
+                await asyncio.to_thread(_remove, place)
 
     async def deliver_all(self, in_use: Callable[[str], bool]) -> None:
-        """Deliver what waits, but for workspaces that a live session holds; the store's failures wait for next time."""
+        """Deliver what waits, but for workspaces that a live session holds.
+
+        One that cannot be delivered waits for next time and holds no other back; a store that is away does.
+        """
+        silences = Silences()
         for workspace_id in self.waiting():
-            if in_use(workspace_id):
-                continue
-            try:
-                await self.deliver(workspace_id)
-            except (WorkspaceSyncError, OSError, TimeoutError) as error:
-                log.warning("workspace_not_delivered", workspace=workspace_id, error=str(error))
+            if not in_use(workspace_id) and silences.away(await self._try(workspace_id)):
                 return
 
-    async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> None:
+    async def _try(self, workspace_id: str) -> Exception | None:
+        """What kept a workspace from being delivered."""
+        try:
+            await self.deliver(workspace_id)
+        except (WorkspaceSyncError, OSError, TimeoutError) as error:
+            log.warning("workspace_not_delivered", workspace=workspace_id, error=str(error))
+            return error
+        return None
+
+    async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> AsOf | None:
+        """Fill a directory from a spooled copy; the execution that it is as of."""
         mirror = self._mirror(str(directory), store, workspace_id)
         try:
             async with asyncio.timeout(SECONDS):
                 await mirror.restore()
+                return await asyncio.to_thread(DurableWorkspace(store, prefix(workspace_id)).execution)
         finally:
             await mirror.aclose()
 
@@ -115,6 +138,13 @@ class Spool:
             executor=self._mirrors.executor,
         )
 
+    def _whole(self, workspace_id: str) -> Path | None:
+        """The copy, if there is one; the newest when another was just to take its place."""
+        place, newest = self._place(workspace_id), self._place(workspace_id + WHOLE)
+        if newest.is_dir():
+            _put_in_place(newest)
+        return place if place.is_dir() else None
+
     def _lock(self, workspace_id: str) -> asyncio.Lock:
         return self._locks.setdefault(workspace_id, asyncio.Lock())
 
@@ -122,8 +152,13 @@ class Spool:
         return self._directory / name
 
 
-async def _flushed(mirror: Mirror) -> None:
+async def _nothing(workspace_id: str, as_of: AsOf | None) -> None:
+    pass
+
+
+async def _flushed(mirror: Mirror, as_of: AsOf | None) -> None:
     try:
+        mirror.request_flush(as_of)
         await mirror.flush(SECONDS)
     finally:
         await mirror.aclose()
@@ -138,6 +173,31 @@ def _empty(directory: Path) -> None:
     directory.mkdir(parents=True, mode=0o700)
 
 
-def _replace(new: Path, old: Path) -> None:
-    shutil.rmtree(old, ignore_errors=True)
-    new.rename(old)
+def _replace(part: Path) -> None:
+    """Let a copy count that is complete; from here on it outlives the process, and the host's power."""
+    for directory, _, _ in os.walk(part):
+        _sync(Path(directory))
+    _put_in_place(part.rename(part.with_suffix(WHOLE)))
+
+
+def _put_in_place(whole: Path) -> None:
+    _sync(whole.parent)
+    place = whole.with_suffix("")
+    if place.is_dir():
+        _remove(place)
+    whole.rename(place)
+    _sync(place.parent)
+
+
+def _remove(place: Path) -> None:
+    """In one step for whoever looks; what cannot be deleted then is deleted by the next start."""
+    gone = place.rename(place.with_name(f"{place.name}-{uuid.uuid4().hex}{GONE}"))
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.attachments import forget_absent
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.lifecycle import Lifecycle
@@ -26,8 +27,10 @@ from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.sync_shapes import DurableExecution, Sync
 from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo
+from workspace_sync import AsOf
 
 log = structlog.get_logger(__name__)
 GOES_ON = (
@@ -55,6 +58,7 @@ class Upkeep:
         self._lifecycle = lifecycle
         self._notebooks = notebooks
         self._removals = removals
+        parts.spool.on_delivered = self._delivered
 
     async def adopt(self) -> None:
         """Take up every READY session, then remove the sandboxes that belong to none."""
@@ -101,6 +105,22 @@ class Upkeep:
         await self._removals.finish_all()
         in_use = {live.row.workspace_id for live in self._registry}
         await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)
+
+    async def _delivered(self, workspace_id: str, as_of: AsOf | None) -> None:
+        """What the last session of a workspace left is in the store at last: its record says so."""
+        durable = None if as_of is None else DurableExecution(as_of.execution_id, as_of.number)
+        flushed = rfc3339(self._parts.clock.now())
+
+        def store(connection: Connection) -> None:
+            row = sessions.last_of(connection, workspace_id)
+            if row is not None and row.status == "TERMINATED":
+                row.record.sync = Sync(flushed, mode=row.sync, durable=durable or row.record.sync.durable)
+                sessions.set_record(connection, row.id, row.record)
+
+        try:
+            await self._parts.database.run(store)
+        except GatewayError as error:
+            log.error("delivery_not_stored", workspace=workspace_id, error=error.code)
 
     async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
         """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""

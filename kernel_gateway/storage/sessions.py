@@ -120,6 +120,13 @@ def list_of(
     return [_session(row) for row in rows], following
 
 
+def last_of(connection: Connection, workspace_id: str) -> SessionRow | None:
+    """The session that used a workspace last."""
+    query = select(sessions).where(sessions.c.workspace_id == workspace_id).order_by(sessions.c.number.desc()).limit(1)
+    row = connection.execute(query).first()
+    return _session(row) if row else None
+
+
 def list_live(connection: Connection) -> list[SessionRow]:
     """Every READY session, oldest first."""
     query = select(sessions).where(sessions.c.status == "READY").order_by(sessions.c.number)
