@@ -25,6 +25,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.full_text import FullText
 from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.redaction import Redaction
+from kernel_gateway.services.silences import AWAY, Silences
 from kernel_gateway.settings import Settings
 from kernels.transcript import BLOB_DIRECTORY, Blob
 from workspace_sync.errors import WorkspaceSyncError
@@ -125,28 +126,42 @@ class KeptOutputs:
         self._background.spawn(self._try(session_id), f"outputs of {session_id}")
 
     async def deliver(self, session_id: str) -> None:
-        """Bring what waits to the store; raises WorkspaceSyncError, TimeoutError, and it waits on."""
+        """Bring what waits to the store; raises WorkspaceSyncError, TimeoutError, and what failed waits on.
+
+        One that cannot be read or is refused keeps no other from the store.
+        """
+        failed: WorkspaceSyncError | None = None
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             for path in await asyncio.to_thread(self._waiting, session_id):
                 try:
                     await self._mirrors.run(partial(self._deliver, session_id, path))
-                except OSError as error:  # one that cannot be read keeps no other from the store
+                except TimeoutError:
+                    raise
+                except OSError as error:
                     log.error("output_not_read", session=session_id, output=path.name, error=str(error))
+                except WorkspaceSyncError as error:
+                    if isinstance(error, AWAY):
+                        raise
+                    failed = failed or error
             await asyncio.to_thread(self._tidy, session_id)
+        if failed is not None:
+            raise failed
 
     async def deliver_all(self) -> None:
-        """Bring everything that waits to the store; when it is away the rest waits with it."""
+        """Bring everything that waits to the store; when it is away, the rest waits with what found that out."""
+        silences = Silences()
         for session_id in await asyncio.to_thread(self._sessions):
-            if not await self._try(session_id):
+            if silences.away(await self._try(session_id)):
                 return
 
-    async def _try(self, session_id: str) -> bool:
+    async def _try(self, session_id: str) -> Exception | None:
+        """What kept something from being delivered."""
         try:
             await self.deliver(session_id)
         except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.warning("outputs_not_delivered", session=session_id, error=str(error))
-            return False
-        return True
+            return error
+        return None
 
     def _sessions(self) -> list[str]:
         return sorted(each.name for each in self._directory.iterdir()) if self._directory.is_dir() else []
