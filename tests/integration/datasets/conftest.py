@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kernel_gateway.client import Client
 from kernel_gateway.client.blocking import LiveSession
 from kernel_gateway.dataset_profile import packing
+from tests.integration.cli.conftest import Shell
 from tests.running_service import RunningService
 
 
@@ -53,3 +55,8 @@ class Reader:
 def reader(client: Client) -> Iterator[Reader]:
     with client.session() as session:
         yield Reader(session)
+
+
+@pytest.fixture
+def sandcell(service: RunningService, tmp_path: Path) -> Shell:
+    return Shell(service, tmp_path)
