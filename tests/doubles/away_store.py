@@ -10,13 +10,17 @@ from workspace_sync.errors import StoreUnavailable
 
 
 class AwayStore:
-    """`away` says whether it answers; `before_put` is called with each name before it is written, and may take long."""
+    """`away` says whether it answers.
+
+    `before_put` and `before_get` are called with each name before it is written or read; they may take long, or raise.
+    """
 
     description = "a store that goes away"
 
     def __init__(self, behind: ObjectStore) -> None:
         self.away = False
         self.before_put: Callable[[str], None] = lambda _: None
+        self.before_get: Callable[[str], None] = lambda _: None
         self._behind = behind
 
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
@@ -24,6 +28,7 @@ class AwayStore:
         return self._here().put(key, source, size)
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        self.before_get(key)
         return self._here().get(key, offset, size)
 
     def stat(self, key: str) -> StoredObject:
