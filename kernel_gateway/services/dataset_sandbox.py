@@ -15,16 +15,15 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import structlog
 
 from kernel_gateway.dataset_profile import packing
-from kernel_gateway.dataset_shapes import DatasetFormat, DatasetProfile, Described, Encoding
-from kernel_gateway.errors import Conflict, DeadlinePassed, EnvironmentUnavailable, UnreadableFile, translated
+from kernel_gateway.dataset_shapes import DatasetFormat, DatasetProfile, Encoding
+from kernel_gateway.errors import Conflict, translated
+from kernel_gateway.services.dataset_answers import profile_of
 from kernel_gateway.services.parts import Parts
 from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
-from kernels.guest_client import CommandResult
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from workspace_sync import DurableWorkspace
 from workspace_sync.confined import CREATE, DIRECTORY
@@ -40,7 +39,6 @@ MEGABYTE: Final = 1 << 20
 SPARE_MB: Final = 256
 """Disk beside the file."""
 FILE: Final = b"data"
-KILLED: Final = 128 + 9
 log = structlog.get_logger(__name__)
 
 
@@ -98,7 +96,8 @@ class DatasetSandbox:
             )
         finally:
             await kernel.aclose()
-        return Profiled(self._answer(result, environment, wanted), sha256, wanted.size)
+        profile = profile_of(result, environment, wanted.format, settings.dataset_seconds)
+        return Profiled(profile, sha256, wanted.size)
 
     async def _environment(self, size: int) -> Environment:
         """The environment with disk for the file, and no way out."""
@@ -126,31 +125,6 @@ class DatasetSandbox:
             return await self._parts.mirrors.run(lambda: _write(wanted, info.workspace_directory, most, given_up))
         finally:
             given_up.set()  # cancelled, or too late: its thread goes on until it sees that nobody wants it
-
-    def _answer(self, result: CommandResult, environment: Environment, wanted: Wanted) -> DatasetProfile:
-        settings = self._parts.settings
-        if result.timed_out:
-            raise DeadlinePassed(
-                f"the file could not be described within {settings.dataset_seconds:g} s (dataset_seconds)"
-            )
-        if result.exit_code == KILLED:
-            raise UnreadableFile(
-                f"describing the file needs more memory than a sandbox of {environment.resources.memory_mb:,} MB has: "
-                "write it in smaller row groups, batches or rows",
-                reason="too_large",
-            )
-        said = _decoded(result)
-        if said is None:
-            log.warning("dataset_not_described", exit_code=result.exit_code, size=wanted.size)
-            raise UnreadableFile(
-                "the file broke its reader: write it again with a current version of pandas or PyArrow",
-                reason="damaged",
-            )
-        if said.refused is not None:
-            raise _refusal(said.refused.reason, said.refused.message, environment)
-        if said.profile is None or wanted.format not in (None, said.profile.format):
-            raise UnreadableFile("what its reader says of the file makes no sense", reason="damaged")
-        return said.profile
 
     async def _destroy(self, sandbox_id: str) -> None:
         """Remove every trace; what resists is left to the sweep."""
@@ -185,25 +159,3 @@ def _write(wanted: Wanted, directory: str, most: int, given_up: threading.Event)
     if size != wanted.size or info.size != wanted.size:
         raise Conflict("the file changed while it was read: register it again", reason="file_changed")
     return digest.hexdigest()
-
-
-def _decoded(result: CommandResult) -> Described | None:
-    """The document, if it is one and within its bounds."""
-    if result.exit_code != 0 or result.stdout_truncated:
-        return None
-    try:
-        said = msgspec.json.decode(result.stdout, type=Described)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
-    if said.profile is not None and any(len(row) > len(said.profile.columns) for row in said.profile.sample):
-        return None
-    return said
-
-
-def _refusal(reason: str, message: str, environment: Environment) -> UnreadableFile | EnvironmentUnavailable:
-    if reason == "no_pyarrow":
-        return EnvironmentUnavailable(
-            f"the environment {environment.name} has no PyArrow: build it again (sandcell environments build "
-            f"{environment.image}), or name another in dataset_environment"
-        )
-    return UnreadableFile(message if message.isprintable() else "the file cannot be described", reason=reason)
