@@ -104,6 +104,8 @@ class FaultyS3:
         self.server = (parts.hostname or "", parts.port or 0)
         self.requests: list[Request] = []
         self.denied: set[str] = set()
+        self.done: Callable[[Request], None] = lambda _: None
+        """Called once the server has carried a request out, before it is answered."""
         self.healed = threading.Event()
         self.guard = threading.Lock()
         self.sockets: set[socket.socket] = set()
@@ -280,6 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
         for piece in body.raw():
             self.behind.send(piece)
         answer = self.behind.getresponse()
+        self.proxy.done(request)
         if fault == Reset(after=True):
             answer.read()
             self._reset()
