@@ -298,6 +298,7 @@ WORKSPACES: tuple[tuple[type[sync.WorkspaceSyncError], type[GatewayError]], ...]
     (sync.IllegalName, InvalidRequest),
     (sync.PathConflict, Conflict),
     (sync.NotAsExpected, PreconditionFailed),
+    (sync.WorkspaceTooLarge, NoSpace),
     (sync.StoreFull, NoSpace),
     (sync.DirectoryFull, NoSpace),
     (sync.BadStoreUrl, SettingInvalid),

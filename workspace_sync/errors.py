@@ -13,6 +13,7 @@ Tree:
     ├── BadStoreUrl              the store's URL means nothing to us
     ├── IllegalName              a path or key that no workspace can hold
     ├── PathConflict             a file where a directory has to be, or the reverse
+    │   └── AlreadyThere         other content has the paths that something is copied to; carries the `paths`
     ├── NotAsExpected            a durable file is not what its caller expects; carries its `sha256`
     ├── ManifestUnreadable       `manifest.json` is not one of ours
     ├── WorkspaceTooLarge        more names than a manifest may hold
@@ -84,6 +85,16 @@ class IllegalName(WorkspaceSyncError):
 
 class PathConflict(WorkspaceSyncError):
     """A file stands where a directory has to be, or the reverse."""
+
+
+class AlreadyThere(PathConflict):
+    """Something is to be copied to `paths` where other content is."""
+
+    def __init__(self, paths: list[str]) -> None:
+        named = ", ".join(map(repr, paths[:NAMED_AT_MOST]))
+        more = f" and {len(paths) - NAMED_AT_MOST} more" if len(paths) > NAMED_AT_MOST else ""
+        super().__init__(f"there already, with other content: {named}{more}; copy with overwrite, or elsewhere")
+        self.paths = paths
 
 
 class NotAsExpected(WorkspaceSyncError):

@@ -35,7 +35,7 @@ SHOWN = frozenset(
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
         *("continue_session", "encoding", "format", "inputs", "replay_id", "replay_of", "sync", "to", "to_path"),
-        "workspace_id",
+        *("expires_at", "workspace_id"),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""
@@ -43,7 +43,7 @@ ANSWERED = frozenset(
     {
         *("access_key_id", "environment", "execution_count", "exit_code", "generation", "id", "image"),
         *("key_id", "kind", "name", "path", "principal", "session_id", "size", "status", "task_id"),
-        *("timed_out", "workspace_id"),
+        *("dry_run", "expires_at", "file_count", "overwritten", "pending", "size_bytes", "timed_out", "workspace_id"),
     }
 )
 """What is kept of an answer on the REST face; of nothing else even the name."""

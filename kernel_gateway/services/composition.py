@@ -25,6 +25,7 @@ from kernel_gateway.services.datasets import Datasets
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.executions import Executions
+from kernel_gateway.services.file_copies import FileCopies
 from kernel_gateway.services.files import Files
 from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.kept_outputs import KeptOutputs
@@ -48,6 +49,8 @@ from kernel_gateway.services.tokens import Tokens
 from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.variables import Inspection
 from kernel_gateway.services.views import Views
+from kernel_gateway.services.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspace_links import WorkspaceLinks
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces import Workspaces
 from kernel_gateway.settings import Settings
@@ -90,6 +93,8 @@ class Services:
     workspaces: Workspaces
     datasets: Datasets
     removals: WorkspaceRemovals
+    file_copies: FileCopies
+    links: WorkspaceLinks
     parts: Parts
     registry: Registry
     lifecycle: Lifecycle
@@ -179,6 +184,8 @@ class Services:
             workspaces=Workspaces(parts),
             datasets=Datasets(parts, registry),
             removals=removals,
+            file_copies=FileCopies(parts, WorkspaceCopies(parts, registry)),
+            links=WorkspaceLinks(parts),
             parts=parts,
             registry=registry,
             lifecycle=lifecycle,

@@ -55,6 +55,8 @@ EVENTS = {
     "durable.stat": "GetWorkspaceFile",
     "durable.head_durable": "HeadWorkspaceFile",
     "durable.archive": "ArchiveWorkspace",
+    "durable.copy": "CopyWorkspaceFiles",
+    "durable.link": "CreateLink",
     "durable.read_durable": "ReadWorkspaceFile",
     "durable.write_durable": "WriteWorkspaceFile",
     "durable.remove_durable": "RemoveWorkspaceFile",

@@ -10,7 +10,7 @@ from kernel_gateway.faces.rest import bodies, conditions
 from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP, Bare, Call, Document, Download
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.shapes import FileEntry, Page, Workspace
-from kernel_gateway.workspace_shapes import DurableFile, Removed
+from kernel_gateway.workspace_shapes import Copied, DurableFile, Link, Removed
 
 
 async def workspaces(call: Call) -> Page[Workspace]:
@@ -70,6 +70,17 @@ async def archive(call: Call) -> Download:
     workspace_id, path = call.ids["workspace_id"], checked_directory(call.query.path)
     pieces = await call.services.workspaces.archive(call.principal, workspace_id, path)
     return Download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
+
+
+async def copy(call: Call) -> Copied:
+    body = call.body
+    body.paths, body.to_path = [checked(path) for path in body.paths], checked_directory(body.to_path)
+    return await call.services.file_copies.copy(call.principal, call.ids["workspace_id"], body)
+
+
+async def link(call: Call) -> Link:
+    call.body.path = checked(call.body.path)
+    return await call.services.links.create(call.principal, call.ids["workspace_id"], call.body)
 
 
 async def write_durable(call: Call) -> DurableFile:

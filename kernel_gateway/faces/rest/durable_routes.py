@@ -11,7 +11,7 @@ from kernel_gateway.faces.rest.calls import OCTETS, ZIP
 from kernel_gateway.faces.rest.parameters import Below, Listing, OnePath, PageOf, Rehearsal, Removal
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.shapes import FileEntry, Page, Workspace
-from kernel_gateway.workspace_shapes import DurableFile, Removed
+from kernel_gateway.workspace_shapes import Copied, CopyFiles, CreateLink, DurableFile, Link, Removed
 
 W: Final = "/v1/workspaces"
 W_ONE: Final = "/v1/workspaces/{workspace_id}"
@@ -69,6 +69,25 @@ ROUTES: Final[tuple[Route, ...]] = (
         media=ZIP,
         query=Below,
         errors=(*READ, e.NoSpace),
+    ),
+    Route(
+        "POST",
+        f"{W_ONE}/copy",
+        durable.copy,
+        "Copy durable files to another workspace of yours, inside the store; refused while a session holds that one",
+        Copied,
+        body=CopyFiles,
+        errors=(*READ, e.WorkspaceInUse, e.NoSpace, e.ShuttingDown),
+    ),
+    Route(
+        "POST",
+        f"{W_ONE}/links",
+        durable.link,
+        "Create a link straight to a durable file in S3, for a while; the answer alone carries it",
+        Link,
+        201,
+        CreateLink,
+        errors=READ,
     ),
     Route(
         "HEAD",
