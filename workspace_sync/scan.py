@@ -16,6 +16,7 @@ import string
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from workspace_sync.confined import GONE, Opener, examine
 from workspace_sync.descent import Descent
@@ -29,6 +30,8 @@ ROW_BYTES = 300
 ESCAPED = 3
 """How many times as long a name that does not stand for itself can be in a manifest."""
 _PLAIN = string.ascii_letters.encode() + string.digits.encode() + b"_.,'()=@!-/"
+LOOKS = 1_000
+"""After so many names of one directory the time is looked at."""
 Enter = Callable[[int, bytes], None]
 """Called with the descriptor and the path of each directory, before it is listed."""
 
@@ -101,58 +104,112 @@ def scan_directory(
 
     Raises `WorkspaceTooLarge` when it is not done at `until`, a time of `time.monotonic`.
     """
-    scan = Scan()
     with Descent(root, opener) as descent:
-        open_lists = [(top, _names(descent, top, scan, limits, enter))]
-        while open_lists and scan.cut is None:
-            path, names = open_lists[-1]
-            if time.monotonic() > until:
-                raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
-            deeper = _add_names(descent, path, names, scan, limits)
+        return _Walk(descent, limits, until, enter).walk(top)
+
+
+@dataclass
+class _Listing:
+    """Names of one directory that are still to be looked at, the next one last; with `more` the first ends the walk."""
+
+    path: bytes
+    names: list[bytes]
+    more: bool = False
+
+
+class _Walk:
+    """One walk. All lists of names together are kept to what a manifest still has room for, whatever the tree is."""
+
+    def __init__(self, descent: Descent, limits: TransferLimits, until: float, enter: Enter | None) -> None:
+        self._descent = descent
+        self._limits = limits
+        self._until = until
+        self._enter = enter
+        self._scan = Scan()
+        self._waiting: list[_Listing] = []
+        self._names = 0
+        self._full = 0  # the first of the lists that are not cut down to one name
+
+    def walk(self, top: bytes) -> Scan:
+        """Everything below a directory."""
+        deeper: bytes | None = top
+        while (deeper is not None or self._waiting) and self._scan.cut is None:
+            self._check_time()
+            if deeper is not None:
+                self._list(deeper)
+            deeper = self._add_names(self._waiting[-1])
             if deeper is None:
-                open_lists.pop()
-            else:
-                open_lists.append((deeper, _names(descent, deeper, scan, limits, enter)))
-    return scan
+                self._names -= len(self._waiting.pop().names)
+                self._full = min(self._full, len(self._waiting))
+        return self._scan
 
+    def _check_time(self) -> None:
+        if time.monotonic() > self._until:
+            raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
 
-def _names(descent: Descent, path: bytes, scan: Scan, limits: TransferLimits, enter: Enter | None) -> Iterator[bytes]:
-    """The names in one directory, in order; no more of them than a manifest could hold."""
-    most = max(0, limits.manifest_bytes - scan.names_bytes) // ROW_BYTES + 2
-    try:
-        directory = descent.enter(path)
-        if enter is not None:
-            enter(directory, path)
-        with os.scandir(directory) as listing:
-            return iter(heapq.nsmallest(most, (os.fsencode(item.name) for item in listing)))
-    except OSError as error:
-        if not path:
-            raise
-        if error.errno not in GONE:
-            _leave_out(scan, path, "listed", error)
-    return iter(())
-
-
-def _add_names(
-    descent: Descent, path: bytes, names: Iterator[bytes], scan: Scan, limits: TransferLimits
-) -> bytes | None:
-    """Add names of one directory up to the next directory among them, which is returned; None at their end."""
-    directory = -1
-    for name in names:
-        inner = path + b"/" + name if path else name
+    def _list(self, path: bytes) -> None:
+        """Put the names in one directory on the list, and strike those that come last of all for which is no room."""
+        most = max(0, self._limits.manifest_bytes - self._scan.names_bytes) // ROW_BYTES + 2
+        listing = _Listing(path, [])
         try:
-            directory = descent.enter(path) if directory < 0 else directory
+            directory = self._descent.enter(path)
+            if self._enter is not None:
+                self._enter(directory, path)
+            with os.scandir(directory) as found:
+                names = self._read(found)
+                listing.names = list(islice(names, most))
+                listing.more = (following := next(names, None)) is not None
+                if following is not None:
+                    listing.names = heapq.nsmallest(most, chain(listing.names, (following,), names))
         except OSError as error:
+            if not path:
+                raise
             if error.errno not in GONE:
-                _leave_out(scan, path, "listed", error)
-            return None
-        entry = add_name(directory, name, inner, scan, descent.opener)
-        if scan.names_bytes > limits.manifest_bytes:
-            _cut(scan, inner, limits)
-            return None
-        if entry is not None and entry.kind == "directory":
-            return inner
-    return None
+                _leave_out(self._scan, path, "listed", error)
+        listing.names.sort(reverse=True)
+        self._waiting.append(listing)
+        self._names += len(listing.names)
+        self._strike(most)
+
+    def _read(self, found: Iterator[os.DirEntry[str]]) -> Iterator[bytes]:
+        for number, item in enumerate(found):
+            if number % LOOKS == 0:
+                self._check_time()
+            yield os.fsencode(item.name)
+
+    def _strike(self, most: int) -> None:
+        while self._names > most and self._full < len(self._waiting):
+            listing = self._waiting[self._full]
+            excess = min(self._names - most, len(listing.names) - 1)
+            if excess > 0:
+                del listing.names[:excess]
+                listing.more = True
+                self._names -= excess
+            if self._names > most:
+                self._full += 1
+
+    def _add_names(self, listing: _Listing) -> bytes | None:
+        """Add names of one directory up to the next directory among them, which is returned; None at their end."""
+        path, directory = listing.path, -1
+        while listing.names:
+            name = listing.names.pop()
+            self._names -= 1
+            inner = path + b"/" + name if path else name
+            try:
+                directory = self._descent.enter(path) if directory < 0 else directory
+            except OSError as error:
+                if error.errno not in GONE:
+                    _leave_out(self._scan, path, "listed", error)
+                return None
+            entry = None
+            if not listing.more or listing.names:
+                entry = add_name(directory, name, inner, self._scan, self._descent.opener)
+            if self._scan.names_bytes > self._limits.manifest_bytes or (listing.more and not listing.names):
+                _cut(self._scan, inner, self._limits)
+                return None
+            if entry is not None and entry.kind == "directory":
+                return inner
+        return None
 
 
 def _cut(scan: Scan, path: bytes, limits: TransferLimits) -> None:

@@ -1,4 +1,4 @@
-"""Files that grow, shrink, are replaced, swapped or closed while they are read: what is sent was there at one moment."""
+"""Files that grow, shrink, are swapped or closed while they are read: what is sent was there at one moment."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def is_closed(victim: Path, outside: Path) -> None:
     victim.chmod(0)
 
 
-MEDDLES: list[Meddle] = [grows, shrinks, empties, is_written_over, is_replaced, is_removed, becomes_a_link, becomes_a_pipe,
-                         becomes_a_directory, has_its_directory_swapped, is_closed]  # fmt: skip
+SWAPS: list[Meddle] = [is_replaced, becomes_a_link, becomes_a_pipe, becomes_a_directory, has_its_directory_swapped]
+MEDDLES: list[Meddle] = [*SWAPS, grows, shrinks, empties, is_written_over, is_removed, is_closed]
 RESTLESS = [grows, shrinks, is_written_over, is_replaced]
 
 

@@ -1,0 +1,157 @@
+"""Trees that are deep, wide or both: linear time, few descriptors and little memory, told by counting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.integration.workspace_sync.hostile_trees import Workspace, picture, removed
+from workspace_sync import TransferLimits
+from workspace_sync.errors import WorkspaceTooLarge
+from workspace_sync.local_store import LocalStore
+from workspace_sync.names import PATH_BYTES
+from workspace_sync.scan import Scan, scan_directory
+
+DEEP = 1_990
+DESCRIPTORS = 150
+"""What a walk may hold open at once, with all else that the process has open."""
+
+
+@pytest.fixture
+def local(executor: ThreadPoolExecutor, tmp_path: Path) -> Workspace:
+    return Workspace(LocalStore(str(tmp_path / "store")), executor, tmp_path)
+
+
+@pytest.fixture
+def live(local: Workspace) -> Iterator[Path]:
+    directory = local.directory()
+    with removed(directory):
+        yield directory
+
+
+def dig(directory: Path, depth: int, before: str = "", after: str = "") -> int:
+    """A chain of directories `m`, each with a directory whose name comes before and one that comes after."""
+    at = os.open(directory, os.O_RDONLY)
+    for _ in range(depth):
+        for name in ("m", before, after):
+            if name:
+                os.mkdir(name, dir_fd=at)
+        below = os.open("m", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    return at
+
+
+def scanned(directory: Path, limits: TransferLimits | None = None, until: float = float("inf")) -> Scan:
+    root = os.open(directory, os.O_RDONLY)
+    try:
+        return scan_directory(root, limits or TransferLimits(), until=until)
+    finally:
+        os.close(root)
+
+
+def test_a_deep_walk_opens_each_directory_a_few_times_at_most(live: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.close(dig(live, DEEP, "a", "z"))
+    opened = 0
+    honest = os.open
+
+    def counting(*arguments: object, **options: object) -> int:
+        nonlocal opened
+        opened += 1
+        return honest(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", counting)
+    scan = scanned(live)
+    assert len(scan.entries) == 3 * DEEP
+    assert opened < 10 * len(scan.entries)
+
+
+def test_a_deep_walk_holds_few_descriptors(live: Path) -> None:
+    os.close(dig(live, DEEP, "a", "z"))
+    program = (
+        "import os, resource, sys\n"
+        "from workspace_sync.limits import TransferLimits\n"
+        "from workspace_sync.scan import scan_directory\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({DESCRIPTORS}, {DESCRIPTORS}))\n"
+        "scan = scan_directory(os.open(sys.argv[1], os.O_RDONLY), TransferLimits())\n"
+        "print(len(scan.entries), len(scan.skipped))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(live)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(3 * DEEP), "0"]
+
+
+def test_a_deep_tree_comes_back(local: Workspace, live: Path) -> None:
+    at = dig(live, DEEP)
+    for number in range(50):
+        os.close(os.open(f"file-{number}", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.symlink("x" * 4000, "link", dir_fd=at)
+    os.close(at)
+    assert local.flush(live).skipped == ()
+    again, report = local.restore()
+    with removed(again):
+        assert (report.files, report.directories, report.links, report.skipped) == (50, DEEP, 1, ())
+        assert local.flush(again).sent == 0
+
+
+def test_paths_at_the_limit_are_kept_and_those_beyond_it_told(local: Workspace, live: Path) -> None:
+    at = dig(live, (PATH_BYTES - 196) // 2)
+    for length in (195, 196, 197, 255):
+        os.close(os.open("f" * length, os.O_CREAT | os.O_WRONLY, dir_fd=at))
+        os.mkdir("d" * length, dir_fd=at)
+        if length > 196:
+            os.close(os.open("d" * length + "/inner", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+    report = local.flush(live)
+    assert len(report.skipped) == 4
+    assert all("long" in one.reason for one in report.skipped)
+    again, _ = local.restore()
+    with removed(again):
+        found = picture(again)
+        assert sorted(len(path) for path in found)[-4:] == [PATH_BYTES - 1, PATH_BYTES - 1, PATH_BYTES, PATH_BYTES]
+        assert local.flush(again).skipped == ()
+
+
+@pytest.mark.parametrize("kind", ["files", "pipes", "links", "levels"])
+def test_more_names_than_fit_take_no_more_memory(kind: str, live: Path) -> None:
+    """Hard links make names without number, and there may be more of them at each level of a deep tree."""
+    limits = TransferLimits(manifest_bytes=300_000)
+    levels, names = (40, 1_000) if kind == "levels" else (1, 40_000)
+    make = os.mkfifo if kind == "pipes" else os.mknod
+    at = os.open(live, os.O_RDONLY)
+    for _ in range(levels):
+        make("n", dir_fd=at)
+        for number in range(1, names):
+            if kind == "links":
+                os.symlink("x" * 50, f"n{number}", dir_fd=at)
+            else:
+                os.link("n", f"n{number}", src_dir_fd=at, dst_dir_fd=at)
+        os.mkdir("m", dir_fd=at)
+        below = os.open("m", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    scanned(live)  # what is imported and remembered by the first walk does not count
+    tracemalloc.start()
+    try:
+        scan = scanned(live, limits)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(scan.entries) <= 1_000
+    assert len(scan.skipped) >= 1
+    assert peak < 1_500_000
+
+
+def test_a_walk_ends_at_its_time_within_one_directory_too(live: Path) -> None:
+    for number in range(5_000):
+        (live / f"{number}").touch()
+    with pytest.raises(WorkspaceTooLarge, match="longer"):
+        scanned(live, until=time.monotonic() - 1.0)
