@@ -1,38 +1,42 @@
 """Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
 
-The only module that knows boto3. Uploads go through one s3transfer manager per store: bounded threads, bounded memory,
-multipart from 8 MiB on, aborted whole when a part fails. Credentials come from boto3's usual places, never from a URL.
+Up to 8 MiB an object is one request, beyond it goes in parts (`s3_store_upload`); it is read in ranges
+(`s3_store_download`), copied inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
+and ranges those modules state. Credentials come from botocore's usual places, never from a URL.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
-import boto3.session
+import botocore.session
 from botocore.config import Config
-from botocore.exceptions import ClientError
 from botocore.handlers import add_expect_header
-from botocore.response import StreamingBody
 from s3transfer.manager import TransferConfig, TransferManager
 
-from workspace_sync.errors import ObjectNotFound, StoreRefused
+from workspace_sync.errors import ObjectNotFound, StoreError
 from workspace_sync.s3_store_answers import require_s3_answers
 from workspace_sync.s3_store_check import Probe
+from workspace_sync.s3_store_download import RANGE_BYTES, RANGES_AHEAD, RangeReader
 from workspace_sync.s3_store_errors import refused, translated
+from workspace_sync.s3_store_requests import Piece, Requests
+from workspace_sync.s3_store_upload import PART_BYTES, Uploads
 from workspace_sync.store import ExactReader, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
 REQUEST_ATTEMPTS = 3
-PART_BYTES = 8 * 1024 * 1024
 TRANSFER_THREADS = 8
-PARTS_IN_MEMORY = 6
+COPY_BYTES = 256 << 20
+"""Up to this size an object is copied by one request."""
 DELETE_BATCH = 1000
-_BEYOND_THE_END = 416
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
 
@@ -57,54 +61,50 @@ class S3Store:
         self._bucket = bucket
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
-        config = Config(
-            connect_timeout=connect_timeout_seconds,
-            read_timeout=read_timeout_seconds,
-            retries={"total_max_attempts": REQUEST_ATTEMPTS, "mode": "standard"},
-            signature_version="s3v4",  # presigned links too
-            max_pool_connections=2 * TRANSFER_THREADS,
-            s3={"addressing_style": "path" if endpoint_url else "auto"},
-            request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
-            response_checksum_validation="when_required",
-        )
-        key_id, secret = access_key or (None, None)
+        session = botocore.session.get_session()
+        if access_key is not None:
+            session.set_credentials(*access_key)
         with self._errors():
-            self._client: Any = boto3.session.Session().client(
+            self._client: Any = session.create_client(
                 "s3",
                 endpoint_url=endpoint_url,
                 region_name=region or ("us-east-1" if endpoint_url else None),
-                aws_access_key_id=key_id,
-                aws_secret_access_key=secret,
-                config=config,
+                config=_config(connect_timeout_seconds, read_timeout_seconds, own_endpoint=endpoint_url is not None),
             )
         # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
         self._client.meta.events.unregister("before-call.s3", add_expect_header)
         require_s3_answers(self._client)
-        self._transfers = TransferManager(self._client, _transfer_config())
+        self._requests = Requests(session, self._client, bucket, self.description, self._key)
+        self._uploads = Uploads(self._requests, self._client, bucket, self.description)
+        self._ranges = ThreadPoolExecutor(RANGES_AHEAD, thread_name_prefix="s3 ranges")
+        self._places = threading.BoundedSemaphore(RANGES_AHEAD)
 
     @property
     def description(self) -> str:
         return f"the store {self._where}"
 
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
+        exact = ExactReader(source, size)
         with self._errors(key):
-            exact: Any = ExactReader(source, size)  # not seekable: read once, in order, so memory stays bounded
-            self._transfers.upload(exact, self._bucket, self._key(key)).result()
-        return self._written(key)
+            if size > PART_BYTES:
+                return self._uploads.put(self._key(key), exact, size)
+            return self._requests.put(self._key(key), exact.read())
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         if size == 0:
             self.stat(key)
             return io.BytesIO()
-        wanted = {} if not offset and size is None else {"Range": _range(offset, size)}
-        try:
-            with self._errors(key):
-                answer = self._client.get_object(Bucket=self._bucket, Key=self._key(key), **wanted)
-        except StoreRefused as error:
-            if wanted and isinstance(error.__cause__, ClientError) and _status(error.__cause__) == _BEYOND_THE_END:
-                return io.BytesIO()
-            raise
-        return io.BufferedReader(_Download(answer["Body"], self, key), 1 << 16)
+        first = self._fetch(key, "", offset, RANGE_BYTES if size is None else min(size, RANGE_BYTES))
+        end = first.end if size is None else min(first.end, offset + size)
+        if offset + len(first.data) >= end:
+            return io.BytesIO(first.data)
+        fetch = partial(self._fetch, key, first.etag)
+        reader = RangeReader(first, offset, end, fetch, executor=self._ranges, places=self._places)
+        return cast("BinaryIO", io.BufferedReader(reader, 1 << 16))
+
+    def _fetch(self, key: str, etag: str, offset: int, size: int) -> Piece:
+        with self._errors(key):
+            return self._requests.get(self._key(key), offset, size, etag)
 
     def stat(self, key: str) -> StoredObject:
         with self._errors(key):
@@ -135,13 +135,20 @@ class S3Store:
                 raise refused(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
 
     def copy(self, source: str, target: str, *, etag: str = "") -> Written:
-        if etag and self.stat(source).etag != etag:
+        now = self.stat(source)
+        if etag and now.etag != etag:
             raise ObjectNotFound(f"{self.description}: {source!a} is not what it was")
+        place = {"Bucket": self._bucket, "Key": self._key(source)}
         with self._errors(source):
-            self._transfers.copy(
-                {"Bucket": self._bucket, "Key": self._key(source)}, self._bucket, self._key(target)
-            ).result()
-        return self._written(target)
+            if now.size <= COPY_BYTES:
+                told = self._client.copy_object(
+                    CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
+                )
+                return Written(_etag(told["CopyObjectResult"]), told.get("VersionId", ""))
+            with TransferManager(self._client, TransferConfig(max_request_concurrency=TRANSFER_THREADS)) as transfers:
+                transfers.copy(place, self._bucket, self._key(target)).result()
+        copied = self.stat(target)
+        return Written(copied.etag, copied.version_id)
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         disposition = f"attachment; filename*=UTF-8''{quote(filename, safe='')}"
@@ -150,15 +157,16 @@ class S3Store:
             return str(self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=seconds))
 
     def check(self) -> tuple[str, ...]:
-        return Probe(self._client, self._bucket, self.description, self._key).run()
+        advice = Probe(self._client, self._bucket, self.description, self._key).run()
+        with contextlib.suppress(StoreError), self._errors():  # what may not be done is in the advice
+            self._uploads.abort_leftovers(self._prefix)
+        return advice
 
     def close(self) -> None:
-        self._transfers.shutdown(cancel=True)
+        self._uploads.close()
+        self._ranges.shutdown(wait=False, cancel_futures=True)
+        self._requests.close()
         self._client.close()
-
-    def _written(self, key: str) -> Written:
-        now = self.stat(key)
-        return Written(now.etag, now.version_id)
 
     def _key(self, key: str) -> str:
         return self._prefix + check_key(key)
@@ -167,47 +175,18 @@ class S3Store:
         return translated(self.description, key)
 
 
-class _Download(io.RawIOBase):
-    """A body under way, its errors told in our words."""
-
-    def __init__(self, body: StreamingBody, store: S3Store, key: str) -> None:
-        super().__init__()
-        self._body = body
-        self._store = store
-        self._object_key = key
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with self._store._errors(self._object_key):
-            piece = self._body.read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._body.close()
-        super().close()
-
-
-def _status(error: ClientError) -> int:
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
+    return Config(
+        connect_timeout=connect_seconds,
+        read_timeout=read_seconds,
+        retries={"total_max_attempts": REQUEST_ATTEMPTS, "mode": "standard"},
+        signature_version="s3v4",  # presigned links too
+        max_pool_connections=2 * TRANSFER_THREADS,
+        s3={"addressing_style": "path" if own_endpoint else "auto"},
+        request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
+        response_checksum_validation="when_required",
+    )
 
 
 def _etag(answer: Any) -> str:
     return str(answer.get("ETag", "")).strip('"')
-
-
-def _range(offset: int, size: int | None) -> str:
-    return f"bytes={offset}-" if size is None else f"bytes={offset}-{offset + size - 1}"
-
-
-def _transfer_config() -> TransferConfig:
-    return TransferConfig(
-        multipart_threshold=PART_BYTES,
-        multipart_chunksize=PART_BYTES,
-        max_request_concurrency=TRANSFER_THREADS,
-        max_submission_concurrency=TRANSFER_THREADS // 2,
-        max_in_memory_upload_chunks=PARTS_IN_MEMORY,
-    )

@@ -6,6 +6,7 @@ Without the rest the store works less well; that is said as advice.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -73,7 +74,7 @@ class Probe:
         try:
             with translated(self._where):
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._probe(name))
-                with answer["Body"] as body:
+                with contextlib.closing(answer["Body"]) as body:
                     content = body.read(len(CONTENT) + 1)
         except ObjectNotFound as error:
             if wrote:

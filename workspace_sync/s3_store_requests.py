@@ -1,0 +1,222 @@
+"""The requests that move an object's bytes: first over the wire, by botocore when that does not simply succeed.
+
+What is written is checked end to end: by SHA-256 where the server says that it compared it, else by the ETag where that
+is an MD5. What is read in pieces comes from one state of the object, told by its ETag.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import re
+import ssl
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.httpsession import get_cert_path
+from botocore.utils import get_environ_proxies
+
+from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store_signature import Key
+from workspace_sync.s3_store_wire import Address, Answer, Body, Wire, WireBroken
+from workspace_sync.store import Written
+
+REFUSALS = 3
+"""After so many redirects or refusals of their form the wire is not used any more."""
+_BEYOND_THE_END = 416
+_MD5 = re.compile(r"[0-9a-f]{32}")
+_TOTAL = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some bytes of an object, where the object ends, and its ETag."""
+
+    data: bytes | bytearray
+    end: int
+    etag: str
+
+
+class Requests:
+    """Reads and writes of one bucket's objects; keys are the bucket's. `where` says which store."""
+
+    def __init__(self, session: Any, client: Any, bucket: str, where: str, probe_key: Callable[[str], str]) -> None:
+        self._session = session
+        self._client = client
+        self._bucket = bucket
+        self._where = where
+        self._probe_key = probe_key
+        self._wire: Wire | None = None
+        self._looked = False
+        self._refusals = 0
+        self._guard = threading.Lock()
+        self._tags_are_md5: bool | None = None
+
+    def put(self, key: str, data: Body) -> Written:
+        """Write a whole object."""
+        digest = hashlib.sha256(data).digest()
+        headers = {"x-amz-checksum-sha256": base64.b64encode(digest).decode()}
+        answer = self._lean("PUT", key, headers=headers, body=data, sha256=digest.hex())
+        if answer is None:
+            told = self._client.put_object(Bucket=self._bucket, Key=key, Body=bytes(data))
+            found = {name.lower(): value for name, value in told["ResponseMetadata"]["HTTPHeaders"].items()}
+        else:
+            found = answer.headers
+        self._verify(found, data, digest)
+        return Written(_tag(found), found.get("x-amz-version-id", ""))
+
+    def put_part(self, key: str, upload_id: str, number: int, data: Body, *, checked: bool) -> str:
+        """Write a part of a large object; `checked`: of an upload that was begun with SHA-256. Returns its ETag."""
+        digest = hashlib.sha256(data).digest()
+        told = base64.b64encode(digest).decode()
+        headers = {"x-amz-checksum-sha256": told} if checked else {}
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        answer = self._lean("PUT", key, query=query, headers=headers, body=data, sha256=digest.hex())
+        if answer is None:
+            extra = {"ChecksumSHA256": told} if checked else {}
+            sent = self._client.upload_part(
+                Bucket=self._bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=bytes(data), **extra
+            )
+            found = {name.lower(): value for name, value in sent["ResponseMetadata"]["HTTPHeaders"].items()}
+        else:
+            found = answer.headers
+        self._verify(found, data, digest)
+        return _tag(found)
+
+    def get(self, key: str, offset: int, size: int, etag: str = "") -> Piece:
+        """Bytes of an object, fewer at its end; `etag`: of the object as it has to be still. Raises as botocore."""
+        asked = f"bytes={offset}-{offset + size - 1}"
+        answer = self._lean("GET", key, headers={"range": asked}, most_bytes=size)
+        piece = self._by_botocore(key, asked, offset, size) if answer is None else _piece(answer, offset)
+        if piece is None:
+            return Piece(b"", offset, etag)
+        if etag and piece.etag != etag:
+            raise StoreUnavailable(f"{self._where}: an object was replaced while it was read; it is read again")
+        return piece
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        if self._wire is not None:
+            self._wire.close()
+
+    def tag_of(self, data: Body) -> str | None:
+        """The ETag that this server gives these bytes, when its ETags say so much."""
+        return None if self._tags_are_md5 is False else hashlib.md5(data, usedforsecurity=False).hexdigest()
+
+    def _by_botocore(self, key: str, asked: str, offset: int, size: int) -> Piece | None:
+        try:
+            told = self._client.get_object(Bucket=self._bucket, Key=key, Range=asked)
+        except ClientError as error:
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == _BEYOND_THE_END:
+                return None
+            raise
+        with contextlib.closing(told["Body"]) as body:  # entered by itself it lets urllib3's errors out
+            if "ContentRange" not in told:  # a server that knows no ranges
+                data = body.read(offset + size)[offset:]
+                return Piece(data, int(told["ContentLength"]), _tag({"etag": told["ETag"]}))
+            data = body.read()
+        headers = {"content-range": told["ContentRange"], "etag": told["ETag"]}
+        return _piece(Answer(206, headers, data), offset)
+
+    def _lean(self, method: str, key: str, **asked: Any) -> Answer | None:
+        """A success, or None when botocore has to ask."""
+        wire = self._found_wire()
+        if wire is None:
+            return None
+        try:
+            answer = wire.exchange(method, key, **asked)
+        except WireBroken:
+            return None
+        except TimeoutError as error:
+            raise ReadTimeoutError(endpoint_url=self._where, error=error) from error
+        if answer.status == _BEYOND_THE_END or (answer.status in (200, 206) and _tag(answer.headers)):
+            self._refusals = 0
+            return answer
+        if 300 <= answer.status <= 400:
+            self._refusals += 1
+            if self._refusals >= REFUSALS:
+                self._wire = None
+        return None
+
+    def _found_wire(self) -> Wire | None:
+        """Made at the first use: credentials may have to be fetched."""
+        if not self._looked:
+            with self._guard:
+                if not self._looked:
+                    self._wire = find_wire(self._session, self._client, self._bucket)
+                    self._looked = True
+        return self._wire
+
+    def _verify(self, headers: dict[str, str], data: Body, digest: bytes) -> None:
+        """Raise `StoreUnavailable` (it is sent again) when other bytes arrived than were sent."""
+        echoed = headers.get("x-amz-checksum-sha256")
+        if echoed is not None:
+            same = echoed == base64.b64encode(digest).decode()
+        elif self._tags_are_md5 is False or not _MD5.fullmatch(_tag(headers)) or _by_other_means(headers):
+            return
+        else:
+            same = _tag(headers) == hashlib.md5(data, usedforsecurity=False).hexdigest() or not self._probe_tags()
+        if not same:
+            raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
+
+    def _probe_tags(self) -> bool:
+        """Whether this server's ETags are MD5s: asked once, when the first differs."""
+        if self._tags_are_md5 is None:
+            data = uuid.uuid4().bytes
+            key = self._probe_key(f"etag-{uuid.uuid4()}")
+            told = self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+            self._tags_are_md5 = _tag({"etag": told["ETag"]}) == hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return self._tags_are_md5
+
+
+def find_wire(session: Any, client: Any, bucket: str) -> Wire | None:
+    """The wire to a bucket where botocore would send its requests; None where only botocore knows the way."""
+    credentials = session.get_credentials()
+    if credentials is None or bucket.endswith("--x-s3"):
+        return None
+    url = urlsplit(client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"}))
+    scope = parse_qs(url.query).get("X-Amz-Credential", [""])[0].split("/")
+    if len(scope) != 5 or scope[3] != "s3" or get_environ_proxies(f"{url.scheme}://{url.netloc}"):
+        return None
+    tls = None
+    if url.scheme == "https":
+        bundle = session.get_config_variable("ca_bundle")
+        tls = ssl.create_default_context(cafile=get_cert_path(bundle or True))
+    port = url.port or (443 if tls else 80)
+    address = Address(url.hostname or "", port, url.netloc, tls, url.path.removesuffix("k"), scope[2])
+
+    def key() -> Key:
+        frozen = credentials.get_frozen_credentials()
+        return Key(frozen.access_key, frozen.secret_key, frozen.token)
+
+    config = client.meta.config
+    return Wire(address, key, config.connect_timeout, config.read_timeout)
+
+
+def _piece(answer: Answer, offset: int) -> Piece | None:
+    if answer.status == _BEYOND_THE_END:
+        return None
+    total = _TOTAL.fullmatch(answer.headers.get("content-range", ""))
+    if total is None:  # the whole object, of a server that knows no ranges
+        return Piece(answer.body[offset:], len(answer.body), _tag(answer.headers))
+    if int(total[1]) != offset or int(total[2]) - offset + 1 != len(answer.body):
+        raise StoreUnavailable("other bytes came than were asked for; they are asked for again")
+    return Piece(answer.body, int(total[3]), _tag(answer.headers))
+
+
+def _by_other_means(headers: dict[str, str]) -> bool:
+    """Whether the server encrypts so that ETags are no MD5s."""
+    return headers.get("x-amz-server-side-encryption", "AES256") != "AES256" or any(
+        name.startswith("x-amz-server-side-encryption-customer") for name in headers
+    )
+
+
+def _tag(headers: dict[str, str]) -> str:
+    return headers.get("etag", "").strip('"')
