@@ -14,7 +14,13 @@ from functools import partial
 
 from workspace_sync.copies import Copies, copies_of, copy_to
 from workspace_sync.durable import DurableFiles
-from workspace_sync.errors import DirectoryUnusable, FlushIncomplete, StoreUnavailable, WorkspaceSyncError
+from workspace_sync.errors import (
+    DirectoryUnusable,
+    FlushIncomplete,
+    StoreUnavailable,
+    StoreUnusable,
+    WorkspaceSyncError,
+)
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Entry, Skipped
 from workspace_sync.names import escape
@@ -97,7 +103,8 @@ class Flusher:
         await self._delete(stale, threads)
         await self._remove(plan.delete, baseline, threads)
         self._keep(plan, baseline, look)
-        self._execution = as_of or self._execution
+        if not sending.failures:  # else the files are of several moments
+            self._execution = as_of or self._execution
         entries = plan.kept if look.whole else self._patched(plan.kept)
         await self._write_manifest(entries, moment, threads)
         self._owed = set(sending.failures)
@@ -216,7 +223,7 @@ class _Sending:
             if before is None and (copied := self._copied(path)) is not None:
                 return path, copied, True
             return path, self._transfer.send(path, before), False
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreUnusable):
             raise  # it would be the same for every other file
         except WorkspaceSyncError as error:
             self.failures[path] = error

@@ -27,6 +27,8 @@ class TransferLimits:
     """The share of the time that these walks take at most."""
     watch: bool = True
     """Whether the kernel is asked to tell of changes; without, every flush walks the whole directory."""
+    flush_attempts: int = 1 << 30
+    """Attempts in a row that may fail before those who wait for a flush are told; it is tried again all the same."""
     retry_seconds: float = 0.5
     """First pause after a failed flush; doubles each time, with jitter."""
     retry_max_seconds: float = 30.0

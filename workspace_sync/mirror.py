@@ -258,7 +258,7 @@ class Mirror:
                 report = await self._attempt(as_of, final=final)
             except Exception as error:
                 failures += 1
-                self._note_failure(error, number)
+                self._note_failure(error, number, failures)
                 await self._pause(failures)
                 self._wanted.set()
             else:
@@ -300,11 +300,12 @@ class Mirror:
             if wanted <= number and not waiter.done():
                 waiter.set_result(report)
 
-    def _note_failure(self, error: Exception, number: int) -> None:
+    def _note_failure(self, error: Exception, number: int, failures: int) -> None:
         known, self._failing = isinstance(error, WorkspaceSyncError), True
         self._error = str(error) if known else f"the flush failed: {type(error).__name__}"
         log.warning("workspace_flush_failed", prefix=self._durable.prefix, error=self._error, exc_info=not known)
-        if not (isinstance(error, WorkspaceSyncError) and error.retryable):
+        hopeful = isinstance(error, WorkspaceSyncError) and error.retryable
+        if not hopeful or failures >= self._limits.flush_attempts:
             self._fail(number, FlushIncomplete(self._error, self._left()))
 
     def _fail(self, number: int, error: WorkspaceSyncError) -> None:

@@ -31,6 +31,8 @@ from workspace_sync.errors import WorkspaceSyncError
 log = structlog.get_logger(__name__)
 SECONDS = 600.0
 """Longest time one workspace takes into the spool or out of it."""
+ATTEMPTS = 2
+"""Attempts in a row that may fail before a delivery waits for the next round."""
 PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
 """Being made; made, in place of an older copy that may still be there; on the way to the store; being removed."""
 
@@ -134,7 +136,7 @@ class Spool:
             store,
             prefix(workspace_id),
             owner=None,
-            limits=TransferLimits(),
+            limits=TransferLimits(flush_attempts=ATTEMPTS),
             executor=self._mirrors.executor,
         )
 
