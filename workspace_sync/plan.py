@@ -12,11 +12,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from workspace_sync.confined import split
 from workspace_sync.errors import IllegalName
 from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped, clamp_nanoseconds
 from workspace_sync.names import LONG, escape, key_of, parents, path_of
 from workspace_sync.scan import Scan, Signature, is_below
 from workspace_sync.store import StoredObject
+
+SAME_PATH = "another key holds the same path"
 
 
 @dataclass
@@ -101,15 +104,15 @@ def plan_flush(
 
 def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed: Mapping[str, bytes]) -> None:
     if stored.key.endswith("/"):  # a folder marker, as S3 consoles make them
-        path = path_of(stored.key.rstrip("/"))
-        if path is not None:
-            remote.entries.setdefault(path, manifest.entries.get(path) or Entry(path, "directory", mode=0o755))
+        _add_folder(remote, manifest, path_of(stored.key.rstrip("/")))
         return
     path = hashed.get(stored.key) if stored.key.startswith(LONG) else path_of(stored.key)
     if path is None:
         raise IllegalName("a hashed key that the manifest does not know")
-    if path in remote.keys and remote.keys[path] == key_of(path):
-        raise IllegalName("another key holds the same path")
+    if path in remote.keys:
+        if remote.keys[path] == key_of(path) or stored.key != key_of(path):
+            raise IllegalName(SAME_PATH)
+        remote.skipped.append(Skipped(ascii(remote.keys[path]), SAME_PATH))
     known = manifest.entries.get(path)
     if known is not None and known.kind == "file" and known.size == stored.size:
         entry = known if _same_object(known, stored) else replace(known, sha256="", etag=stored.etag, version_id="")
@@ -121,6 +124,14 @@ def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed
     remote.modified[path] = stored.modified
 
 
+def _add_folder(remote: Remote, manifest: Manifest, path: bytes | None) -> None:
+    if path is None:
+        raise IllegalName("a folder below the hashed keys")
+    known = manifest.entries.get(path)
+    entry = known if known is not None and known.kind == "directory" else Entry(path, "directory", mode=0o755)
+    remote.entries.setdefault(path, entry)
+
+
 def _same_object(entry: Entry, stored: StoredObject) -> bool:
     """Whether the manifest speaks of these bytes, as far as the store tells; else nobody knows their digest."""
     return not entry.etag or not stored.etag or entry.etag == stored.etag
@@ -129,10 +140,10 @@ def _same_object(entry: Entry, stored: StoredObject) -> bool:
 def _let_directories_win(remote: Remote) -> None:
     above: set[bytes] = set()
     for path in remote.entries:
-        for parent in parents(path):
-            if parent in above:
-                break
+        parent = split(path)[0]
+        while parent and parent not in above:
             above.add(parent)
+            parent = split(parent)[0]
     for path in above:
         entry = remote.entries.get(path)
         if entry is not None and entry.kind == "directory":

@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 LONGEST_PAUSE_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
 POLL_SECONDS = 0.02
+NAMES_IN_A_NOTE = 3
+NAME_LENGTH = 80
 T = TypeVar("T")
 
 
@@ -140,7 +142,7 @@ class Lifecycle:
         """A new sandbox has the files of an earlier one."""
         if not (report.files or report.directories or report.links or report.skipped):
             return
-        left = f" {len(report.skipped):,} could not be restored." if report.skipped else ""
+        left = f" {len(report.skipped):,} could not be restored{_named(report)}." if report.skipped else ""
         what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
         self._note(live, "restored", f"**Workspace restored:** {what}{left}")
 
@@ -254,3 +256,13 @@ class Lifecycle:
                 log.error("session_end_not_stored", error=error.code)
                 await self._parts.clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _named(report: RestoreReport) -> str:
+    """The first names that were left out, as code: whoever fills a bucket names things as he likes."""
+    told = [
+        f"`{each.path[:NAME_LENGTH].replace('`', chr(39))}` ({each.reason.replace('`', chr(39))})"
+        for each in report.skipped[:NAMES_IN_A_NOTE]
+    ]
+    more = len(report.skipped) - len(told)
+    return f": {', '.join(told)}{f' and {more:,} more' if more else ''}"

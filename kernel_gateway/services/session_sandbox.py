@@ -31,8 +31,8 @@ from workspace_sync.errors import WorkspaceSyncError
 log = structlog.get_logger(__name__)
 USAGE_SECONDS = 2.0
 DESTROY_SECONDS = 60.0
-MOST_LOST = 3
-"""Sandboxes that may be lost while one call waits for their workspace."""
+TRIES = 3
+"""How many sandboxes may be lost while one call waits for their workspace."""
 
 
 class SessionSandbox:
@@ -104,7 +104,7 @@ class SessionSandbox:
 
     async def ready(self) -> LiveKernel:
         """The live kernel, in a new sandbox when there is none, with all of its workspace; raises our errors."""
-        for _ in range(MOST_LOST):
+        for _ in range(TRIES):
             kernel = await self.started()
             await self.restored()
             if kernel is self.kernel and self._usable() and self.furnished:

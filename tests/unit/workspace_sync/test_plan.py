@@ -67,8 +67,30 @@ def test_a_directory_wins_over_a_file_of_its_name() -> None:
 
 def test_of_two_keys_for_a_path_ours_wins_and_an_unknown_hash_is_left_out() -> None:
     for keys in (["50%", "50%25"], ["50%25", "50%"]):
-        assert merge(manifest(), [stored(key) for key in keys]).keys == {b"50%": "50%25"}
+        remote = merge(manifest(), [stored(key) for key in keys])
+        assert remote.keys == {b"50%": "50%25"}
+        assert [(one.path, one.reason) for one in remote.skipped] == [("'50%'", "another key holds the same path")]
+    strange = merge(manifest(), [stored("%61b"), stored("a%62"), stored("%61%62")])
+    assert strange.keys == {b"ab": "%61b"}
+    assert [one.path for one in strange.skipped] == ["'a%62'", "'%61%62'"]
     assert merge(manifest(), [stored("%long/" + "0" * 64)]).entries == {}
+
+
+def test_a_folder_that_a_console_made_is_a_directory_whatever_the_manifest_calls_it() -> None:
+    known = manifest(file(b"f"), Entry(b"l", "link", target=b"x"), Entry(b"d", "directory", mode=0o700))
+    remote = merge(known, [stored("f/"), stored("l/"), stored("d/"), stored("//")])
+    assert {path: (entry.kind, entry.mode) for path, entry in remote.entries.items()} == {
+        b"f": ("directory", 0o755), b"l": ("directory", 0o755), b"d": ("directory", 0o700),
+    }  # fmt: skip
+    assert remote.keys == {}
+    assert [one.path for one in remote.skipped] == ["'//'"]
+
+
+def test_a_store_full_of_deep_names_is_read_in_time_linear_in_their_length() -> None:
+    deep = "d/" * 340
+    remote = merge(manifest(), [stored(f"{deep}{number}") for number in range(20_000)])
+    assert len(remote.keys) == 20_000
+    assert len(remote.entries) == 20_340
 
 
 def test_a_flush_sends_what_changed_and_removes_what_is_gone() -> None:
