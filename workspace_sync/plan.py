@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from workspace_sync.confined import split
@@ -32,15 +33,21 @@ class Remote:
     skipped: list[Skipped] = field(default_factory=list)
     as_of: str = ""
     execution: AsOf | None = None
+    named: AbstractSet[bytes] = frozenset()
+    """What the manifest has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A name as the store has it by our own doing; `signature` is None when the file has to be read to be known."""
+    """A name as the store has it by our own doing; `signature` is None when the file has to be read to be known.
+
+    Not `ours`: an object that no manifest names. Somebody else has put it there, and it is not for us to remove.
+    """
 
     entry: Entry
     key: str = ""
     signature: Signature | None = None
+    ours: bool = True
 
 
 @dataclass
@@ -60,6 +67,7 @@ class FlushPlan:
 def merge(manifest: Manifest, objects: Iterable[StoredObject]) -> Remote:
     """The manifest and the listed objects (keys relative to the workspace's files) by the rule above."""
     remote = Remote(as_of=manifest.as_of, skipped=list(manifest.skipped), execution=manifest.execution)
+    remote.named = manifest.entries.keys()
     hashed = {key: path for path in manifest.entries if (key := key_of(path)).startswith(LONG)}
     for stored in objects:
         try:
@@ -171,7 +179,7 @@ def _plan_removal(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan) -
             continue
         elif now is not None or any(_is_file(scan, parent) for parent in parents(path)):
             plan.clear.append(path)
-        else:
+        elif seen.ours:
             plan.delete.append(path)
 
 
@@ -182,4 +190,5 @@ def _is_file(scan: Scan, path: bytes) -> bool:
 
 def baseline_of(remote: Remote) -> dict[bytes, Seen]:
     """What the store has, as the starting point of a mirror whose directory was filled by someone else."""
-    return {path: Seen(entry, remote.keys.get(path, "")) for path, entry in remote.entries.items()}
+    named = remote.named
+    return {path: Seen(entry, remote.keys.get(path, ""), ours=path in named) for path, entry in remote.entries.items()}
