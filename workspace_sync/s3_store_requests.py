@@ -1,12 +1,11 @@
 """The requests that move an object's bytes: first over the wire, by botocore when that does not simply succeed.
 
-What is written is checked end to end: by SHA-256 where the server says that it compared it, else by the ETag where that
-is an MD5. What is read in pieces comes from one state of the object, told by its ETag.
+What is written is checked end to end: by its SHA-256, which is signed, where the server compares it, else by the ETag
+where that is an MD5. What is read in pieces comes from one state of the object, told by its ETag.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import re
@@ -27,6 +26,7 @@ from workspace_sync.s3_store_signature import Key
 from workspace_sync.s3_store_wire import Address, Answer, Body, Wire, WireBroken
 from workspace_sync.store import Written
 
+UNSIGNED = "UNSIGNED-PAYLOAD"
 REFUSALS = 3
 """After so many redirects or refusals of their form the wire is not used any more."""
 _BEYOND_THE_END = 416
@@ -57,36 +57,36 @@ class Requests:
         self._refusals = 0
         self._guard = threading.Lock()
         self._tags_are_md5: bool | None = None
+        self._sha256: bool | None = None
+        self._asked_sha256 = False
 
     def put(self, key: str, data: Body) -> Written:
         """Write a whole object."""
-        digest = hashlib.sha256(data).digest()
-        headers = {"x-amz-checksum-sha256": base64.b64encode(digest).decode()}
-        answer = self._lean("PUT", key, headers=headers, body=data, sha256=digest.hex())
+        digest = hashlib.sha256(data).hexdigest()
+        answer = self._lean("PUT", key, body=data, sha256=digest)
         if answer is None:
             told = self._client.put_object(Bucket=self._bucket, Key=key, Body=bytes(data))
             found = {name.lower(): value for name, value in told["ResponseMetadata"]["HTTPHeaders"].items()}
         else:
             found = answer.headers
-        self._verify(found, data, digest)
+        self._verify(found, data)
         return Written(_tag(found), found.get("x-amz-version-id", ""))
 
-    def put_part(self, key: str, upload_id: str, number: int, data: Body, *, checked: bool) -> str:
-        """Write a part of a large object; `checked`: of an upload that was begun with SHA-256. Returns its ETag."""
-        digest = hashlib.sha256(data).digest()
-        told = base64.b64encode(digest).decode()
-        headers = {"x-amz-checksum-sha256": told} if checked else {}
+    def put_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
+        """Write a part of a large object, hashed in the one way that this server checks. Returns its ETag."""
+        compares = self._compares_sha256()
+        digest = UNSIGNED if compares is False else hashlib.sha256(data).hexdigest()
         query = {"partNumber": str(number), "uploadId": upload_id}
-        answer = self._lean("PUT", key, query=query, headers=headers, body=data, sha256=digest.hex())
+        answer = self._lean("PUT", key, query=query, body=data, sha256=digest)
         if answer is None:
-            extra = {"ChecksumSHA256": told} if checked else {}
             sent = self._client.upload_part(
-                Bucket=self._bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=bytes(data), **extra
+                Bucket=self._bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=bytes(data)
             )
             found = {name.lower(): value for name, value in sent["ResponseMetadata"]["HTTPHeaders"].items()}
         else:
             found = answer.headers
-        self._verify(found, data, digest)
+        if not compares:
+            self._verify(found, data)
         return _tag(found)
 
     def get(self, key: str, offset: int, size: int, etag: str = "") -> Piece:
@@ -138,10 +138,11 @@ class Requests:
         if answer.status == _BEYOND_THE_END or (answer.status in (200, 206) and _tag(answer.headers)):
             self._refusals = 0
             return answer
-        if 300 <= answer.status <= 400:
+        if 300 <= answer.status <= 400 and b"ExpiredToken" not in answer.body:
             self._refusals += 1
             if self._refusals >= REFUSALS:
                 self._wire = None
+                wire.close()
         return None
 
     def _found_wire(self) -> Wire | None:
@@ -153,16 +154,25 @@ class Requests:
                     self._looked = True
         return self._wire
 
-    def _verify(self, headers: dict[str, str], data: Body, digest: bytes) -> None:
-        """Raise `StoreUnavailable` (it is sent again) when other bytes arrived than were sent."""
-        echoed = headers.get("x-amz-checksum-sha256")
-        if echoed is not None:
-            same = echoed == base64.b64encode(digest).decode()
-        elif self._tags_are_md5 is False or not _MD5.fullmatch(_tag(headers)) or _by_other_means(headers):
+    def _compares_sha256(self) -> bool | None:
+        """Whether this server compares what it gets with the SHA-256 that is signed; asked once, by a wrong one."""
+        if not self._asked_sha256:
+            with self._guard:
+                if not self._asked_sha256:
+                    key = self._probe_key(f"sha256-{uuid.uuid4()}")
+                    wire = self._wire
+                    status = 0 if wire is None else _status(wire, key, hashlib.sha256(b"other bytes").hexdigest())
+                    if status == 200:
+                        self._client.delete_object(Bucket=self._bucket, Key=key)
+                    self._sha256 = {200: False, 400: True}.get(status)
+                    self._asked_sha256 = status != 0
+        return self._sha256
+
+    def _verify(self, headers: dict[str, str], data: Body) -> None:
+        """Raise `StoreUnavailable` (it is sent again) when other bytes arrived than were sent, as their ETag tells."""
+        if self._tags_are_md5 is False or not _MD5.fullmatch(_tag(headers)) or _by_other_means(headers):
             return
-        else:
-            same = _tag(headers) == hashlib.md5(data, usedforsecurity=False).hexdigest() or not self._probe_tags()
-        if not same:
+        if _tag(headers) != hashlib.md5(data, usedforsecurity=False).hexdigest() and self._probe_tags():
             raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
 
     def _probe_tags(self) -> bool:
@@ -198,6 +208,14 @@ def find_wire(session: Any, client: Any, bucket: str) -> Wire | None:
 
     config = client.meta.config
     return Wire(address, key, config.connect_timeout, config.read_timeout)
+
+
+def _status(wire: Wire, key: str, sha256: str) -> int:
+    """How a small object is answered whose hash this is said to be; 0 when it is not known."""
+    try:
+        return wire.exchange("PUT", key, body=b"some bytes", sha256=sha256).status
+    except (WireBroken, TimeoutError):
+        return 0
 
 
 def _piece(answer: Answer, offset: int) -> Piece | None:
