@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import click
 
+from kernel_gateway.cli import durable_files
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
 from kernel_gateway.client import Client, operations
@@ -15,7 +16,7 @@ from kernel_gateway.client.paging import every
 
 @click.group(short_help="List, fetch and store files that outlive sessions.")
 def workspace() -> None:
-    """List, fetch, store and remove the files that outlive sessions."""
+    """List, fetch, store, copy and remove the files that outlive sessions."""
 
 
 @workspace.command("ls")
@@ -75,8 +76,23 @@ def put(client: Client, *, workspace_id: str, file: Path, path: str | None) -> N
 @click.argument("workspace_id", metavar="WORKSPACE")
 @click.argument("path")
 @click.option("-r", "--recursive", is_flag=True, help="A directory and everything below.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @connected
-def remove(client: Client, *, workspace_id: str, path: str, recursive: bool) -> None:
+def remove(client: Client, *, workspace_id: str, path: str, recursive: bool, dry_run: bool) -> None:
     """Remove a file."""
+    if dry_run:
+        durable_files.tell(client.workspace_would_remove(workspace_id, path, recursive=recursive))
+        return
     client.workspace_remove(workspace_id, path, recursive=recursive)
     say(f"removed {path}")
+
+
+for command in (
+    durable_files.stat,
+    durable_files.cat,
+    durable_files.archive,
+    durable_files.copy,
+    durable_files.link,
+    durable_files.delete,
+):
+    workspace.add_command(command)

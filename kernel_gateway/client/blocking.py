@@ -20,6 +20,7 @@ from kernel_gateway.client import lease_operations as le
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import replay_operations as r
 from kernel_gateway.client import transport as t
+from kernel_gateway.client import workspace_operations as w
 from kernel_gateway.client.errors import ConnectionFailed, error_of
 from kernel_gateway.client.event_stream import EventParser
 from kernel_gateway.client.files import replacing
@@ -136,6 +137,10 @@ class Client:
         """A durable file to a local one, which appears whole or not at all."""
         return self._save(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"), destination)
 
+    def workspace_archive_to(self, workspace_id: str, destination: Path, path: str = "") -> Path:
+        """Durable files as a zip archive, to a local file, which appears whole or not at all."""
+        return self._save(w.archive(workspace_id, path), destination)
+
     def _save(self, ask: Ask, destination: Path) -> Path:
         with self._streamed(ask, timeout=t.timeout(ask.timeout_seconds)) as response, replacing(destination) as stream:
             try:
@@ -207,6 +212,12 @@ class Client:
     workspace_upload = _method(o.workspace_upload)
     workspace_download = _method(o.workspace_download)
     workspace_remove = _method(o.workspace_remove)
+    workspace_stat = _method(w.workspace_stat)
+    workspace_read = _method(w.workspace_read)
+    workspace_would_remove = _method(w.workspace_would_remove)
+    workspace_copy = _method(w.workspace_copy)
+    workspace_link = _method(w.workspace_link)
+    delete_workspace = _method(w.delete_workspace)
     register_dataset = _method(d.register_dataset)
     list_datasets = _method(d.list_datasets)
     get_dataset = _method(d.get_dataset)

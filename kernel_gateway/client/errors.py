@@ -7,7 +7,7 @@ Tree:
     ├── Unauthorized         401                  no token, a wrong one or a revoked one
     ├── Forbidden            403                  administrators only
     ├── NotFound             404                  absent, or another principal's
-    ├── Conflict             409                  not in this state; `code` says which
+    ├── Conflict             409, 412             not in this state; `code` says which
     ├── LimitReached         429                  later: `retry_after_seconds`
     ├── ServiceUnavailable   5xx                  the service could not; `retryable` says whether to try again
     ├── ConnectionFailed     no answer            the service was not reached, or the connection was lost
@@ -82,6 +82,7 @@ BY_STATUS: dict[int, type[SandcellError]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
+    412: Conflict,
     429: LimitReached,
 }
 

@@ -326,9 +326,20 @@ def workspace_files(workspace_id: str, path: str = "", *, recursive: bool = True
     return (yield from _files(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive))
 
 
-def workspace_upload(workspace_id: str, path: str, content: bytes | Path) -> Operation[FileEntry]:
-    """Write a durable file; refused while a live session holds the workspace."""
-    return (yield from _upload(f"/v1/workspaces/{quoted(workspace_id)}", path, content))
+def workspace_upload(
+    workspace_id: str,
+    path: str,
+    content: bytes | Path,
+    *,
+    if_match: str | None = None,
+    if_none_match: str | None = None,
+) -> Operation[FileEntry]:
+    """Write a durable file; refused while a live session holds the workspace.
+
+    `if_match` is the ETag that the file has to have, `if_none_match="*"` means that there must be none yet.
+    """
+    headers = {"If-Match": if_match, "If-None-Match": if_none_match}
+    return (yield from _upload(f"/v1/workspaces/{quoted(workspace_id)}", path, content, given(**headers)))
 
 
 def workspace_download(workspace_id: str, path: str) -> Operation[bytes]:
@@ -352,9 +363,12 @@ def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntr
     return every(page)
 
 
-def _upload(owner: str, path: str, content: bytes | Path) -> Operation[FileEntry]:
-    ask = Ask("PUT", f"{owner}/files/{quoted(path)}", content=content)
-    return decoded((yield from exchange(ask)), FileEntry)
+def _upload(
+    owner: str, path: str, content: bytes | Path, conditions: dict[str, str] | None = None
+) -> Operation[FileEntry]:
+    ask = Ask("PUT", f"{owner}/files/{quoted(path)}", content=content, headers=conditions or {})
+    # On a condition the first of two would keep the second from being done.
+    return decoded((yield from exchange(ask, repeatable=not conditions)), FileEntry)
 
 
 def _remove(owner: str, path: str, *, recursive: bool) -> Operation[None]:
