@@ -13,15 +13,12 @@ import time
 import weakref
 from dataclasses import dataclass
 
-from workspace_sync.confined import GONE, Opener, split
-from workspace_sync.descent import Descent
+from workspace_sync.confined import Opener
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
-from workspace_sync.scan import Scan, Signature, add_name, is_below, row_bytes, scan_directory
+from workspace_sync.scan import Scan, Signature, is_below, scan_directory
+from workspace_sync.second_look import MOST_LINKED, NotKnown, SecondLook
 from workspace_sync.watch import Told, Watch
-
-MOST_LINKED = 1_000
-"""Files with several names that are looked at again with every change; with more the whole is walked."""
 
 
 class Journal:
@@ -140,8 +137,13 @@ class LiveTree:
                 journal.before = None
         try:
             told = None if walk or self._scan is None or self._watch is None else self._watch.take()
-            if told is None or not self._look_again(root, told, until):
+            if told is None or self._scan is None:
                 self._walk(root, until)
+            elif told.names or told.trees:
+                try:
+                    self._look_again(root, self._scan, told, until)
+                except NotKnown:
+                    self._walk(root, until)
         except BaseException:
             if self._watch is not None:
                 self._watch.close()  # what it told is lost
@@ -182,91 +184,17 @@ class LiveTree:
             if now != (before.entries.get(path), before.signatures.get(path)):
                 self._note(path, before.signatures.get(path))
 
-    def _look_again(self, root: int, told: Told, until: float) -> bool:
-        """Bring up to date what was told of; False when the whole has to be walked."""
-        scan = self._scan or Scan()
-        if not told.names and not told.trees:
-            return True
-        fresh = Scan()
-        trees = set(told.trees)
-        with Descent(root, self._opener) as descent:
-            for path in sorted(told.names | told.trees | scan.linked, key=lambda each: each.split(b"/")):
-                if not self._examine(descent, path, fresh, trees) and path not in told.removed:
-                    if path in scan.linked and path not in told.names:
-                        return False
-                    if path not in told.trees or path in scan.entries:
-                        return False  # written to under a name that is gone: which file was it?
-        return self._enter_trees(root, trees, fresh, until) and self._take_in(scan, fresh, told, trees)
-
-    def _examine(self, descent: Descent, path: bytes, fresh: Scan, trees: set[bytes]) -> bool:
-        """What one path is now; False when there is nothing."""
-        head, name = split(path)
-        try:
-            directory = descent.enter(head)
-        except OSError as error:
-            if error.errno not in GONE:
-                fresh.unread.add(path)
-            return False
-        entry = add_name(directory, name, path, fresh, self._opener)
-        before = self._scan.entries.get(path) if self._scan is not None else None
-        if (entry is not None and entry.kind == "directory") != (before is not None and before.kind == "directory"):
-            trees.add(path)
-        return entry is not None or path in fresh.special
-
-    def _enter_trees(self, root: int, trees: set[bytes], fresh: Scan, until: float) -> bool:
-        """Walk the directories that are new; False when a walk of the whole has to do it."""
-        for path in sorted(trees):
-            entry = fresh.entries.get(path)
-            if entry is None or entry.kind != "directory" or any(is_below(each, trees) for each in _above(path)):
-                continue
-            enter = self._watch.add if self._watch is not None else None
-            below = scan_directory(root, self._limits, self._opener, top=path, until=until, enter=enter)
-            fresh.entries.update(below.entries)
-            fresh.signatures.update(below.signatures)
-            fresh.linked |= below.linked
-            fresh.special |= below.special
-            fresh.unread |= below.unread
-            if below.cut is not None:
-                return False
-        return True
-
-    def _take_in(self, scan: Scan, fresh: Scan, told: Told, trees: set[bytes]) -> bool:
-        """Merge what was looked at into what is known; False, with nothing changed, when it does not fit."""
-        if fresh.unread:
-            return False
-        looked = told.names | told.trees | scan.linked
-        stale = {path for path in looked | trees if path in scan.entries and path not in fresh.entries}
-        if trees & scan.entries.keys():
-            stale |= {path for path in scan.entries if path not in fresh.entries and is_below(path, trees)}
-        grown = sum(row_bytes(path) for path in fresh.entries if path not in scan.entries)
-        if scan.names_bytes + grown > self._limits.manifest_bytes or len(fresh.linked) > MOST_LINKED:
-            return False
-        for path in stale | fresh.entries.keys():
-            before = (scan.entries.get(path), scan.signatures.get(path))
-            now = (fresh.entries.get(path), fresh.signatures.get(path))
-            if now != before:
-                self._note(path, before[1])
-                _put(scan, path, fresh)
-        scan.special = {
-            path for path in scan.special if path not in looked and not is_below(path, trees)
-        } | fresh.special
-        scan.linked = (scan.linked | fresh.linked) - stale
-        scan.names_bytes += grown
-        return True
+    def _look_again(self, root: int, known: Scan, told: Told, until: float) -> None:
+        """Bring up to date what was told of; raises `NotKnown` when the whole has to be walked."""
+        enter = self._watch.add if self._watch is not None else None
+        look = SecondLook(root, known, told, self._limits, self._opener, enter, until)
+        look.run()
+        for path in look.stale | look.fresh.entries.keys():
+            before = known.signatures.get(path)
+            if (known.entries.get(path), before) != (look.fresh.entries.get(path), look.fresh.signatures.get(path)):
+                self._note(path, before)
+        look.take_in()
 
     def _note(self, path: bytes, before: Signature | None) -> None:
         for journal in self._journals:
             journal.note(path, before)
-
-
-def _put(scan: Scan, path: bytes, fresh: Scan) -> None:
-    for known, now in ((scan.entries, fresh.entries), (scan.signatures, fresh.signatures)):
-        if path in now:
-            known[path] = now[path]  # type: ignore[assignment]
-        else:
-            known.pop(path, None)
-
-
-def _above(path: bytes) -> list[bytes]:
-    head = split(path)[0]
-    return [head] if head else []
