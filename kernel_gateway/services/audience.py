@@ -56,6 +56,9 @@ class _Pending:
         self.client = client
         self.replied = False
         self.idle = False
+        self.held = False
+        """Its reply waits until it is concluded."""
+        self.reply: tuple[Message, str] | None = None
 
 
 class Audience:
@@ -194,15 +197,21 @@ class Audience:
         """A client's request to execute waits from now on; every such request gets an answer."""
         self._pending[request.msg_id, request.session] = _Pending(request, client)
 
-    def running(self, request: ClientRequest) -> None:
-        """The kernel is given this request now."""
+    def running(self, request: ClientRequest, *, held: bool = False) -> None:
+        """The kernel is given this request now; while it is `held` its reply waits for `conclude`."""
         self._running, self._asked = self._pending.get((request.msg_id, request.session)), None
+        if self._running is not None:
+            self._running.held = held
 
-    def conclude(self, request: ClientRequest, *, error: tuple[str, str] | None = None) -> None:
+    def conclude(self, request: ClientRequest, *, error: tuple[str, str] | None = None, note: str = "") -> None:
         """A request has ended: say so, if the kernel has not: as aborted, or with an error's name and text."""
         pending = self._pending.pop((request.msg_id, request.session), None)
         if pending is None:
             return
+        if note:
+            self._note(note, request.header)
+        if pending.reply is not None:
+            self._pass_on("shell", *pending.reply)
         if self._running is pending:
             self._running = self._asked = None
         self._answer(pending, error)
@@ -252,7 +261,13 @@ class Audience:
             self._busy = message.content.get("execution_state") == "busy"
             if not self._busy and self._asked is not None and self._asked[1] == message.parent_id:
                 self._asked = None
-        self._follow_up(channel, message)
+        pending = self._follow_up(channel, message)
+        if pending is not None and pending.held and pending.replied and to is not None and channel == "shell":
+            pending.reply = message, to
+        else:
+            self._pass_on(channel, message, to)
+
+    def _pass_on(self, channel: str, message: Message, to: str | None) -> None:
         if cost(message) > self.ring.largest_bytes:
             self._instead(channel, message, to)
         else:
@@ -264,15 +279,16 @@ class Audience:
         asked = ours and message.parent_type != "execute_request"
         return asked or message.content.get("execution_state") == "starting"
 
-    def _follow_up(self, channel: str, message: Message) -> None:
+    def _follow_up(self, channel: str, message: Message) -> _Pending | None:
         """Note what a client's request has been answered with."""
         pending = self._pending.get((message.parent_id, message.parent_session))
         if pending is None:
-            return
+            return None
         if channel == "shell" and message.msg_type == "execute_reply":
             pending.replied = True
         elif channel == "iopub" and message.msg_type == "status" and not self._busy:
             pending.idle = True
+        return pending
 
     def _instead(self, channel: str, message: Message, to: str | None) -> None:
         """A message that the ring has no room for: say so in its place."""

@@ -34,7 +34,7 @@ from kernel_gateway.services.replay import replayed
 from kernel_gateway.shapes import Event, Execution, Page, Submission
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
-from kernel_gateway.sync_shapes import Sync
+from kernel_gateway.sync_shapes import ExecutionSync, Sync
 from kernels.client_request import ClientRequest
 from kernels.errors import KernelsError
 from kernels.languages import runtime_of
@@ -99,7 +99,7 @@ class Executions:
         code: str,
         *,
         author: str,
-        told: Callable[[ClientRequest, ExecutionRow], None],
+        told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None],
     ) -> None:
         """Store and queue a cell that an attached client sent; `told` hears of its beginning and its end.
 

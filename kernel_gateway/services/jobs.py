@@ -27,7 +27,7 @@ class Asked:
     """The message of an attached client that a job carries out, and who is told when it begins and has ended."""
 
     request: ClientRequest
-    told: Callable[[ClientRequest, ExecutionRow], None]
+    told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None]
 
 
 class Job:
@@ -149,7 +149,7 @@ class Job:
         """An attached client's cell has begun or ended; what goes wrong with telling it is no matter of the job's."""
         if self.asked is not None:
             try:
-                self.asked.told(self.asked.request, self.row)
+                self.asked.told(self.asked.request, self.row, self.answered)
             except Exception:
                 log.exception("client_not_told", execution=self.row.id)
 

@@ -32,6 +32,7 @@ from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions import Sessions
 from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.client_request import WORK, ClientRequest, client_request, code_of
 from kernels.errors import KernelsError
 from kernels.hub import Hub
@@ -170,10 +171,10 @@ class Visit:
                 log.error("cell_not_queued", session=self._live.id, exc_info=error)
             self._audience.conclude(request, error=(type(ours).__name__, ours.message))
 
-    def _told(self, request: ClientRequest, row: ExecutionRow) -> None:
+    def _told(self, request: ClientRequest, row: ExecutionRow, sync: ExecutionSync | None) -> None:
         """A cell begins, or has ended and is stored; called for each, whatever became of it."""
         if row.status == "running":
-            return self._audience.running(request)
+            return self._audience.running(request, held=row.sync == "before_return")
         outcome = row.outcome
         error: tuple[str, str] | None = None
         if row.started is not None and row.status != "ok":
@@ -183,7 +184,9 @@ class Visit:
                 error = (outcome.error.name, outcome.error.value)
             else:
                 error = (row.status.capitalize(), "the kernel gave no answer")
-        return self._audience.conclude(request, error=error)
+        failed = sync is not None and sync.mode == "before_return" and sync.durable is False
+        note = f"[the files are not in the store yet: {sync.error}]\n" if sync is not None and failed else ""
+        return self._audience.conclude(request, error=error, note=note)
 
     async def _interrupt(self, request: ClientRequest) -> None:
         await self._sessions.interrupt(self._visitor.principal, self._live.id)

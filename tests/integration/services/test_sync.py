@@ -10,6 +10,7 @@ import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.shapes import Command, CommandRequest, Session
+from tests.integration.attachments.client import Room
 from tests.integration.services.conftest import Gateway, House
 from workspace_sync import DurableWorkspace
 
@@ -144,3 +145,23 @@ def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: H
             assert [each.sync.durable for each in page.items] == [True, True]
 
     asyncio.run(scenario())
+
+
+def test_a_cell_of_an_attached_client_is_answered_as_the_session_has_it(on_gateway: OnGateway) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        session = await gateway.start(sync="before_return")
+        async with Room(gateway, session) as room:
+            ann = await room.attach("ann")
+            stored = await ann.execute(f"n = {WRITE.format('by-ann')}")
+            assert (await ann.done(stored))["status"] == "ok"
+            assert durable(gateway, session).stat("by-ann").size == 6
+            gateway.store.away = True
+            late = await ann.execute(f"n = {WRITE.format('late')}")
+            assert (await ann.done(late))["status"] == "ok"
+            assert "the files are not in the store yet" in ann.stdout(late)
+            assert "the store does not answer" in ann.stdout(late)
+            replied = ann.got.index(ann.of(late, "execute_reply")[0])
+            assert ann.got.index(ann.of(late, "stream")[0]) < replied, "the reply waits, and comes last"
+            gateway.store.away = False
+
+    on_gateway(scenario)
