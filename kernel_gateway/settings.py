@@ -203,6 +203,10 @@ class Settings:
     egress_header_seconds: float = _(10.0, "time the head of a request has to arrive", low=0.1, high=300)
     egress_idle_seconds: float = _(300.0, "silence after which a connection is closed", low=0.1, high=DAY)
 
+    workspace_retention_days: int = _(
+        0, "days after which a workspace that nobody has used is removed; 0: never", low=0, high=36_500
+    )
+
     audit_retention_days: int = _(90, "days that audit records are kept", low=1, high=3_650)
     audit_records: int = _(1_000_000, "audit records kept at most; the oldest go", low=1_000, high=10**9)
     audit_file: str = _("", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir")

@@ -280,13 +280,18 @@ class FileEntry(Shape):
 
 
 class Workspace(Shape):
-    """The durable files of one or more sessions, one after another; a list of workspaces does not count their files."""
+    """The durable files of one or more sessions, one after another.
+
+    The counts are of what was durable when it last changed; null in lists, when nobody has counted yet. `touched_at` is
+    when a file was last written, or read without a session.
+    """
 
     id: str
     created_at: str
     session_id: str | None = None
     file_count: int | None = None
     size_bytes: int | None = None
+    touched_at: str | None = None
 
 
 class EnvironmentInfo(Shape):

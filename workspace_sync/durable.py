@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, WorkspaceTooLarge
 from workspace_sync.manifest import MANIFEST_NAME, AsOf, Entry, Manifest, decode_manifest, encode_manifest
@@ -27,6 +27,14 @@ class _Lock:
 
 _locks: WeakValueDictionary[tuple[int, str], _Lock] = WeakValueDictionary()
 _locks_guard = threading.Lock()
+Counted = Callable[[str, int, int], None]
+"""A workspace's prefix, and how many files and bytes its new manifest names. Called in the thread that wrote it."""
+_counted: WeakKeyDictionary[ObjectStore, Counted] = WeakKeyDictionary()
+
+
+def tell_counts(store: ObjectStore, counted: Counted) -> None:
+    """Whoever keeps account of a store is told of each manifest that this process writes to it."""
+    _counted[store] = counted
 
 
 class DurableFiles:
@@ -72,6 +80,7 @@ class DurableFiles:
         self, entries: Iterable[Entry], moment: datetime | None = None, execution: AsOf | None = None
     ) -> None:
         """Write the manifest, as of now unless told, and of the last execution that had ended then."""
+        entries = list(entries)
         as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         data = encode_manifest(entries, as_of, execution)
         if len(data) > self._manifest_bytes:  # nobody would read it any more
@@ -79,3 +88,7 @@ class DurableFiles:
                 f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: remove some"
             )
         self.store.put(self._manifest_key, io.BytesIO(data), len(data))
+        counted = _counted.get(self.store)
+        if counted is not None:
+            sizes = [entry.size for entry in entries if entry.kind == "file"]
+            counted(self.prefix, len(sizes), sum(sizes))

@@ -21,6 +21,7 @@ from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, serve
 from kernel_gateway.cli.sessions import session
 from kernel_gateway.cli.tokens import token
+from kernel_gateway.cli.usage import expire, usage
 from kernel_gateway.cli.workspaces import workspace
 
 
@@ -54,6 +55,7 @@ for command in (
     output,
     workspace,
     dataset,
+    usage,
     attach,
     attach_token,
     lease,
@@ -66,3 +68,4 @@ for command in (
     doctor,
 ):
     sandcell.add_command(command)
+workspace.add_command(expire)

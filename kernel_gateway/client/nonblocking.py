@@ -20,6 +20,7 @@ from kernel_gateway.client import lease_operations as le
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import replay_operations as r
 from kernel_gateway.client import transport as t
+from kernel_gateway.client import usage_operations as u
 from kernel_gateway.client import workspace_operations as w
 from kernel_gateway.client.errors import ConnectionFailed, error_of
 from kernel_gateway.client.event_stream import EventParser
@@ -232,6 +233,8 @@ class AsyncClient:
     get_dataset = _method(d.get_dataset)
     copy_dataset = _method(d.copy_dataset)
     remove_dataset = _method(d.remove_dataset)
+    usage = _method(u.usage)
+    expire_workspaces = _method(u.expire_workspaces)
     list_environments = _method(e.list_environments)
     create_environment = _method(e.create_environment)
     get_environment = _method(e.get_environment)

@@ -33,7 +33,7 @@ from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.leases import Leases
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
-from kernel_gateway.services.mirrors import Mirrors
+from kernel_gateway.services.mirrors import Mirrors, keep_account
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.outputs import Outputs
 from kernel_gateway.services.parts import Parts
@@ -42,6 +42,7 @@ from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay_stage import Doing
 from kernel_gateway.services.replays import Replays
+from kernel_gateway.services.retention import Retention
 from kernel_gateway.services.sessions import Sessions
 from kernel_gateway.services.shutdown import shut_down
 from kernel_gateway.services.spool import Spool
@@ -50,6 +51,7 @@ from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.variables import Inspection
 from kernel_gateway.services.views import Views
 from kernel_gateway.services.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspace_links import WorkspaceLinks
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces import Workspaces
@@ -93,6 +95,7 @@ class Services:
     workspaces: Workspaces
     datasets: Datasets
     removals: WorkspaceRemovals
+    retention: Retention
     file_copies: FileCopies
     links: WorkspaceLinks
     parts: Parts
@@ -148,6 +151,7 @@ class Services:
         self.first_token = await self.identity.open(parts.settings.token, parts.clock.now())
         await self.access_keys.open()
         parts.background.spawn(parts.audit.run(), "audit")
+        parts.background.spawn(parts.ledger.run(), "ledger")
         await self.upkeep.adopt()
         parts.background.spawn(self.upkeep.run(), "upkeep")
 
@@ -159,6 +163,7 @@ class Services:
         lifecycle = Lifecycle(parts, registry, notebooks)
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
         commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
+        retention = Retention(parts, removals)
         return cls(
             settings=settings,
             identity=identity,
@@ -184,12 +189,13 @@ class Services:
             workspaces=Workspaces(parts),
             datasets=Datasets(parts, registry),
             removals=removals,
+            retention=retention,
             file_copies=FileCopies(parts, WorkspaceCopies(parts, registry)),
             links=WorkspaceLinks(parts),
             parts=parts,
             registry=registry,
             lifecycle=lifecycle,
-            upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals),
+            upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
         )
 
     @property
@@ -209,6 +215,7 @@ class Services:
     async def _close(self) -> None:
         await self.inspection.aclose()
         await self.parts.background.aclose()
+        await self.parts.ledger.close()
         await self.audit.close()
         self.parts.egress.close()
         self.parts.mirrors.close()
@@ -240,6 +247,8 @@ def make_parts(
     egress: Egress,
 ) -> Parts:
     """What the services share."""
+    ledger = WorkspaceLedger(database, clock)
+    keep_account(store, ledger.counted)
     mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath, settings.restore_deadline_seconds)
     background = Background()
     redaction = Redaction(Patterns.of_lines(settings.redact_patterns))
@@ -261,4 +270,5 @@ def make_parts(
         environments=environments,
         agents=Agents(environments, database, clock, settings),
         starting=asyncio.Semaphore(settings.starts_at_once),
+        ledger=ledger,
     )

@@ -13,6 +13,7 @@ from typing import TypeVar
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo
 from workspace_sync import DurableWorkspace, Mirror, ObjectStore, TransferLimits
+from workspace_sync.durable import tell_counts
 
 NOTEBOOK = "history.ipynb"
 MANIFEST = "history.json"
@@ -99,6 +100,11 @@ def _limits(directory: str) -> TransferLimits:
     except OSError:  # told when the directory is first opened
         return limits
     return replace(limits, workspace_bytes=min(limits.workspace_bytes, disk.f_blocks * disk.f_frsize))
+
+
+def keep_account(store: ObjectStore, counted: Callable[[str, int, int], None]) -> None:
+    """Have `counted(workspace_id, files, bytes)` called, in any thread, whenever a state of a workspace is durable."""
+    tell_counts(store, lambda where, files, size: counted(where.rpartition("/")[2], files, size))
 
 
 def prefix(workspace_id: str) -> str:

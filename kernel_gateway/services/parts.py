@@ -21,6 +21,7 @@ from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.record import Record
 from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.spool import Spool
+from kernel_gateway.services.workspace_ledger import WorkspaceLedger
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 
@@ -45,6 +46,7 @@ class Parts:
     environments: Environments
     agents: Agents
     starting: asyncio.Semaphore
+    ledger: WorkspaceLedger
     durable_changes: DurableChanges = field(default_factory=DurableChanges)
     errands: set[str] = field(default_factory=set)
     """Sandboxes that do one thing and belong to no session."""

@@ -24,6 +24,7 @@ from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.outcomes import died
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.retention import Retention
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow
@@ -51,13 +52,16 @@ class Upkeep:
         registry: Registry,
         lifecycle: Lifecycle,
         notebooks: Notebooks,
+        *,
         removals: WorkspaceRemovals,
+        retention: Retention,
     ) -> None:
         self._parts = parts
         self._registry = registry
         self._lifecycle = lifecycle
         self._notebooks = notebooks
         self._removals = removals
+        self._retention = retention
         parts.spool.on_delivered = self._delivered
 
     async def adopt(self) -> None:
@@ -103,6 +107,7 @@ class Upkeep:
         await self._parts.outputs.deliver_all()
         await self._notebooks.save_stale()
         await self._removals.finish_all()
+        await self._retention.sweep()
         in_use = {live.row.workspace_id for live in self._registry}
         await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)
 

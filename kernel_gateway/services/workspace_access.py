@@ -10,7 +10,7 @@ from kernel_gateway.errors import NotFound, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.storage import sessions
+from kernel_gateway.storage import sessions, workspace_usage
 from kernel_gateway.storage.sessions import WorkspaceRow
 from kernel_gateway.workspace_shapes import MOST_NAMED, DurableFile, Removed
 from workspace_sync import DurableWorkspace, FileInfo
@@ -35,13 +35,16 @@ class WorkspaceAccess:
 
     async def open(self, principal: Principal, workspace_id: str) -> DurableWorkspace:
         """Its files in the store, to read."""
-        return self.durable((await self.row(principal, workspace_id)).id)
+        found = await self.row(principal, workspace_id)
+        self._parts.ledger.touch(found.id)
+        return self.durable(found.id)
 
     @asynccontextmanager
     async def change(self, principal: Principal, workspace_id: str) -> AsyncIterator[DurableWorkspace]:
         """Its files in the store, to change; what waits in the spool is delivered first. Raises WorkspaceInUse."""
         self._parts.require_accepting()
         with self._parts.durable_changes.change(workspace_id):
+            await self._touch(workspace_id)
             await self.require_not_live(principal, workspace_id)
             with translated():
                 await self._parts.spool.deliver(workspace_id)
@@ -57,6 +60,11 @@ class WorkspaceAccess:
                 session_id=row.session_id,
             )
         return row
+
+    async def _touch(self, workspace_id: str) -> None:
+        """In the database at once: from here on it is too young to expire."""
+        now = self._parts.clock.now()
+        await self._parts.database.run(lambda c: workspace_usage.record(c, [(workspace_id, now, None, None)]))
 
     def durable(self, workspace_id: str) -> DurableWorkspace:
         """The files of a workspace that has been found."""

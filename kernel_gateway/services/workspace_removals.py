@@ -49,12 +49,17 @@ class WorkspaceRemovals:
         answer.pending = pending
         return answer
 
-    async def expire(self, workspace_id: str) -> bool | None:
-        """Remove a workspace; None when a live session holds it or it is gone, else whether the store has still to."""
+    async def expire(self, workspace_id: str, *, untouched_since: float | None = None) -> bool | None:
+        """Remove a workspace; None when a live session holds it or it is gone, else whether the store has still to.
+
+        One that anybody has used since `untouched_since` stays as well.
+        """
         with self._parts.durable_changes.change(workspace_id):
             await asyncio.to_thread(self._mark, workspace_id)
             now = self._parts.clock.now()
-            if not await self._parts.database.run(lambda c: workspace_removal.mark_deleted(c, workspace_id, now)):
+            if not await self._parts.database.run(
+                lambda c: workspace_removal.mark_deleted(c, workspace_id, now, untouched_since=untouched_since)
+            ):
                 await self._finish(workspace_id)  # of one that is gone; the mark of one that lives is taken away
                 return None
             log.info("workspace_removed", workspace=workspace_id)

@@ -16,7 +16,7 @@ from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.pieces import Pieces
 from kernel_gateway.services.workspace_access import WorkspaceAccess, durable_file, told
 from kernel_gateway.shapes import FileEntry, Page, Workspace
-from kernel_gateway.storage import sessions
+from kernel_gateway.storage import sessions, workspace_usage
 from kernel_gateway.storage.sessions import WorkspaceRow
 from kernel_gateway.workspace_shapes import DurableFile, Removed
 from workspace_sync import ANYTHING, ArchiveLimits, DurableWorkspace, Expected, FileInfo
@@ -49,18 +49,33 @@ class Workspaces:
         self._access = WorkspaceAccess(parts)
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[Workspace]:
-        """The principal's workspaces, newest first; without counts, which only `get` takes from the store."""
+        """The principal's workspaces, newest first, with what is known of what they hold."""
         rows, following = await self._parts.database.run(
             lambda connection: sessions.list_workspaces(connection, principal.id, limit, cursor)
         )
-        return Page([_workspace(row) for row in rows], following)
+        return Page([self._workspace(row) for row in rows], following)
 
     async def get(self, principal: Principal, workspace_id: str) -> Workspace:
-        """A workspace with the number and size of its durable files."""
-        row = await self._access.row(principal, workspace_id)
-        with translated():
-            summary = await self._parts.mirrors.run(self._access.durable(row.id).summary)
-        return _workspace(row, summary.file_count, summary.size_bytes)
+        """A workspace with the number and size of its durable files, counted now if nobody has yet."""
+        found = self._workspace(await self._access.row(principal, workspace_id))
+        if found.file_count is None:
+            with translated():
+                summary = await self._parts.mirrors.run(self._access.durable(workspace_id).summary)
+            found.file_count, found.size_bytes = summary.file_count, summary.size_bytes
+            counts = summary.file_count, summary.size_bytes
+            await self._parts.database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
+        return found
+
+    def _workspace(self, row: WorkspaceRow) -> Workspace:
+        """With what is noted of it and not in the database yet."""
+        noted, last = self._parts.ledger.waiting(row.id), max(row.touched or 0.0, row.created)
+        workspace = Workspace(row.id, rfc3339(row.created), row.session_id, row.file_count, row.size_bytes)
+        if noted is not None:
+            last = max(last, noted.touched)
+            if noted.file_count is not None:
+                workspace.file_count, workspace.size_bytes = noted.file_count, noted.size_bytes
+        workspace.touched_at = rfc3339(last)
+        return workspace
 
     async def list_files(
         self,
@@ -156,10 +171,6 @@ def _remove(durable: DurableWorkspace, path: str, *, recursive: bool, dry_run: b
         if any(each.path != path.rstrip("/") for each in below):
             raise Conflict("the directory is not empty; remove it with recursive", reason="not_empty")
     return durable.delete(path, expected, dry_run=dry_run)
-
-
-def _workspace(row: WorkspaceRow, file_count: int | None = None, size_bytes: int | None = None) -> Workspace:
-    return Workspace(row.id, rfc3339(row.created), row.session_id, file_count, size_bytes)
 
 
 def _entry(found: FileInfo) -> FileEntry:

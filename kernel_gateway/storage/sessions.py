@@ -51,13 +51,19 @@ class SessionRow:
 
 @dataclass(frozen=True)
 class WorkspaceRow:
-    """A workspace as it is stored; `session_id` is the session that used it last."""
+    """A workspace as it is stored; `session_id` is the session that used it last.
+
+    `file_count` and `size_bytes` are what was durable when it last changed, None when nobody has counted yet.
+    """
 
     id: str
     principal_id: str
     created: float
     session_id: str | None
     live: bool
+    file_count: int | None = None
+    size_bytes: int | None = None
+    touched: float | None = None
 
 
 def count_live(connection: Connection, principal_id: str | None = None) -> int:
@@ -200,7 +206,16 @@ def _workspace(connection: Connection, row: Row[Any]) -> WorkspaceRow:
         .limit(1)
     ).first()
     session_id, live = (used.id, used.status == "READY") if used else (None, False)
-    return WorkspaceRow(row.id, row.principal_id, seconds(row.created), session_id, live)
+    return WorkspaceRow(
+        row.id,
+        row.principal_id,
+        seconds(row.created),
+        session_id,
+        live,
+        row.file_count,
+        row.size_bytes,
+        seconds_or_none(row.touched),
+    )
 
 
 def _session(row: Row[Any]) -> SessionRow:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, exists, select, update
+from sqlalchemy import Connection, delete, exists, select, true, update
 
 from kernel_gateway.storage.columns import micros
 from kernel_gateway.storage.tables import datasets, sessions, workspaces
+from kernel_gateway.storage.workspace_usage import is_untouched
 
 
-def mark_deleted(connection: Connection, workspace_id: str, now: float) -> bool:
+def mark_deleted(
+    connection: Connection, workspace_id: str, now: float, *, untouched_since: float | None = None
+) -> bool:
     """Nobody finds the workspace any more; False, and nothing is done, when a live session holds it or it is gone."""
     live = exists(select(sessions.c.id).where(sessions.c.workspace_id == workspace_id, sessions.c.status == "READY"))
     marked = connection.execute(
         update(workspaces)
         .where(workspaces.c.id == workspace_id, workspaces.c.deleted.is_(None), ~live)
+        .where(true() if untouched_since is None else is_untouched(untouched_since))
         .values(deleted=micros(now), file_count=0, size_bytes=0)
     )
     if marked.rowcount:

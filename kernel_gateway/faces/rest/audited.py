@@ -65,6 +65,8 @@ EVENTS = {
     "datasets.show": "GetDataset",
     "datasets.copy": "CopyDataset",
     "datasets.remove": "DeleteDataset",
+    "usage.index": "GetUsage",
+    "usage.expire": "ExpireWorkspaces",
     "environments.create": "CreateEnvironment",
     "environments.index": "ListEnvironments",
     "environments.show": "GetEnvironment",

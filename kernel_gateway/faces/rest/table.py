@@ -30,6 +30,7 @@ from kernel_gateway.faces.rest import (
     replay_routes,
     replays,
     sessions,
+    usage_routes,
 )
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document
 from kernel_gateway.faces.rest.parameters import (
@@ -222,6 +223,7 @@ TABLE: tuple[Route, ...] = (
     *leases.ROUTES,
     *durable_routes.ROUTES,
     *dataset_routes.ROUTES,
+    *usage_routes.ROUTES,
     Route(
         "POST",
         E,

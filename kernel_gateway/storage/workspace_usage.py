@@ -1,0 +1,158 @@
+"""Queries on what workspaces hold, whose they are, and how long nobody has used them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, exists, func, or_, select, update
+
+from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.storage.columns import micros, seconds
+from kernel_gateway.storage.tables import datasets, principals, sessions, workspaces
+
+
+@dataclass(frozen=True)
+class UsageRow:
+    """The workspaces of one principal; `not_counted` of them hold what nobody has counted yet."""
+
+    principal: str
+    workspaces: int
+    live_workspaces: int
+    not_counted: int
+    file_count: int
+    size_bytes: int
+    datasets: int
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """A workspace that nobody has used since `touched`."""
+
+    workspace_id: str
+    principal_id: str
+    principal: str
+    touched: float
+    file_count: int | None
+    size_bytes: int | None
+
+
+_LATER = case((workspaces.c.touched > bindparam("at"), workspaces.c.touched), else_=bindparam("at"))
+_TOUCH = (
+    update(workspaces)
+    .where(workspaces.c.id == bindparam("workspace"), workspaces.c.deleted.is_(None))
+    .values(touched=_LATER)
+)
+_COUNT = _TOUCH.values(touched=_LATER, file_count=bindparam("files"), size_bytes=bindparam("bytes"))
+
+
+def record(connection: Connection, rows: Sequence[tuple[str, float, int | None, int | None]]) -> None:
+    """Workspaces, when they were used, and what they hold where that is new."""
+    touched = [{"workspace": each, "at": micros(at)} for each, at, files, _ in rows if files is None]
+    counted = [
+        {"workspace": each, "at": micros(at), "files": files, "bytes": size}
+        for each, at, files, size in rows
+        if files is not None
+    ]
+    if touched:
+        connection.execute(_TOUCH, touched)
+    if counted:
+        connection.execute(_COUNT, counted)
+
+
+def record_first(connection: Connection, workspace_id: str, file_count: int, size_bytes: int) -> None:
+    """What a workspace holds that nobody had counted; what was counted meanwhile is newer."""
+    connection.execute(
+        update(workspaces)
+        .where(workspaces.c.id == workspace_id, workspaces.c.file_count.is_(None), workspaces.c.deleted.is_(None))
+        .values(file_count=file_count, size_bytes=size_bytes)
+    )
+
+
+def of_principals(
+    connection: Connection, principal_id: str | None, limit: int, cursor: str | None
+) -> tuple[list[UsageRow], str | None]:
+    """One principal's usage, or a page of everybody's, by name."""
+    query = select(principals.c.id, principals.c.name).order_by(principals.c.name).limit(limit + 1)
+    if principal_id is not None:
+        query = query.where(principals.c.id == principal_id)
+    if cursor is not None:
+        query = query.where(principals.c.name > _decoded(cursor))
+    found = list(connection.execute(query))
+    page = found[:limit]
+    following = base64.urlsafe_b64encode(page[-1].name.encode()).decode() if len(found) > limit else None
+    return [_usage(connection, each.id, each.name) for each in page], following
+
+
+def _usage(connection: Connection, principal_id: str, name: str) -> UsageRow:
+    own = and_(workspaces.c.principal_id == principal_id, workspaces.c.deleted.is_(None))
+    counted = select(
+        func.count().label("all"),
+        func.count(workspaces.c.file_count).label("counted"),
+        func.coalesce(func.sum(workspaces.c.file_count), 0).label("files"),
+        func.coalesce(func.sum(workspaces.c.size_bytes), 0).label("bytes"),
+    ).where(own)
+    row = connection.execute(counted).one()
+    live = select(func.count()).where(own, _live())
+    names = select(func.count()).select_from(datasets.join(workspaces)).where(own)
+    return UsageRow(
+        principal=name,
+        workspaces=row.all,
+        live_workspaces=connection.execute(live.select_from(workspaces)).scalar_one(),
+        not_counted=row.all - row.counted,
+        file_count=int(row.files),
+        size_bytes=int(row.bytes),
+        datasets=connection.execute(names).scalar_one(),
+    )
+
+
+def untouched(connection: Connection, before: float, limit: int) -> list[Untouched]:
+    """Workspaces without a live session that nobody has used since, those first that have lain longest."""
+    ended = select(func.max(sessions.c.ended)).where(sessions.c.workspace_id == workspaces.c.id).scalar_subquery()
+    query = (
+        select(workspaces, principals.c.name, ended.label("ended"))
+        .join(principals, principals.c.id == workspaces.c.principal_id)
+        .where(is_untouched(before))
+        .order_by(workspaces.c.number)
+        .limit(limit)
+    )
+    return [
+        Untouched(
+            workspace_id=row.id,
+            principal_id=row.principal_id,
+            principal=row.name,
+            touched=seconds(max(row.created, row.touched or 0, row.ended or 0)),
+            file_count=row.file_count,
+            size_bytes=row.size_bytes,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def is_untouched(before: float) -> ColumnElement[bool]:
+    """Of a row of workspaces: it is there, and neither a session nor a read nor a write has used it since."""
+    since = micros(before)
+    used = exists(
+        select(sessions.c.id).where(
+            sessions.c.workspace_id == workspaces.c.id, or_(sessions.c.status == "READY", sessions.c.ended >= since)
+        )
+    )
+    return and_(
+        workspaces.c.deleted.is_(None),
+        workspaces.c.created < since,
+        or_(workspaces.c.touched.is_(None), workspaces.c.touched < since),
+        ~used,
+    )
+
+
+def _live() -> ColumnElement[bool]:
+    return exists(select(sessions.c.id).where(sessions.c.workspace_id == workspaces.c.id, sessions.c.status == "READY"))
+
+
+def _decoded(cursor: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(cursor).decode()
+    except (ValueError, binascii.Error):
+        raise InvalidRequest("the cursor is not one that a list gave") from None
