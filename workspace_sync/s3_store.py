@@ -21,11 +21,12 @@ from botocore.config import Config
 from botocore.handlers import add_expect_header
 from s3transfer.manager import TransferConfig, TransferManager
 
-from workspace_sync.errors import ObjectNotFound, StoreError
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
 from workspace_sync.s3_store_answers import require_s3_answers
 from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_download import RANGE_BYTES, RANGES_AHEAD, RangeReader
 from workspace_sync.s3_store_errors import refused, translated
+from workspace_sync.s3_store_leftovers import Leftovers
 from workspace_sync.s3_store_requests import Piece, Requests
 from workspace_sync.s3_store_upload import PART_BYTES, Uploads
 from workspace_sync.store import ExactReader, StoredObject, Written, check_key
@@ -75,6 +76,7 @@ class S3Store:
         self._client.meta.events.unregister("before-call.s3", add_expect_header)
         require_s3_answers(self._client)
         self._requests = Requests(session, self._client, bucket, self.description, self._key)
+        self._leftovers = Leftovers()
         self._uploads = Uploads(self._requests, self._client, bucket, self.description)
         self._ranges = ThreadPoolExecutor(RANGES_AHEAD, thread_name_prefix="s3 ranges")
         self._places = threading.BoundedSemaphore(RANGES_AHEAD)
@@ -87,8 +89,11 @@ class S3Store:
         exact = ExactReader(source, size)
         with self._errors(key):
             if size > PART_BYTES:
-                return self._uploads.put(self._key(key), exact, size)
-            return self._requests.put(self._key(key), exact.read())
+                written = self._uploads.put(self._key(key), exact, size)
+            else:
+                written = self._requests.put(self._key(key), exact.read())
+        self._look_again(key)
+        return written
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         if size == 0:
@@ -124,6 +129,7 @@ class S3Store:
 
     def delete(self, keys: Iterable[str]) -> None:
         waiting = [self._prefix + key for key in keys]  # also what other tools made and `check_key` would refuse
+        self._leftovers.note(waiting)
         for start in range(0, len(waiting), DELETE_BATCH):
             batch = waiting[start : start + DELETE_BATCH]
             with self._errors():
@@ -144,6 +150,7 @@ class S3Store:
                 told = self._client.copy_object(
                     CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
                 )
+                self._look_again(target)
                 return Written(_etag(told["CopyObjectResult"]), told.get("VersionId", ""))
             with TransferManager(self._client, TransferConfig(max_request_concurrency=TRANSFER_THREADS)) as transfers:
                 transfers.copy(place, self._bucket, self._key(target)).result()
@@ -167,6 +174,14 @@ class S3Store:
         self._ranges.shutdown(wait=False, cancel_futures=True)
         self._requests.close()
         self._client.close()
+
+    def _look_again(self, key: str) -> None:
+        """Raise `StoreUnavailable` (it is sent again) for an object that was acknowledged and is not there."""
+        if self._leftovers.may_stand_at(self._key(key)):
+            try:
+                self.stat(key)
+            except ObjectNotFound as error:
+                raise StoreUnavailable(f"{self.description} took {key!a} and does not have it") from error
 
     def _key(self, key: str) -> str:
         return self._prefix + check_key(key)
