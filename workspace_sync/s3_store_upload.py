@@ -6,7 +6,6 @@ a part whose hash is that of ours is not sent again. What nobody takes up within
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import threading
@@ -39,21 +38,19 @@ _GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityToo
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part the server has: its ETag, size and, when it says so, SHA-256."""
+    """A part the server has: its ETag and size."""
 
     etag: str
     size: int
-    sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Upload:
-    """One upload under way: the parts it had when it was taken up; `checked`: with the SHA-256 of each part."""
+    """One upload under way, and the parts it had when it was taken up."""
 
     key: str
     id: str
     had: dict[int, _Part]
-    checked: bool
 
 
 class Uploads:
@@ -104,23 +101,17 @@ class Uploads:
                     if upload_id in self._under_way:
                         continue
                     self._under_way.add(upload_id)
-                checked = upload.get("ChecksumAlgorithm") == "SHA256"
-                return _Upload(key, upload_id, self._parts(key, upload_id), checked)
+                return _Upload(key, upload_id, self._parts(key, upload_id))
         except ClientError:  # not allowed, not known to this server, or just gone
             return None
         return None
 
     def _begun(self, key: str) -> _Upload:
-        try:
-            told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key, ChecksumAlgorithm="SHA256")
-        except ClientError as error:
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") not in (400, 501):
-                raise
-            told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
+        told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
         upload_id = str(told["UploadId"])
         with self._guard:
             self._under_way.add(upload_id)
-        return _Upload(key, upload_id, {}, told.get("ChecksumAlgorithm") == "SHA256")
+        return _Upload(key, upload_id, {})
 
     def _listed(self, prefix: str) -> Iterator[Any]:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(
@@ -132,7 +123,7 @@ class Uploads:
     def _parts(self, key: str, upload_id: str) -> dict[int, _Part]:
         pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
         return {
-            part["PartNumber"]: _Part(part["ETag"].strip('"'), part["Size"], part.get("ChecksumSHA256", ""))
+            part["PartNumber"]: _Part(part["ETag"].strip('"'), part["Size"])
             for page in pages
             for part in page.get("Parts", ())
         }
@@ -171,14 +162,11 @@ class Uploads:
             wait(under_way, WAIT_SECONDS)
 
     def _send(self, upload: _Upload, number: int, data: memoryview) -> dict[str, Any]:
-        had, checked = upload.had.get(number), upload.checked
-        digest = base64.b64encode(hashlib.sha256(data).digest()).decode() if had is not None or checked else ""
-        if had is not None and had.size == len(data):
-            same = had.sha256 == digest if had.sha256 else had.etag == self._requests.tag_of(data)
-            if same:
-                return _named(number, had.etag, digest if checked else "")
-        etag = self._requests.put_part(upload.key, upload.id, number, data, checked=checked)
-        return _named(number, etag, digest if checked else "")
+        had = upload.had.get(number)
+        if had is not None and had.size == len(data) and had.etag == self._requests.tag_of(data):
+            return {"PartNumber": number, "ETag": f'"{had.etag}"'}
+        etag = self._requests.put_part(upload.key, upload.id, number, data)
+        return {"PartNumber": number, "ETag": f'"{etag}"'}
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
         told = self._client.complete_multipart_upload(
@@ -234,23 +222,15 @@ class _Buffers:
 
 
 def _fill(buffer: bytearray, source: ExactReader, wanted: int) -> int:
-    filled = 0
-    while filled < wanted:
-        piece = source.read(min(wanted - filled, CHUNK_BYTES))
-        buffer[filled : filled + len(piece)] = piece
-        filled += len(piece)
+    with memoryview(buffer) as whole:
+        filled = 0
+        while filled < wanted:
+            filled += source.readinto(whole[filled : min(wanted, filled + CHUNK_BYTES)])
     return filled
 
 
 def _failed(future: Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is not None
-
-
-def _named(number: int, etag: str, sha256: str) -> dict[str, Any]:
-    named: dict[str, Any] = {"PartNumber": number, "ETag": f'"{etag}"'}
-    if sha256:
-        named["ChecksumSHA256"] = sha256
-    return named
 
 
 def _composed(parts: list[dict[str, Any]]) -> str:

@@ -138,6 +138,8 @@ class Wire:
         except BaseException:
             connection.close()
             raise
+        finally:
+            reading.end()
         self._keep(connection, again=reading.again)
         return reading.answer
 
@@ -195,6 +197,10 @@ class _Reading:
             raise WireBroken("an answer that is too long") from error
         if self._in_head and self._head_bytes > HEAD_BYTES:
             raise WireBroken("headers that are too long")
+
+    def end(self) -> None:
+        """Let go of the parser, which holds this and so the body; a collector would come late for them."""
+        del self._parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")

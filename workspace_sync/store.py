@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from workspace_sync.errors import IllegalName, StoreRefused
 
@@ -122,6 +122,30 @@ class ExactReader(io.RawIOBase):
             pieces.append(piece)
             wanted -= len(piece)
             self._left -= len(piece)
-        if not self._left and size and self._source.read(1):
+        if size:
+            self._look_at_end()
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, as far as there is something left; of a source that can, without another copy."""
+        view = memoryview(buffer)[: self._left]
+        filled = 0
+        source: Any = self._source
+        into = None if type(source).readinto is io.RawIOBase.readinto else source.readinto
+        while filled < len(view):
+            if into is None:
+                piece = self._source.read(min(len(view) - filled, CHUNK_BYTES))
+                taken = len(piece)
+                view[filled : filled + taken] = piece
+            else:
+                taken = into(view[filled:])
+            if not taken:
+                raise StoreRefused(f"the source ended {self._left} bytes before its announced size")
+            filled += taken
+            self._left -= taken
+        self._look_at_end()
+        return filled
+
+    def _look_at_end(self) -> None:
+        if not self._left and self._source.read(1):
             raise StoreRefused("the source holds more than its announced size")
-        return b"".join(pieces)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+MOMENT_SECONDS = 0.05
+"""How long a thread goes on with further jobs of the same attempt."""
+_END = object()
 
 
 class Threads:
@@ -60,19 +64,23 @@ class Threads:
     ) -> list[Result]:
         """Run the job for every item; the first error ends it, after the jobs under way have ended.
 
-        `note` is called on the loop with each result as it comes, so that it is known even when a later one fails.
+        `note` is called on the loop with each result as it comes, so that it is known even when a later one fails. A
+        thread does many short jobs before it comes back, but not for long: others wait for threads too.
         """
-        waiting = iter(items)
+        waiting, guard = iter(items), threading.Lock()
         results: list[Result] = []
 
         async def work() -> None:
-            for item in waiting:
-                if self.stop.is_set():
-                    return
-                result = await self.run(partial(job, item))
-                results.append(result)
-                if note is not None:
-                    note(result)
+            more = True
+            while more and not self.stop.is_set():
+                some: list[Result] = []
+                try:
+                    more = await self.run(partial(self._some, job, waiting, guard, some))
+                finally:
+                    for result in some:
+                        results.append(result)
+                        if note is not None:
+                            note(result)
 
         workers = [asyncio.create_task(work()) for _ in range(self._concurrency)]
         try:
@@ -85,6 +93,21 @@ class Threads:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
         return results
+
+    def _some(
+        self, job: Callable[[Item], Result], waiting: Iterator[Item], guard: threading.Lock, some: list[Result]
+    ) -> bool:
+        """Do jobs for a moment, or one; returns whether any may be left."""
+        until = time.monotonic() + MOMENT_SECONDS
+        while not self.stop.is_set():
+            with guard:
+                item = next(waiting, _END)
+            if item is _END:
+                return False
+            some.append(job(cast("Item", item)))
+            if time.monotonic() >= until:
+                break
+        return True
 
 
 def _look(future: asyncio.Future[Result]) -> None:

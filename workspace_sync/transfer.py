@@ -160,18 +160,25 @@ class SteadyReader(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes."""
+        wanted = bytearray(self._left if size < 0 else min(size, self._left))
+        taken = self.readinto(wanted)
+        return bytes(wanted) if taken == len(wanted) else bytes(wanted[:taken])
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as the file has bytes at hand."""
         check_stop(self._stop)
         if not self._left:
-            return b""
-        try:
-            piece: bytes = self._file.read(self._left if size < 0 else min(size, self._left))
-        except OSError as error:  # told apart from the store's own errors, which pass through the same call
-            raise DirectoryUnusable(f"a file of the workspace cannot be read: {error.strerror}") from error
-        self._left -= len(piece)
-        if not piece or (not self._left and signature_of(os.fstat(self._file.fileno())) != self._before):
-            raise FileChanged
-        self._digest.update(piece)
-        return piece
+            return 0
+        with memoryview(buffer)[: self._left] as view:
+            try:
+                taken: int = self._file.readinto(view)
+            except OSError as error:  # told apart from the store's own errors, which pass through the same call
+                raise DirectoryUnusable(f"a file of the workspace cannot be read: {error.strerror}") from error
+            self._left -= taken
+            if not taken or (not self._left and signature_of(os.fstat(self._file.fileno())) != self._before):
+                raise FileChanged
+            self._digest.update(view[:taken])
+        return taken
 
 
 def _stored(entry: Entry, written: Written | Entry) -> Entry:
