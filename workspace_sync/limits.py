@@ -35,6 +35,8 @@ class TransferLimits:
     """Longest pause after a failed flush."""
     attempt_seconds: float = 1800.0
     """One attempt of a flush or a restore."""
+    at_once_bytes: int = 8 * 1024 * 1024
+    """A restore of more than this brings no file before somebody waits for it."""
     restore_seconds: float = 600.0
     """How long a restore tries again while nothing arrives; the next one who waits for it begins it again."""
     close_seconds: float = 10.0

@@ -133,7 +133,7 @@ class Mirror:
         return await self.restored()
 
     async def begin_restore(self) -> None:
-        """Read what the store has and lay the directory out; the files then come by themselves.
+        """Read what the store has and lay the directory out; the files then come, many or large ones with `restored`.
 
         No code may run in the directory before `restored`, and no flush is made: it would remove what is still to
         come. Raises `StoreUnavailable` (retryable), `DirectoryFull` and their kin; `restored` tries again.

@@ -95,8 +95,9 @@ class Restoration:
         return Restoring(len(self._left), self._bytes_left, self._error)
 
     async def begin(self) -> None:
-        """Read what the store has, make directories and links, and let the files come by themselves.
+        """Read what the store has, make directories and links; a few small files then come by themselves.
 
+        Many or large ones begin to come with the first `wait`, to leave processor and disk to whoever starts meanwhile.
         What may not fit is restored to its end at once, so that it can still be refused. Raises what goes wrong; then
         nothing comes until `wait` begins it again.
         """
@@ -107,6 +108,8 @@ class Restoration:
         except WorkspaceSyncError as error:
             self._error = str(error)
             raise
+        if fits and self._bytes_left > self._limits.at_once_bytes:
+            return
         task = self._bringing()
         if not fits:
             await asyncio.wait([task])
