@@ -119,6 +119,9 @@ class Archive(Iterator[bytes]):
             except (StoreRefused, StoreFull, _TooLarge) as error:
                 self._notes.add(name, str(error))
                 return None
+            except OSError as error:  # the local store's disk, or that of what is held
+                self._notes.add(name, f"could not be read: {error.strerror}")
+                return None
             except StoreUnavailable:
                 if attempt == READ_ATTEMPTS - 1:
                     raise

@@ -52,7 +52,7 @@ class FileCopies:
                 )
                 if not body.dry_run:
                     await copying.carry_out(plan, threads)
-        return _copied(plan, dry_run=body.dry_run)
+            return await self._parts.mirrors.run(lambda: _copied(plan, dry_run=body.dry_run))
 
 
 def _copied(plan: CopyPlan, *, dry_run: bool) -> Copied:

@@ -9,10 +9,13 @@ from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.shapes import FileEntry, Page
 
 
-def page_of_files(entries: list[FileEntry], most: int, limit: int | None, cursor: str | None) -> Page[FileEntry]:
+def page_of_files(
+    entries: list[FileEntry], most: int, limit: int | None, cursor: str | None, *, complete: bool = False
+) -> Page[FileEntry]:
     """One page of at most `limit` entries after the cursor.
 
-    Raises InvalidRequest, also where a listing of more than `most` entries would have to go on unseen.
+    Raises InvalidRequest, also where a listing of more than `most` entries would have to go on unseen, unless the
+    entries are `complete`.
     """
     limit = most if limit is None else limit
     if not 1 <= limit <= most:
@@ -23,7 +26,7 @@ def page_of_files(entries: list[FileEntry], most: int, limit: int | None, cursor
         last = _decoded(cursor)
         entries = [entry for entry in entries if entry.path > last]
     page = entries[:limit]
-    if whole > most and len(entries) <= limit:
+    if not complete and whole > most and len(entries) <= limit:
         raise InvalidRequest(f"there are more than {most:,} entries: list a directory further down", reason="too_many")
     return Page(page, _encoded(page[-1].path) if len(entries) > limit else None)
 

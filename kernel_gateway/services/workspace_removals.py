@@ -29,6 +29,8 @@ class WorkspaceRemovals:
         self._parts = parts
         self._access = WorkspaceAccess(parts)
         self._marks: Path = parts.settings.state_path / "removals"
+        self._beginning: set[str] = set()
+        """Marked, and not yet deleted for everybody: their marks are left alone."""
 
     async def remove(self, principal: Principal, workspace_id: str, *, dry_run: bool = False) -> Removed:
         """Remove a workspace, or only say what would go. Raises NotFound, WorkspaceInUse, StoreUnavailable.
@@ -55,11 +57,7 @@ class WorkspaceRemovals:
         One that anybody has used since `untouched_since` stays as well.
         """
         with self._parts.durable_changes.change(workspace_id):
-            await asyncio.to_thread(self._mark, workspace_id)
-            now = self._parts.clock.now()
-            if not await self._parts.database.run(
-                lambda c: workspace_removal.mark_deleted(c, workspace_id, now, untouched_since=untouched_since)
-            ):
+            if not await self._begin(workspace_id, untouched_since):
                 await self._finish(workspace_id)  # of one that is gone; the mark of one that lives is taken away
                 return None
             log.info("workspace_removed", workspace=workspace_id)
@@ -68,7 +66,20 @@ class WorkspaceRemovals:
     async def finish_all(self) -> None:
         """Go on with removals that the store has not carried out yet."""
         for workspace_id in await asyncio.to_thread(self._marked):
-            await self._finish(workspace_id)
+            if workspace_id not in self._beginning:
+                await self._finish(workspace_id)
+
+    async def _begin(self, workspace_id: str, untouched_since: float | None) -> bool:
+        """Mark it, then delete it for everybody; False when a live session holds it, or it is gone or was used."""
+        self._beginning.add(workspace_id)
+        try:
+            await asyncio.to_thread(self._mark, workspace_id)
+            now = self._parts.clock.now()
+            return await self._parts.database.run(
+                lambda c: workspace_removal.mark_deleted(c, workspace_id, now, untouched_since=untouched_since)
+            )
+        finally:
+            self._beginning.discard(workspace_id)
 
     async def _contents(self, workspace_id: str, *, dry_run: bool) -> Removed:
         durable = self._access.durable(workspace_id)

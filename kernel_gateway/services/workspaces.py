@@ -89,9 +89,14 @@ class Workspaces:
     ) -> Page[FileEntry]:
         """The durable files below a path, by path."""
         durable = await self._access.open(principal, workspace_id)
+        most = self._parts.settings.files_listed
+
+        def page() -> Page[FileEntry]:
+            found = [_entry(each) for each in durable.list(path, recursive=recursive)]
+            return page_of_files(found, most, limit, cursor, complete=True)
+
         with translated():
-            found = await self._parts.mirrors.run(lambda: durable.list(path, recursive=recursive))
-        return page_of_files([_entry(each) for each in found], self._parts.settings.files_listed, limit, cursor)
+            return await self._parts.mirrors.run(page)
 
     async def stat(self, principal: Principal, workspace_id: str, path: str) -> DurableFile:
         """What is durable at a path."""

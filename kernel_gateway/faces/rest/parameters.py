@@ -13,6 +13,7 @@ from kernel_gateway.shapes import SessionStatus
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
 FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entries in the answer")]
 Cursor = Annotated[str, msgspec.Meta(max_length=1024, description="`next_cursor` of the page before; opaque")]
+FilesCursor = Annotated[str, msgspec.Meta(max_length=8192, description="`next_cursor` of the page before; opaque")]
 Directory = Annotated[str, msgspec.Meta(description="directory relative to the workspace; empty: the workspace")]
 DryRun = Annotated[bool, msgspec.Meta(description="change nothing, and answer with what would be done")]
 Recursive = Annotated[bool, msgspec.Meta(description="with everything below")]
@@ -51,7 +52,7 @@ class Listing(msgspec.Struct, forbid_unknown_fields=True):
     path: Directory = ""
     recursive: Recursive = False
     limit: FilesLimit = 1000
-    cursor: Cursor | None = None
+    cursor: FilesCursor | None = None
 
 
 class Removal(msgspec.Struct, forbid_unknown_fields=True):

@@ -120,3 +120,20 @@ def test_a_session_waits_for_a_change_of_its_files(on_gateway: Callable[..., Non
             await gateway.services.workspaces.write(gateway.me, name, "x", bytes_of(b""))
 
     on_gateway(test)
+
+
+def test_a_listing_goes_on_beyond_what_one_page_may_hold(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(files_listed=5) as gateway:
+            name, found, cursor = await workspace(gateway, "one"), [], None
+            long = "/".join(["d" * 250] * 16)
+            for number in range(11):
+                await gateway.services.workspaces.write(gateway.me, name, f"{long}/{number:02}", bytes_of(b""))
+            while True:
+                page = await gateway.services.workspaces.list_files(gateway.me, name, long, limit=5, cursor=cursor)
+                found += [each.path for each in page.items]
+                if (cursor := page.next_cursor) is None:
+                    break
+            assert found == [f"{long}/{number:02}" for number in range(11)]
+
+    asyncio.run(test())
