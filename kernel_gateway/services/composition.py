@@ -21,6 +21,7 @@ from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.commands import Commands, Tasks
+from kernel_gateway.services.dataset_copies import DatasetCopies
 from kernel_gateway.services.datasets import Datasets
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
@@ -94,6 +95,7 @@ class Services:
     replays: Replays
     workspaces: Workspaces
     datasets: Datasets
+    dataset_copies: DatasetCopies
     removals: WorkspaceRemovals
     retention: Retention
     file_copies: FileCopies
@@ -163,6 +165,7 @@ class Services:
         lifecycle = Lifecycle(parts, registry, notebooks)
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
         commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
+        datasets, file_copies = Datasets(parts, registry), FileCopies(parts, WorkspaceCopies(parts, registry))
         retention = Retention(parts, removals)
         return cls(
             settings=settings,
@@ -187,10 +190,11 @@ class Services:
             views=Views(notebooks, settings),
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
-            datasets=Datasets(parts, registry),
+            datasets=datasets,
+            dataset_copies=DatasetCopies(parts, datasets, file_copies),
             removals=removals,
             retention=retention,
-            file_copies=FileCopies(parts, WorkspaceCopies(parts, registry)),
+            file_copies=file_copies,
             links=WorkspaceLinks(parts),
             parts=parts,
             registry=registry,

@@ -49,16 +49,13 @@ class Datasets:
         """
         self._parts.require_accepting()
         _require_text(body.path)
-        row = await self._access.row(principal, workspace_id)
+        await self._access.row(principal, workspace_id)
         known = await self._named(workspace_id, body.name)
-        if known is not None and known.path != body.path:
-            raise Conflict(
-                f"the name {body.name} is that of {known.path!r}: remove that dataset first, or choose another name",
-                reason="name_taken",
-            )
         if known is None:
             await self._require_room(workspace_id)
-        await self._bring_up_to_date(row.id, row.session_id if row.live else None)
+        elif known.path != body.path:
+            raise _taken(known)
+        await self.bring_up_to_date(principal, workspace_id)
         durable = self._access.durable(workspace_id)
         info = await self._file(durable, body.path)
         if known is not None and info.sha256 == known.sha256 and _read_as(known, body):
@@ -118,20 +115,36 @@ class Datasets:
             return True
         return info.sha256 != row.sha256 if info.sha256 else None
 
-    async def keep(self, principal: Principal, row: DatasetRow) -> Dataset:
-        """Store a dataset whose file is known to be there, in place of one of its name and path."""
+    async def require_free(self, principal: Principal, row: DatasetRow) -> DatasetRow | None:
+        """The dataset that a row would take the place of, of the same name and path; raises Conflict, QuotaReached."""
+        await self._access.row(principal, row.workspace_id)
         known = await self._named(row.workspace_id, row.name)
-        if known is not None and known.path != row.path:
-            raise Conflict(
-                f"the name {row.name} is that of {known.path!r} there: remove that dataset first, or choose another",
-                reason="name_taken",
-            )
         if known is None:
             await self._require_room(row.workspace_id)
-        else:
+        elif known.path != row.path:
+            raise _taken(known)
+        return known
+
+    async def keep(self, principal: Principal, row: DatasetRow) -> Dataset:
+        """Store a dataset whose file is known to be there, in place of one of its name and path."""
+        known = await self.require_free(principal, row)
+        if known is not None:
             row = replace(row, id=known.id, created=known.created)
         await self._store(principal, row, new=known is None)
         return self._dataset(row, stale=False)
+
+    async def bring_up_to_date(self, principal: Principal, workspace_id: str) -> None:
+        """Have the store hold what the workspace has now; raises WorkspaceInUse where another gateway has to."""
+        row = await self._access.row(principal, workspace_id)
+        if row.live and (row.session_id is None or row.session_id not in self._registry):
+            raise WorkspaceInUse(
+                "a live session of another gateway holds this workspace: ask there, or when it has ended",
+                workspace_id=workspace_id,
+                session_id=row.session_id,
+            )
+        self._parts.ledger.touch(workspace_id)
+        with translated():
+            await self._copies.bring_up_to_date(workspace_id)
 
     async def _named(self, workspace_id: str, name: str) -> DatasetRow | None:
         return await self._parts.database.run(lambda c: datasets.find(c, workspace_id, name))
@@ -140,16 +153,6 @@ class Datasets:
         most = self._parts.settings.datasets_per_workspace
         if await self._parts.database.run(lambda c: datasets.count(c, workspace_id)) >= most:
             raise QuotaReached(f"the workspace has {most:,} datasets, and not more: remove one", quota=most)
-
-    async def _bring_up_to_date(self, workspace_id: str, live_session: str | None) -> None:
-        if live_session is not None and live_session not in self._registry:
-            raise WorkspaceInUse(
-                "a live session of another gateway holds this workspace: ask there, or when it has ended",
-                workspace_id=workspace_id,
-                session_id=live_session,
-            )
-        with translated():
-            await self._copies.bring_up_to_date(workspace_id)
 
     async def _file(self, durable: DurableWorkspace, path: str) -> FileInfo:
         try:
@@ -211,6 +214,13 @@ def _require_text(path: str) -> None:
         path.encode()
     except UnicodeEncodeError:
         raise InvalidRequest("the path is not UTF-8: rename the file", field="path") from None
+
+
+def _taken(known: DatasetRow) -> Conflict:
+    return Conflict(
+        f"the name {known.name} is that of {known.path!r}: remove that dataset first, or choose another name",
+        reason="name_taken",
+    )
 
 
 def _absent() -> NotFound:

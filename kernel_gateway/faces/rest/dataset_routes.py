@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kernel_gateway import errors as e
-from kernel_gateway.dataset_shapes import Dataset, RegisterDataset
+from kernel_gateway.dataset_shapes import CopyDataset, Dataset, RegisterDataset
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.rest import datasets
 from kernel_gateway.faces.rest.parameters import PageOf
@@ -46,5 +46,24 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET", ALL, datasets.index, "List datasets without their profiles", Page[Dataset], query=PageOf, errors=STORE
     ),
     Route("GET", ONE, datasets.show, "Show a dataset, and whether its file has changed since", Dataset, errors=STORE),
+    Route(
+        "POST",
+        f"{ONE}/copy",
+        datasets.copy,
+        "Give another workspace of yours the dataset and its file, by a copy inside the store",
+        Dataset,
+        201,
+        CopyDataset,
+        errors=(
+            *STORE,
+            r.InvalidPath,
+            e.Conflict,
+            e.QuotaReached,
+            e.WorkspaceInUse,
+            e.WorkspaceRestoring,
+            e.NoSpace,
+            e.ShuttingDown,
+        ),
+    ),
     Route("DELETE", ONE, datasets.remove, "Forget a dataset; its file stays", status=204, errors=(e.NotFound,)),
 )

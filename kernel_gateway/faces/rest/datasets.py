@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_gateway.dataset_shapes import Dataset
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.paths import checked
+from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.shapes import Page
 
 
@@ -20,6 +20,12 @@ async def index(call: Call) -> Page[Dataset]:
 
 async def show(call: Call) -> Dataset:
     return await call.services.datasets.get(call.principal, call.ids["workspace_id"], call.ids["name"])
+
+
+async def copy(call: Call) -> Dataset:
+    call.body.to_path = checked_directory(call.body.to_path)
+    copies, ids = call.services.dataset_copies, call.ids
+    return await copies.copy(call.principal, ids["workspace_id"], ids["name"], call.body)
 
 
 async def remove(call: Call) -> None:

@@ -102,6 +102,7 @@ def test_another_principals_workspace_is_not_found(service: RunningService, clie
             lambda: other.register_dataset(workspace_id, "x", "data/table.csv"),
             lambda: other.list_datasets(workspace_id),
             lambda: other.get_dataset(workspace_id, "table"),
+            lambda: other.copy_dataset(workspace_id, "table", workspace_id),
             lambda: other.remove_dataset(workspace_id, "table"),
         ):
             with pytest.raises(NotFound):
@@ -124,6 +125,8 @@ def test_the_command_line_and_the_record(
     assert shown["profile"]["columns"][0]["50%"] == 1.5
     with pytest.raises(Conflict, match=r"is that of 'own\.csv'"):
         client.register_dataset(workspace_id, "own", "data/table.csv")
+    refused = sandcell("dataset", "copy", workspace_id, "own", workspace_id)
+    assert (refused.returncode, "say another one" in refused.stderr) == (7, True)
     assert sandcell("dataset", "rm", workspace_id, "own").returncode == 0
     gone = sandcell("dataset", "rm", workspace_id, "own")
     assert (gone.returncode, "sandcell dataset ls" in gone.stderr) == (7, True)
@@ -150,3 +153,36 @@ def test_a_dataset_is_stale_once_its_file_is_another_one_or_gone(client: Client,
     assert client.get_dataset(workspace_id, "t").stale is True
     with pytest.raises(NotFound, match="upload it first"):
         client.register_dataset(workspace_id, "t", "t.csv")
+
+
+def test_a_dataset_is_passed_on_by_name(client: Client) -> None:
+    with client.session() as target:
+        other_id = target.info.workspace_id
+    with client.session() as session:
+        workspace_id = session.info.workspace_id
+        session.upload("in/t.csv", b"a;b\n1;x\n2;y\n")
+        made = client.register_dataset(workspace_id, "t", "in/t.csv")
+        passed = client.copy_dataset(workspace_id, "t", other_id)
+        assert (passed.workspace_id, passed.name, passed.path, passed.stale) == (other_id, "t", "in/t.csv", False)
+        assert (passed.profile, passed.sha256, passed.load) == (made.profile, made.sha256, made.load)
+        assert client.workspace_download(other_id, "in/t.csv") == b"a;b\n1;x\n2;y\n"
+        assert client.copy_dataset(workspace_id, "t", other_id).id == passed.id, "again it changes nothing"
+        assert client.copy_dataset(workspace_id, "t", other_id, new_name="other", to_path="deep").name == "other"
+        assert client.get_dataset(other_id, "other").path == "deep/in/t.csv"
+        with pytest.raises(Conflict, match="remove that dataset first"):
+            client.copy_dataset(workspace_id, "t", other_id, new_name="other")
+
+        session.upload("in/t.csv", b"a;b\n3;z\n")
+        with pytest.raises(Conflict, match="register it again first"):
+            client.copy_dataset(workspace_id, "t", other_id)
+        client.register_dataset(workspace_id, "t", "in/t.csv")
+        with pytest.raises(Conflict) as refused:
+            client.copy_dataset(workspace_id, "t", other_id)
+        assert client.get_dataset(other_id, "t").rows == 2, "what is there stays as it was"
+        assert client.copy_dataset(workspace_id, "t", other_id, overwrite=True).rows == 1
+        assert refused.value.status == 409
+        with pytest.raises(NotFound):
+            client.copy_dataset(workspace_id, "t", str(uuid.uuid4()))
+        with pytest.raises(Conflict) as live:
+            client.copy_dataset(other_id, "t", workspace_id)
+        assert live.value.code == "workspace_in_use"
