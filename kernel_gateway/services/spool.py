@@ -11,8 +11,8 @@ that is killed leaves no part of a workspace that could be taken for all of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Awaitable, Callable
@@ -27,6 +27,7 @@ from kernel_gateway.services.silences import Silences
 from kernels.sandbox import SandboxInfo
 from workspace_sync import AsOf, DurableWorkspace, Mirror, ObjectStore, TransferLimits, open_store
 from workspace_sync.errors import WorkspaceSyncError
+from workspace_sync.own_tree import OwnTree, remove_tree
 
 log = structlog.get_logger(__name__)
 SECONDS = 600.0
@@ -54,7 +55,7 @@ class Spool:
                 if each.suffix == WHOLE:
                     _put_in_place(each)
                 elif each.suffix in (PART, OUT, GONE):
-                    shutil.rmtree(each, ignore_errors=True)
+                    _delete(each)
 
     def waiting(self) -> list[str]:
         """The workspaces that wait for the store."""
@@ -88,7 +89,7 @@ class Spool:
                 as_of = await self._restore(out, _local(place), workspace_id)
                 await _flushed(self._mirror(str(out), self._mirrors.store, workspace_id), as_of)
             finally:
-                await asyncio.to_thread(shutil.rmtree, out, ignore_errors=True)
+                await asyncio.to_thread(_delete, out)
             await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
         await self.on_delivered(workspace_id, as_of)
@@ -138,6 +139,7 @@ class Spool:
             owner=None,
             limits=TransferLimits(flush_attempts=ATTEMPTS),
             executor=self._mirrors.executor,
+            opener=OwnTree(directory).open,
         )
 
     def _whole(self, workspace_id: str) -> Path | None:
@@ -171,7 +173,7 @@ def _local(directory: Path) -> ObjectStore:
 
 
 def _empty(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
+    _delete(directory)
     directory.mkdir(parents=True, mode=0o700)
 
 
@@ -194,7 +196,13 @@ def _put_in_place(whole: Path) -> None:
 def _remove(place: Path) -> None:
     """In one step for whoever looks; what cannot be deleted then is deleted by the next start."""
     gone = place.rename(place.with_name(f"{place.name}-{uuid.uuid4().hex}{GONE}"))
-    shutil.rmtree(gone, ignore_errors=True)
+    _delete(gone)
+
+
+def _delete(directory: Path) -> None:
+    """What cannot be deleted stays for the next start."""
+    with contextlib.suppress(OSError):
+        remove_tree(directory)
 
 
 def _sync(directory: Path) -> None:
