@@ -53,6 +53,19 @@ def test_what_a_new_user_does(sandcell: Shell) -> None:
     assert any("image/png" in o.get("data", {}) for cell in notebook.cells for o in cell.get("outputs", []))
 
 
+def test_a_run_is_done_when_its_files_are_in_the_store(sandcell: Shell) -> None:
+    assert sandcell("session", "new", "--sync", "before_return").returncode == 0
+    stored = sandcell("run", "n = open('f', 'w').write('kept')", "--json")
+    assert json.loads(stored.stdout)["sync"] == {"mode": "before_return", "durable": True, "error": None}
+    shown = json.loads(sandcell("session", "show", "--json").stdout)
+    assert shown["sync"]["durable"]["execution_id"] == json.loads(stored.stdout)["id"]
+    assert sandcell("workspace", "cat", shown["workspace_id"], "f").stdout == "kept"
+    rows = dict(line.split("\t") for line in sandcell("session", "show").stdout.splitlines())
+    assert (rows["durable up to"], rows["sync"]) == (json.loads(stored.stdout)["id"], "before_return")
+    assert json.loads(sandcell("run", "1", "--sync", "async", "--json").stdout)["sync"]["mode"] == "async"
+    assert sandcell("session", "stop").returncode == 0
+
+
 def test_a_session_that_has_ended_is_replaced_and_said(sandcell: Shell, service: RunningService) -> None:
     (sandcell.directory / "kept.txt").write_text("kept")
     sandcell("run", "y = 1", "--file", "kept.txt")

@@ -36,6 +36,19 @@ def test_a_session_for_the_length_of_a_block(service: RunningService, tmp_path: 
         assert caught.value.code == "session_terminated"
 
 
+def test_results_that_come_when_their_files_are_in_the_store(service: RunningService) -> None:
+    with Client(service.url, service.token) as client, client.session(sync="before_return") as session:
+        assert session.run("open('f', 'w').write('kept')").sync.durable is True
+        assert client.workspace_download(session.info.workspace_id, "f") == b"kept"
+        assert session.run("1", sync="async").sync.mode == "async"
+        assert session.command("echo too > g").sync.durable is True
+        assert client.workspace_download(session.info.workspace_id, "g") == b"too\n"
+        shown = client.get_session(session.id).sync
+        assert shown.mode == "before_return"
+        assert shown.durable is not None
+        assert shown.durable.number == 3
+
+
 def test_events_as_they_come(service: RunningService) -> None:
     with Client(service.url, service.token) as client, client.session() as session:
         execution = session.submit("for n in range(3): print(n)")
