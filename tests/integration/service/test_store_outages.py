@@ -19,9 +19,9 @@ MakeService = Callable[..., RunningService]
 DEADLINE_SECONDS = 120
 
 
-@pytest.fixture(scope="module", params=["rclone", "moto"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyS3]:
-    with s3_server(request.param, tmp_path_factory.mktemp("s3")) as endpoint, FaultyS3(endpoint) as proxy:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyS3]:
+    with s3_server("rclone", tmp_path_factory.mktemp("s3")) as endpoint, FaultyS3(endpoint) as proxy:
         yield proxy
 
 

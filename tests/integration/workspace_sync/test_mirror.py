@@ -28,11 +28,8 @@ from workspace_sync.errors import (
     DirectoryUnusable,
     FlushIncomplete,
     MirrorClosed,
-    NotRestored,
     RestoreIncomplete,
     StoreFull,
-    StoreRefused,
-    StoreUnavailable,
 )
 from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
@@ -396,9 +393,8 @@ def test_a_replaced_directory_does_not_empty_the_store(local: Bench) -> None:
     assert [one.path for one in local.workspace.list()] == ["kept"]
 
 
-@pytest.mark.parametrize("fault", ["refuse", "cut", "stall"])
-def test_an_outage_in_the_middle_loses_nothing(
-    fault: str, proxy: FaultyProxy, open_s3: Opener, executor: ThreadPoolExecutor, tmp_path: Path
+def test_requests_that_are_cut_in_the_middle_lose_nothing(
+    proxy: FaultyProxy, open_s3: Opener, executor: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
     bench = Bench(open_s3(proxy.endpoint), executor, tmp_path)
     live = bench.directory()
@@ -408,7 +404,7 @@ def test_an_outage_in_the_middle_loses_nothing(
         try:
             (live / "before").write_text("1")
             await mirror.flush(DEADLINE_SECONDS)
-            proxy.fault = fault  # type: ignore[assignment]
+            proxy.fault = "cut"
             proxy.drop()
             (live / "during").write_text("2")
             with pytest.raises(FlushIncomplete, match="during") as caught:
@@ -427,31 +423,6 @@ def test_an_outage_in_the_middle_loses_nothing(
 
     asyncio.run(scenario())
     assert [one.path for one in bench.workspace.list()] == ["before", "during"]
-
-
-def test_an_outage_at_the_start_is_said_and_nothing_is_flushed_over_it(
-    proxy: FaultyProxy, open_s3: Opener, executor: ThreadPoolExecutor, tmp_path: Path
-) -> None:
-    bench = Bench(open_s3(proxy.endpoint), executor, tmp_path)
-    proxy.fault = "refuse"
-
-    async def scenario() -> None:
-        mirror = bench.mirror(bench.directory())
-        try:
-            with pytest.raises(StoreUnavailable, match="does not answer") as caught:
-                await mirror.restore()
-            assert caught.value.retryable
-            assert proxy.endpoint in str(caught.value)
-            mirror.request_flush()
-            with pytest.raises(NotRestored):
-                await mirror.flush(DEADLINE_SECONDS)
-            proxy.fault = "none"
-            assert (await mirror.restore()).files == 0
-            mirror.request_flush()
-        finally:
-            await mirror.aclose()
-
-    asyncio.run(scenario())
 
 
 def test_a_download_torn_on_the_way_is_no_short_file(
@@ -487,17 +458,6 @@ def test_closing_in_an_outage_fails_who_waits(
             await waiting
 
     asyncio.run(scenario())
-
-
-def test_wrong_credentials_and_a_missing_bucket_are_told_without_secrets(
-    moto_endpoint: str, rclone_endpoint: str, open_s3: Opener
-) -> None:
-    with pytest.raises(StoreRefused, match="no such bucket"):
-        open_s3(moto_endpoint, bucket="never-made").check()
-    wrong = open_s3(rclone_endpoint, access_key=("AKIAWRONG00000000000", "wrong-secret-wrong-secret-wrong"))
-    with pytest.raises(StoreRefused) as caught:
-        wrong.check()
-    assert "wrong-secret" not in str(caught.value)
 
 
 @pytest.fixture
