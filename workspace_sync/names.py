@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 from workspace_sync.errors import IllegalName
 
@@ -21,7 +22,10 @@ KEY_BYTES = 700
 """Longest key of a path; what S3's 1,024 leave after the prefixes of store and workspace."""
 LONG = "%long/"
 
+_NO_NAMES = frozenset((b"", b".", b".."))
+
 _PLAIN = re.compile(rb"[A-Za-z0-9_.,'()=@!-]+(?: +[A-Za-z0-9_.,'()=@!-]+)*")
+_PLAIN_PATH = re.compile(rb"%s(?:/%s)*" % (_PLAIN.pattern, _PLAIN.pattern))
 _PLAIN_CHARACTER = re.compile(r"[A-Za-z0-9_.,'()=@!-]")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 
@@ -32,11 +36,12 @@ def check_path(path: bytes) -> bytes:
         raise IllegalName(f"a path is {len(path)} bytes long, the limit is {PATH_BYTES}")
     if b"\0" in path:
         raise IllegalName("a path holds a NUL byte")
-    for name in path.split(b"/"):
-        if name in (b"", b".", b".."):
-            raise IllegalName(f"{escape(path)!r} is not a path inside the workspace")
-        if len(name) > NAME_BYTES:
-            raise IllegalName(f"a name is {len(name)} bytes long, the limit is {NAME_BYTES}")
+    names = set(path.split(b"/"))
+    if not names.isdisjoint(_NO_NAMES):
+        raise IllegalName(f"{escape(path)!r} is not a path inside the workspace")
+    longest = max(map(len, names))
+    if longest > NAME_BYTES:
+        raise IllegalName(f"a name is {longest} bytes long, the limit is {NAME_BYTES}")
     return path
 
 
@@ -55,7 +60,9 @@ def text_of(path: bytes) -> str:
 
 def escape(raw: bytes) -> str:
     """Any bytes as readable text; `unescape` is its inverse. `/` stays."""
-    return "/".join(_escape_name(name) for name in raw.split(b"/"))
+    if _PLAIN_PATH.fullmatch(raw):
+        return raw.decode("ascii")
+    return "/".join(map(_escape_name, raw.split(b"/")))
 
 
 def unescape(text: str) -> bytes:
@@ -88,6 +95,7 @@ def parents(path: bytes) -> list[bytes]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def _escape_name(name: bytes) -> str:
     if _PLAIN.fullmatch(name):
         return name.decode("ascii")
