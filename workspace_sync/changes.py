@@ -93,7 +93,7 @@ class Watched:
             return Changes(unknown="an earlier look at the files has not ended yet")
         began = time.monotonic()
         try:
-            if began < self._rests_until:
+            if began < self._rests_until and not self._tree.is_watched():
                 return Changes(unknown=TOO_LONG)
             return self._look()
         except WorkspaceTooLarge:

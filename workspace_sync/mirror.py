@@ -1,7 +1,9 @@
 """One live directory mirrored to one prefix of a store: restore, flush in the background, report.
 
-One task per mirror does all flushing, so two flushes of a directory never overlap. Requests made while one runs
-become one more run. What fails is tried again until it succeeds or the mirror is closed.
+One task per mirror does all flushing, so two flushes of a directory never overlap. Requests made while one runs become
+one more run; one made when nothing changed is complete at once. What fails is tried again until it succeeds or the
+mirror is closed. Files go first, the manifest last: it names one consistent state, as of the newest execution that was
+told of before its flush began (docs/workspace.md has the contract).
 """
 
 from __future__ import annotations

@@ -76,6 +76,10 @@ class LiveTree:
         finally:
             self._lock.release()
 
+    def is_watched(self) -> bool:
+        """Whether the next look will hardly need a walk."""
+        return self._scan is not None and self._watch is not None and self._watch.whole
+
     def is_due(self, seconds: float, share: float) -> bool:
         """Whether the last walk was so long ago, and walks take no more than this share of the time."""
         return time.monotonic() - self._walked_at > max(seconds, self._walk_seconds / share)
