@@ -2,7 +2,8 @@
 
 Each file is read whole before its member begins, so that one which vanishes, or cannot be read, is told in the archive
 and leaves no half member. Links are told, never followed and never made. What is held in memory are the workspace's
-names, `IN_MEMORY_BYTES` of one file, and what was left out; more of the file waits in a file of the host's.
+names, `IN_MEMORY_BYTES` of one file, and what was left out; more of the file waits in a file of the host's. Whoever
+unpacks it may read what he unpacked, whatever the modes were.
 """
 
 from __future__ import annotations
@@ -100,13 +101,25 @@ class Archive(Iterator[bytes]):
         if "/" not in name:
             self._names.add(name.casefold())
         if entry.kind == "directory":
-            yield (f"{name}/", _moment(entry), stat.S_IFDIR | entry.mode, stream_zip.ZIP_AUTO(0, LEVEL), iter(()))
+            yield (
+                f"{name}/",
+                _moment(entry),
+                stat.S_IFDIR | entry.mode | 0o700,
+                stream_zip.ZIP_AUTO(0, LEVEL),
+                iter(()),
+            )
         elif entry.kind == "link":
             self._notes.add(name, f"a link to {escape(entry.target)}")
         elif entry.size > self._limits.file_bytes:
             self._notes.add(name, f"has {entry.size:,} bytes; files up to {self._limits.file_bytes:,} are in here")
         elif (size := self._fetch(entry, name, held)) is not None:
-            yield (name, _moment(entry), stat.S_IFREG | entry.mode, stream_zip.ZIP_AUTO(size, LEVEL), _pieces(held))
+            yield (
+                name,
+                _moment(entry),
+                stat.S_IFREG | entry.mode | 0o400,
+                stream_zip.ZIP_AUTO(size, LEVEL),
+                _pieces(held),
+            )
 
     def _fetch(self, entry: Entry, name: str, held: IO[bytes]) -> int | None:
         """A file's bytes into `held`, and how many; None when it is left out, which is noted."""
@@ -116,8 +129,11 @@ class Archive(Iterator[bytes]):
             except ObjectNotFound:
                 self._notes.add(name, "was removed while the archive was made")
                 return None
-            except (StoreRefused, StoreFull, _TooLarge) as error:
+            except _TooLarge as error:
                 self._notes.add(name, str(error))
+                return None
+            except (StoreRefused, StoreFull):  # which says more of the host than the archive's reader is to know
+                self._notes.add(name, "is refused by the store")
                 return None
             except OSError as error:  # the local store's disk, or that of what is held
                 self._notes.add(name, f"could not be read: {error.strerror}")
@@ -143,7 +159,7 @@ class Archive(Iterator[bytes]):
         name, number = SKIPPED, 1
         while name.casefold() in self._names:
             name, number = f"SKIPPED-{number}.txt", number + 1
-        data = self._notes.text().encode()
+        data = self._notes.text().encode("utf-8", "replace")
         mode = stat.S_IFREG | 0o644
         return name, datetime.now(UTC), mode, stream_zip.ZIP_AUTO(len(data), LEVEL), iter((data,))
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 from workspace_sync.archive import Archive, ArchiveLimits
 from workspace_sync.chunks import Chunks
 from workspace_sync.durable import DurableFiles
-from workspace_sync.errors import IllegalName, ObjectNotFound, PathConflict, StoreUnavailable
+from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, PathConflict, StoreUnavailable
 from workspace_sync.expected import ANYTHING, Expected
 from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary, info_of, removed
 from workspace_sync.limits import TransferLimits
@@ -207,7 +207,11 @@ class DurableWorkspace:
         cut = len(self._durable.prefix) + 1
         names = [each.key[cut:] for each in self._store.list(f"{self._durable.prefix}/")]
         beside = [name for name in names if name != MANIFEST_NAME and not name.startswith("workspace/")]
-        return removed(self._durable.load().entries.values()), sorted(beside)
+        try:
+            remote = self._durable.load()
+        except ManifestUnreadable:  # it goes like any other
+            remote = merge(Manifest("", {}), self._durable.objects())
+        return removed(remote.entries.values()), sorted(beside)
 
     def remove_files(self) -> None:
         """Remove every file, and the manifest last; what lies beside them stays."""

@@ -40,7 +40,7 @@ def stat(client: Client, *, workspace_id: str, path: str, as_json: bool) -> None
 @connected
 def cat(client: Client, *, workspace_id: str, path: str, range_: str | None) -> None:
     """Write a file, or some bytes of it, to stdout."""
-    content = client.workspace_read(workspace_id, path, *_bounds(range_))
+    content = client.workspace_read(workspace_id, path, *bounds(range_))
     if sys.stdout.isatty():
         write(content.decode("utf-8", "replace"), stream=sys.stdout)
     else:
@@ -134,7 +134,7 @@ def tell(removed: Removed) -> None:
         say("the store does not answer: it removes them when it does")
 
 
-def _bounds(text: str | None) -> tuple[int | None, int | None]:
+def bounds(text: str | None) -> tuple[int | None, int | None]:
     """The first byte and the one after the last; of the last bytes alone their number."""
     if text is None:
         return None, None
