@@ -142,8 +142,10 @@ class Executions:
         """The session's executions, oldest first."""
         await self._registry.row(principal, session_id)
         rows, following = await self._parts.database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
-        sync = await self._sync(principal, session_id)
-        return Page([execution_of(row, told(row, sync)) for row in rows], following)
+        sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
+        held = live.running if live is not None and live.running is not None and live.running.is_settling else None
+        shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
+        return Page([execution_of(row, told(row, sync)) for row in shown], following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun."""

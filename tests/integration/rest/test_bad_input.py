@@ -85,6 +85,13 @@ def test_an_address_that_is_wrong(  # noqa: PLR0917 - a column each
         ("/v1/sessions", b'{"timeout_seconds": "1"}', 400, "invalid_request", "timeout_seconds"),
         ("/v1/sessions", b'{"labels": {"a": 1}}', 400, "invalid_request", "labels[...]"),
         ("/v1/sessions", b'{"environment": "cobol"}', 404, "unknown_environment", None),
+        ("/v1/sessions", b'{"sync": "sometimes"}', 400, "invalid_request", "sync"),
+        ("/v1/sessions/{session}/executions", b'{"code": "1", "sync": true}', 400, "invalid_request", "sync"),
+        (
+            "/v1/sessions/{session}/commands",
+            b'{"command": "true", "background": true, "sync": "before_return"}',
+            *(400, "invalid_request", "sync"),
+        ),
         ("/v1/sessions/{session}/executions", b"{}", 400, "invalid_request", "code"),
         ("/v1/sessions/{session}/executions", b'{"code": "\xff"}', 400, "malformed_json", None),
         ("/v1/sessions/{session}/executions", b'{"code": "\\ud800"}', 400, "malformed_json", None),

@@ -10,6 +10,7 @@ import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.shapes import Command, CommandRequest, Session
+from tests.integration.agentcore_tools.conftest import Tools
 from tests.integration.attachments.client import Room
 from tests.integration.services.conftest import Gateway, House
 from workspace_sync import DurableWorkspace
@@ -105,6 +106,8 @@ def test_an_answer_is_held_back_from_everyone_who_asks_until_it_is_interrupted(h
             behind = await gateway.submit(session, "'behind'")
             shown = await gateway.services.executions.get(gateway.me, session.id, held.id)
             assert (shown.status, shown.sync.durable) == ("running", None)
+            page = await gateway.services.executions.list(gateway.me, session.id)
+            assert [each.status for each in page.items] == ["running", "queued"]
             await gateway.services.executions.interrupt(gateway.me, session.id, held.id)
             async with asyncio.timeout(60):
                 answer = await gateway.services.executions.wait(gateway.me, session.id, held.id)
@@ -145,6 +148,18 @@ def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: H
             assert [each.sync.durable for each in page.items] == [True, True]
 
     asyncio.run(scenario())
+
+
+def test_tools_of_the_agentcore_face_are_answered_as_the_session_has_it(on_gateway: OnGateway) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        session = await gateway.start(sync="before_return")
+        tools = Tools(gateway, session)
+        await tools("executeCode", language="python", code=WRITE.format("by-code"))
+        assert durable(gateway, session).stat("by-code").size == 7
+        await tools("executeCommand", command="echo hello > by-command")
+        assert durable(gateway, session).stat("by-command").size == 6
+
+    on_gateway(scenario)
 
 
 def test_a_cell_of_an_attached_client_is_answered_as_the_session_has_it(on_gateway: OnGateway) -> None:
