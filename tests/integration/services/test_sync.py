@@ -150,6 +150,29 @@ def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: H
     asyncio.run(scenario())
 
 
+def test_what_an_earlier_session_left_durable_is_not_taken_for_this_ones(house: House) -> None:
+    async def scenario() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            earlier = await gateway.start()
+            await gateway.run(earlier, WRITE.format("first"))
+            await gateway.run(earlier, WRITE.format("second"), sync="before_return")
+            await gateway.services.sessions.stop(gateway.me, earlier.id)
+            session = await gateway.start(workspace_id=earlier.workspace_id)
+            assert session.sync.durable is None
+        async with house.gateway() as gateway:
+
+            async def flushed() -> bool:
+                return (await gateway.show(session)).sync.last_flush_at is not None
+
+            await gateway.until(flushed)
+            assert (await gateway.show(session)).sync.durable is None
+            gateway.store.away = True
+            assert (await gateway.run(session, WRITE.format("third"))).sync.durable is False
+            gateway.store.away = False
+
+    asyncio.run(scenario())
+
+
 def test_tools_of_the_agentcore_face_are_answered_as_the_session_has_it(on_gateway: OnGateway) -> None:
     async def scenario(gateway: Gateway) -> None:
         session = await gateway.start(sync="before_return")
