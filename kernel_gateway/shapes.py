@@ -325,8 +325,9 @@ class AuditRecord(Shape):
     """One entry of the audit log. `reason` is a stable word, a colon and a sentence; `detail` depends on the kind.
 
     Kinds: `api` (a call of an interface; detail has CloudTrail's members, as eventName, userIdentity, errorCode),
-    `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over) and `audit` (event
-    `dropped`: records came faster than they are kept; detail has how many, and whether they were allowed).
+    `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over), `retention` (event
+    `ExpireWorkspace`; detail has when it was last used) and `audit` (event `dropped`: records came faster than they are
+    kept; detail has how many, and whether they were allowed).
     """
 
     number: int

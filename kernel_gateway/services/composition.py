@@ -78,9 +78,6 @@ class Services:
     tokens: Tokens
     attach_tokens: AttachTokens
     access_keys: AccessKeys
-    environments: Environments
-    agents: Agents
-    audit: Audit
     sessions: Sessions
     executions: Executions
     attachments: Attachments
@@ -174,9 +171,6 @@ class Services:
             tokens=Tokens(database, identity, parts.clock),
             attach_tokens=AttachTokens(database, registry, identity, parts.clock),
             access_keys=AccessKeys(database, settings, parts.clock),
-            environments=parts.environments,
-            agents=parts.agents,
-            audit=parts.audit,
             sessions=sessions,
             executions=executions,
             attachments=Attachments(parts, registry, executions, sessions),
@@ -201,6 +195,18 @@ class Services:
             lifecycle=lifecycle,
             upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
         )
+
+    @property
+    def environments(self) -> Environments:
+        return self.parts.environments
+
+    @property
+    def agents(self) -> Agents:
+        return self.parts.agents
+
+    @property
+    def audit(self) -> Audit:
+        return self.parts.audit
 
     @property
     def ready(self) -> bool:

@@ -51,7 +51,8 @@ def test_tables_are_those_of_the_code(page: Path) -> None:
 
 def test_every_error_code_is_in_the_table() -> None:
     for module in pkgutil.walk_packages(kernel_gateway.__path__, "kernel_gateway."):
-        if "migrations" not in module.name and not module.name.endswith("__main__"):
+        elsewhere = "migrations" in module.name or ".dataset_profile." in module.name  # which is at home in a sandbox
+        if not elsewhere and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     listed = {error.code for error in docs.errors()}
     assert {error.code for error in all_below(GatewayError)} <= listed
