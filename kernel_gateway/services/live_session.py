@@ -60,7 +60,8 @@ class LiveSession:
         self.executions = row.executions
         self.last_activity = row.last_activity
         self.stored_activity = row.last_activity
-        self.stored_network = row.record.network
+        self.stored_record = row.record.network, row.record.sync.durable
+        """What of its record is written down as it changes."""
         self.notebook_stale = False
         self.tasks: dict[str, LiveKernel] = {}
         self.unstored: dict[str, ExecutionRow] = {}

@@ -78,16 +78,23 @@ class Upkeep:
         await self._remove_orphans(tuple(infos.values()))
 
     async def run(self) -> None:
-        """Sweep at every interval; a sweep that fails is logged and the next one comes."""
+        """Sweep at every interval; a sweep that fails is logged and the next one comes. None waits for the store."""
+        bringing: asyncio.Task[None] | None = None
         while True:
             await self._parts.clock.sleep(self._parts.settings.sweep_interval_seconds)
+            if bringing is None or bringing.done():
+                pass
             try:
                 await self.sweep()
             except Exception as error:
                 log.error("sweep_failed", exc_info=error)
 
     async def sweep(self) -> None:
-        """Compare once."""
+        """Compare once, then bring to the store what waits for it."""
+        await self._compare()
+        await self._bring_to_store()
+
+    async def _compare(self) -> None:
         infos = await self._parts.launcher.list()
         for live in self._registry:
             if live.start_task is not None and not live.start_task.done():
@@ -102,14 +109,18 @@ class Upkeep:
         await self._remove_orphans(infos)
         forget_absent(self._parts, self._registry)
         await self._store_activity()
-        await self._store_network()
+        await self._store_records()
         await self._parts.audit.sweep()
+
+    async def _bring_to_store(self) -> None:
+        """What may take as long as the store does."""
         await self._parts.outputs.deliver_all()
         await self._notebooks.save_stale()
         await self._removals.finish_all()
         await self._retention.sweep()
-        in_use = {live.row.workspace_id for live in self._registry}
-        await self._parts.spool.deliver_all(lambda workspace_id: workspace_id in in_use)
+        await self._parts.spool.deliver_all(
+            lambda workspace_id: any(live.row.workspace_id == workspace_id for live in self._registry)
+        )
 
     async def _delivered(self, workspace_id: str, as_of: AsOf | None) -> None:
         """What the last session of a workspace left is in the store at last: its record says so."""
@@ -193,22 +204,22 @@ class Upkeep:
                 else:
                     log.warning("orphan_removed", sandbox=info.sandbox_id)
 
-    async def _store_network(self) -> None:
-        """Write down what sessions have used of their ways out, so that a restart gives them nothing back."""
-        changed = [
-            (live, live.sandbox.way_out.network(), live.record(live.sandbox.last_usage))
-            for live in self._registry
-            if live.ending is None and live.sandbox.way_out.network() != live.stored_network
-        ]
+    async def _store_records(self) -> None:
+        """Write down what sessions have used of their ways out, so that a restart gives them nothing back.
+
+        And what of them is durable, so that it is known also of one whose sandbox vanishes.
+        """
+        records = [(live, live.record(live.sandbox.last_usage)) for live in self._registry if live.ending is None]
+        changed = [each for each in records if (each[1].network, each[1].sync.durable) != each[0].stored_record]
 
         def store(connection: Connection) -> None:
-            for live, _, record in changed:
+            for live, record in changed:
                 sessions.set_record(connection, live.id, record)
 
         if changed:
             await self._parts.database.run(store)
-            for live, network, _ in changed:
-                live.stored_network = network
+            for live, record in changed:
+                live.stored_record = record.network, record.sync.durable
 
     async def _store_activity(self) -> None:
         """Write down who was active since the last time."""
