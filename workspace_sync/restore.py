@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -81,6 +82,7 @@ class Restoration:
         self._baseline: dict[bytes, Seen] = {}
         self._left: dict[bytes, int] = {}
         self._bytes_left = 0
+        self._guard = threading.Lock()
         self._error: str | None = None
         self._task: asyncio.Task[WorkspaceSyncError | None] | None = None
         self._closed = False
@@ -228,20 +230,22 @@ class Restoration:
         """Fetch what is left, smallest first, then give directories their modes."""
         remote = self._remote or Remote()
 
-        def fetch(path: bytes) -> tuple[bytes, Seen | None]:
-            return path, transfer.fetch(remote.entries[path], remote.keys[path], remote.modified[path])
+        def fetch(path: bytes) -> None:
+            self._note(path, transfer.fetch(remote.entries[path], remote.keys[path], remote.modified[path]))
 
-        def note(path: bytes, seen: Seen | None) -> None:
+        await threads.each(fetch, sorted(self._left, key=self._left.__getitem__))
+        self.report = await threads.run(partial(self._conclude, transfer, remote))
+        self._remote, self._made = None, []
+
+    def _note(self, path: bytes, seen: Seen | None) -> None:
+        """A file has come, or is gone; called in the thread that fetched it, so that it is seen at once."""
+        with self._guard:
             self._bytes_left -= self._left.pop(path)
             self._error = None
             if seen is None:
                 self._skipped.append(Skipped(escape(path), VANISHED))
             else:
                 self._baseline[path] = seen
-
-        await threads.each(fetch, sorted(self._left, key=self._left.__getitem__), note=lambda result: note(*result))
-        self.report = await threads.run(partial(self._conclude, transfer, remote))
-        self._remote, self._made = None, []
 
     def _conclude(self, transfer: Transfer, remote: Remote) -> RestoreReport:
         directories = [entry for _, entry in sorted(remote.entries.items()) if entry.kind == "directory"]

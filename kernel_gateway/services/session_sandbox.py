@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
@@ -20,7 +21,7 @@ from kernel_gateway.services.furnishing import Furnishing
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.shapes import Usage
-from kernel_gateway.sync_shapes import Sync
+from kernel_gateway.sync_shapes import Restoring, Sync
 from kernels.errors import Death, KernelsError
 from kernels.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec
@@ -219,8 +220,9 @@ class SessionSandbox:
                 await kernel.aclose()
 
     def sync(self) -> Sync:
-        """How far the workspace's mirror is."""
-        return self.flushes.sync()
+        """How far the workspace's mirror is; while a sandbox is made its files are on their way as well."""
+        said = self.flushes.sync()
+        return said if self._launching is None else msgspec.structs.replace(said, restoring=Restoring())
 
     async def usage(self) -> Usage:
         """What the sandbox uses, or used when last asked."""
