@@ -136,10 +136,12 @@ class Workspaces:
         expected: Expected = ANYTHING,
     ) -> DurableFile:
         """Replace or make a durable file, whole or not at all; raises PreconditionFailed."""
-        async with self._access.change(principal, workspace_id) as durable:
-            self._parts.require_disk()
-            with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
-                size, source = await self._collect(chunks, file), cast("BinaryIO", file)
+        self._parts.require_accepting()
+        await self._access.require_not_live(principal, workspace_id)
+        self._parts.require_disk()
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
+            size, source = await self._collect(chunks, file), cast("BinaryIO", file)
+            async with self._access.change(principal, workspace_id) as durable:  # not before: an upload may take long
                 with translated():
                     found = await self._parts.mirrors.run(lambda: durable.put(path, source, size, expected))
         return durable_file(found)

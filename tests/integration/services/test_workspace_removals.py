@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -96,16 +97,17 @@ def test_a_session_waits_for_a_change_of_its_files(on_gateway: Callable[..., Non
 
     async def test(gateway: Gateway) -> None:
         name = await workspace(gateway, "one")
-        arriving, rest = asyncio.Event(), asyncio.Event()
+        arriving, rest = threading.Event(), threading.Event()
 
-        async def slow() -> AsyncIterator[bytes]:
-            yield b"first "
-            arriving.set()
-            await rest.wait()
-            yield b"rest"
+        def slow(key: str) -> None:
+            if key.endswith("/late"):
+                arriving.set()
+                rest.wait(90)
 
-        writing = asyncio.create_task(gateway.services.workspaces.write(gateway.me, name, "late", slow()))
-        await arriving.wait()
+        gateway.store.before_put = slow
+        put = gateway.services.workspaces.write(gateway.me, name, "late", bytes_of(b"first rest"))
+        writing = asyncio.create_task(put)
+        assert await asyncio.to_thread(arriving.wait, 90)
         starting = asyncio.create_task(gateway.start(workspace_id=name))
 
         async def held() -> bool:
