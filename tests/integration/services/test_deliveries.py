@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from kernel_gateway.services.spool import Spool
 from kernel_gateway.settings import Settings
 from kernels.transcript import BLOB_DIRECTORY, Blob
 from tests.doubles.away_store import AwayStore
+from tests.integration.services.conftest import House
 from workspace_sync import Mirror, open_store
 from workspace_sync.errors import (
     PermissionMissing,
@@ -36,6 +38,7 @@ ONE = [
     StoreFull("no room"),
     StoreUnavailable("?"),
 ]
+WEEK = 7 * 86_400
 ALL = [StoreUnavailable("away"), StoreUnusable("no such bucket")]
 
 
@@ -197,3 +200,37 @@ def test_a_store_that_is_away_keeps_every_workspace_waiting(on_waiting: Callable
         assert waiting.spool.waiting() == []
 
     on_waiting(scenario)
+
+
+def test_no_sweep_waits_for_a_store_that_stalls(house: House) -> None:
+    async def test() -> None:
+        stalled, go_on = threading.Event(), threading.Event()
+
+        def stall(key: str) -> None:
+            if BLOB_DIRECTORY in key:
+                stalled.set()
+                go_on.wait(120)
+
+        async with house.gateway() as gateway:
+            session = await gateway.start(timeout_seconds=WEEK, idle_timeout_seconds=WEEK)
+            live = gateway.services.registry.get(session.id)
+            assert live is not None
+            gateway.store.before_put = stall
+            waits = house.settings.state_path / "outputs" / "earlier"
+            waits.mkdir(parents=True)
+            (waits / "1.txt").write_text("one")
+            try:
+                gateway.clock.advance(house.settings.sweep_interval_seconds)
+                assert await asyncio.to_thread(stalled.wait, 90)
+                gateway.clock.advance(1)
+                await gateway.run(session, "1")
+
+                async def swept_again() -> bool:
+                    gateway.clock.advance(house.settings.sweep_interval_seconds / 10)
+                    return live.stored_activity == live.last_activity
+
+                await gateway.until(swept_again)
+            finally:
+                go_on.set()
+
+    asyncio.run(test())
