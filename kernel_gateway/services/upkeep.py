@@ -109,7 +109,7 @@ class Upkeep:
         await self._remove_orphans(infos)
         forget_absent(self._parts, self._registry)
         await self._store_activity()
-        await self._store_network()
+        await self._store_records()
         await self._parts.audit.sweep()
 
     async def _bring_to_store(self) -> None:
@@ -204,22 +204,22 @@ class Upkeep:
                 else:
                     log.warning("orphan_removed", sandbox=info.sandbox_id)
 
-    async def _store_network(self) -> None:
-        """Write down what sessions have used of their ways out, so that a restart gives them nothing back."""
-        changed = [
-            (live, live.sandbox.way_out.network(), live.record(live.sandbox.last_usage))
-            for live in self._registry
-            if live.ending is None and live.sandbox.way_out.network() != live.stored_network
-        ]
+    async def _store_records(self) -> None:
+        """Write down what sessions have used of their ways out, so that a restart gives them nothing back.
+
+        And what of them is durable, so that it is known also of one whose sandbox vanishes.
+        """
+        records = [(live, live.record(live.sandbox.last_usage)) for live in self._registry if live.ending is None]
+        changed = [each for each in records if (each[1].network, each[1].sync.durable) != each[0].stored_record]
 
         def store(connection: Connection) -> None:
-            for live, _, record in changed:
+            for live, record in changed:
                 sessions.set_record(connection, live.id, record)
 
         if changed:
             await self._parts.database.run(store)
-            for live, network, _ in changed:
-                live.stored_network = network
+            for live, record in changed:
+                live.stored_record = record.network, record.sync.durable
 
     async def _store_activity(self) -> None:
         """Write down who was active since the last time."""
