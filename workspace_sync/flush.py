@@ -157,6 +157,7 @@ class Flusher:
         if self._baseline is None:
             remote = await threads.run(self._durable.load)
             self._baseline, self._execution = baseline_of(remote), remote.execution
+            self._read_since_ns = time.time_ns() - SETTLED_NANOSECONDS  # the first flush reads every file as it is
         return self._baseline
 
     async def _remove(self, paths: list[bytes], baseline: dict[bytes, Seen], threads: Threads) -> None:

@@ -154,7 +154,7 @@ class Mirror:
             raise NotRestored("no restore was begun")
         report = await self._restoration.wait(deadline_seconds)
         if not self._restored.is_set():
-            self._flusher.start_from(self._restoration.take_baseline())
+            self._flusher.start_from(self._restoration.take_baseline(), self._restoration.execution)
             self._restored.set()
         return report
 

@@ -30,7 +30,7 @@ from workspace_sync.errors import (
     WorkspaceSyncError,
 )
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import Entry, Skipped
+from workspace_sync.manifest import AsOf, Entry, Skipped
 from workspace_sync.names import escape, key_of
 from workspace_sync.plan import Remote, Seen
 from workspace_sync.threads import Threads
@@ -72,6 +72,8 @@ class Restoration:
     def __init__(self, durable: DurableFiles, limits: TransferLimits, work: Work) -> None:
         self.report: RestoreReport | None = None
         """Set once it is complete."""
+        self.execution: AsOf | None = None
+        """What the store is as of."""
         self._durable = durable
         self._limits = limits
         self._work = work
@@ -212,7 +214,7 @@ class Restoration:
             remote = await threads.run(self._durable.load)
             self._left = {path: remote.entries[path].size for path in remote.keys}
             self._bytes_left = sum(self._left.values())
-            self._remote = remote
+            self._remote, self.execution = remote, remote.execution
         fits = await threads.run(partial(self._make_all, transfer, self._remote))
         self._laid_out = True
         return fits

@@ -138,6 +138,14 @@ def test_the_manifest_names_the_newest_execution_that_had_ended_when_its_flush_b
 
     asyncio.run(taken_up())
 
+    async def restored(mirror: Mirror) -> None:
+        (place.live / "f").write_text("of the next session")
+        await mirror.flush(SECONDS)
+        assert place.manifest()["execution"] == {"id": "two", "number": 2}
+        assert mirror.state.durable is None
+
+    place.run(restored)
+
 
 def test_what_changed_is_sent_alone(place: Place) -> None:
     async def scenario(mirror: Mirror) -> None:
