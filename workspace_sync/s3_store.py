@@ -24,6 +24,7 @@ from s3transfer.manager import TransferConfig, TransferManager
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
 from workspace_sync.s3_store_answers import require_s3_answers
 from workspace_sync.s3_store_check import Probe
+from workspace_sync.s3_store_credentials import renew_from_files
 from workspace_sync.s3_store_download import RANGE_BYTES, RANGES_AHEAD, RangeReader
 from workspace_sync.s3_store_errors import refused, translated
 from workspace_sync.s3_store_leftovers import Leftovers
@@ -65,6 +66,8 @@ class S3Store:
         session = botocore.session.get_session()
         if access_key is not None:
             session.set_credentials(*access_key)
+        else:
+            renew_from_files(session)
         with self._errors():
             self._client: Any = session.create_client(
                 "s3",

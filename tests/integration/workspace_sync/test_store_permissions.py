@@ -181,3 +181,28 @@ def test_a_local_store_in_a_place_that_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreRefused, match="directory is writable"):
         LocalStore(str(tmp_path / "file")).check()
+
+
+def test_credentials_that_are_renewed_in_their_file_hold_without_a_restart(
+    rclone_endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "credentials"
+
+    def write(key_id: str, secret: str) -> None:
+        file.write_text(f"[default]\naws_access_key_id = {key_id}\naws_secret_access_key = {secret}\n")
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setattr("workspace_sync.s3_store_credentials.RENEW_SECONDS", 0)
+    write(ACCESS_KEY[0], "an-older-secret-that-holds-no-more")
+    store = S3Store(BUCKET, uuid.uuid4().hex, endpoint_url=rclone_endpoint)
+    try:
+        with pytest.raises(StoreRefused):
+            store.put("w/file", io.BytesIO(b"1"), 1)
+        write(*ACCESS_KEY)
+        store.put("w/file", io.BytesIO(b"1"), 1)
+        file.unlink()  # as while it is replaced
+        assert [each.key for each in store.list("w/")] == ["w/file"]
+    finally:
+        store.close()
