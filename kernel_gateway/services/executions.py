@@ -170,7 +170,8 @@ class Executions:
         job = await self._job(principal, session_id, execution_id)
         if job is not None:
             return job.log.follow(after)
-        return replayed(await self._row(principal, session_id, execution_id), after)
+        row = await self._row(principal, session_id, execution_id)
+        return replayed(row, after, told(row, await self._sync(principal, session_id)))
 
     def _checked(self, session_id: str, submission: Submission, idempotency_key: str | None) -> ExecutionRow:
         settings = self._parts.settings

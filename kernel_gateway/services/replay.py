@@ -8,9 +8,10 @@ from typing import Any
 from kernel_gateway.services.outcomes import closing_event
 from kernel_gateway.shapes import Event
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.sync_shapes import ExecutionSync
 
 
-async def replayed(row: ExecutionRow, after: int) -> AsyncIterator[Event]:
+async def replayed(row: ExecutionRow, after: int, sync: ExecutionSync | None = None) -> AsyncIterator[Event]:
     """From the start, what the row holds; from the middle, that the log is gone; `ended` last, numbered as it was."""
     made = list(_events(row))
     last = max(row.last_sequence or 0, len(made) + 1)
@@ -21,7 +22,7 @@ async def replayed(row: ExecutionRow, after: int) -> AsyncIterator[Event]:
     elif after == 0:
         for sequence, (kind, data) in enumerate(made, start=1):
             yield Event(sequence, kind, data)
-    yield Event(last, "ended", closing_event(row))
+    yield Event(last, "ended", closing_event(row, sync))
 
 
 def _events(row: ExecutionRow) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -146,6 +146,9 @@ def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: H
             assert not ended.sync.pending
             page = await gateway.services.executions.list(gateway.me, session.id)
             assert [each.sync.durable for each in page.items] == [True, True]
+            events = await gateway.services.executions.events(gateway.me, session.id, first.id)
+            last = [event async for event in events][-1]
+            assert last.data["sync"] == {"mode": "before_return", "durable": True, "error": None}
 
     asyncio.run(scenario())
 

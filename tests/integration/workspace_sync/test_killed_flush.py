@@ -169,6 +169,9 @@ def check_what_a_reader_sees(stage: Stage) -> int:
     assert {path for path, row in rows.items() if row["kind"] != "directory"} == {
         path for path, content in STATES[number].items() if content is not None
     }
+    assert {path: row["target"] for path, row in rows.items() if row["kind"] == "link"} == {
+        path: target for path, target in STATES[number].items() if isinstance(target, str)
+    }
     for path, (_, content) in objects.items():
         assert content in [files(tree)[path] for tree in STATES.values() if path in files(tree)], path
     for path, content in files(STATES[number]).items():
