@@ -12,6 +12,8 @@ import hashlib
 import os
 import threading
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +21,7 @@ import structlog
 
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.dataset_shapes import DatasetFormat, DatasetProfile, Encoding
-from kernel_gateway.errors import Conflict, translated
+from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.services.dataset_answers import profile_of
 from kernel_gateway.services.parts import Parts
 from kernels.environment import Environment, NetworkPolicy
@@ -30,6 +32,8 @@ from workspace_sync.confined import CREATE, DIRECTORY
 
 AT_ONCE: Final = 2
 """Files being described at once; more wait."""
+WAIT_SECONDS: Final = 300.0
+RETRY_SECONDS: Final = 30.0
 MOST_ANSWER_BYTES: Final = 1_000_000
 """Of what the sandbox says of a file."""
 GRACE_SECONDS: Final = 60.0
@@ -70,9 +74,12 @@ class DatasetSandbox:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def describe(self, wanted: Wanted) -> Profiled:
-        """Raises UnreadableFile, Conflict, EnvironmentUnavailable, SandboxUnavailable, DeadlinePassed, NoSpace."""
+        """What the file holds. Raises UnreadableFile, Conflict (it changed meanwhile), EnvironmentUnavailable.
+
+        Raises SandboxUnavailable, StoreUnavailable, NoSpace, DeadlinePassed and LimitReached too, which pass.
+        """
         sandbox_id = str(uuid.uuid4())
-        async with self._free:
+        async with self._turn():
             self._parts.require_accepting()
             self._parts.require_disk(wanted.size)
             self._parts.errands.add(sandbox_id)
@@ -81,6 +88,21 @@ class DatasetSandbox:
                     return await self._describe(sandbox_id, wanted)
             finally:
                 await self._parts.background.carry_out(self._destroy(sandbox_id), f"destroy {sandbox_id}")
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for a place, within bounds; raises LimitReached."""
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            raise LimitReached(
+                f"{AT_ONCE} other files are being described: try again later", retry_after_seconds=RETRY_SECONDS
+            ) from None
+        try:
+            yield
+        finally:
+            self._free.release()
 
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._parts.settings

@@ -37,6 +37,7 @@ ROUTES: Final[tuple[Route, ...]] = (
             e.UnknownEnvironment,
             e.UnreadableFile,
             e.RateLimited,
+            e.LimitReached,
             e.NoSpace,
             e.SandboxUnavailable,
             e.ShuttingDown,
