@@ -29,6 +29,7 @@ from workspace_sync.store import CHUNK_BYTES, ObjectStore, Written
 SETTLED_NANOSECONDS = 20_000_000
 """A file last changed this shortly before it was read may change again within one tick of the file system's clock."""
 _WRITE_OUT = 2  # SYNC_FILE_RANGE_WRITE
+_ZEROS = bytes(1 << 16)
 _libc = ctypes.CDLL(None)
 
 
@@ -129,7 +130,8 @@ class Transfer:
                 while piece := source.read(CHUNK_BYTES):
                     check_stop(self.stop)
                     digest.update(piece)
-                    _write_all(descriptor, piece)
+                    _write_with_holes(descriptor, piece)
+                os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))  # it may end in a hole
                 if self.owner is not None:
                     os.fchown(descriptor, *self.owner)
                 os.fchmod(descriptor, entry.mode)
@@ -236,7 +238,18 @@ def _write_out(descriptor: int) -> None:
     _libc.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WRITE_OUT))
 
 
-def _write_all(descriptor: int, piece: bytes) -> None:
-    view = memoryview(piece)
+def _write_with_holes(descriptor: int, piece: bytes) -> None:
+    """Write a piece, but no zeros: a file with holes takes no more room than it took before."""
+    view, begin = memoryview(piece), 0
+    for hole in range(0, len(piece), len(_ZEROS)):
+        end = min(hole + len(_ZEROS), len(piece))
+        if piece.startswith(_ZEROS[: end - hole], hole):
+            _write_all(descriptor, view[begin:hole])
+            os.lseek(descriptor, end - hole, os.SEEK_CUR)
+            begin = end
+    _write_all(descriptor, view[begin:])
+
+
+def _write_all(descriptor: int, view: memoryview) -> None:
     while view:
         view = view[os.write(descriptor, view) :]

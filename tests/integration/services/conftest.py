@@ -102,11 +102,11 @@ class House:
             await runtime.aclose()
 
 
-@pytest.fixture
-def house(tmp_path: Path, short_directory: Path, environments_dir: Path) -> House:
+def house_in(directory: Path, short_directory: Path, environments_dir: Path) -> House:
+    """A house whose data is in that directory, and whose waits are short."""
     return House(
         Settings(
-            data_dir=str(tmp_path),
+            data_dir=str(directory),
             run_dir=str(short_directory / "run"),
             environments_dir=str(environments_dir),
             token=TOKEN,
@@ -115,6 +115,11 @@ def house(tmp_path: Path, short_directory: Path, environments_dir: Path) -> Hous
             drain_seconds=1.0,
         )
     )
+
+
+@pytest.fixture
+def house(tmp_path: Path, short_directory: Path, environments_dir: Path) -> House:
+    return house_in(tmp_path, short_directory, environments_dir)
 
 
 Test = Callable[[Gateway], Awaitable[None]]

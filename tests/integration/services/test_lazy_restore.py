@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from kernel_gateway.errors import NoSpace, WorkspaceRestoring
+from kernel_gateway.errors import WorkspaceRestoring
 from kernel_gateway.replay_shapes import ReplayRequest
 from kernel_gateway.shapes import CommandRequest, Session
 from tests.integration.attachments.client import Room
 from tests.integration.replay.conftest import code, notebook, stream
-from tests.integration.services.conftest import Gateway, House
+from tests.integration.services.conftest import Gateway, House, house_in
 from workspace_sync import DurableWorkspace
 from workspace_sync.errors import StoreUnavailable
 
-OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
+Run = Callable[[Callable[[Gateway], Coroutine[Any, Any, None]]], None]
 SIZE = 100_000
 FILES = f"""
 import os
@@ -39,6 +40,17 @@ LOOK = (
     " int(os.stat('large').st_mtime), os.stat('large').st_size, os.readlink('link'))"
 )
 LOOKED = f"0o750 0o640 1500000000 {SIZE} large\n"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, environments_dir: Path) -> Iterator[Run]:
+    """Runs coroutine functions, one after another, on one gateway and one loop."""
+    house = house_in(tmp_path_factory.mktemp("data"), short_directory, environments_dir)
+    stack = AsyncExitStack()
+    with asyncio.Runner() as runner:
+        gateway = runner.run(stack.enter_async_context(house.gateway()))
+        yield lambda scenario: runner.run(scenario(gateway))
+        runner.run(stack.aclose())
 
 
 class Gate:
@@ -116,7 +128,7 @@ def looks(gateway: Gateway, session: Session) -> dict[str, Coroutine[Any, Any, A
     }
 
 
-def test_whatever_could_miss_a_file_waits_for_it(on_gateway: OnGateway) -> None:
+def test_whatever_could_miss_a_file_waits_for_it(shared: Run) -> None:
     async def scenario(gateway: Gateway) -> None:
         before = await left(gateway)
         assert durable(gateway, before) == ALL
@@ -149,10 +161,10 @@ def test_whatever_could_miss_a_file_waits_for_it(on_gateway: OnGateway) -> None:
             await ann.reply(await typed, "complete_reply")
             assert (await gateway.show(session)).sync.restoring is None
 
-    on_gateway(scenario)
+    shared(scenario)
 
 
-def test_an_interrupt_and_an_end_wait_for_no_file_and_lose_none(on_gateway: OnGateway) -> None:
+def test_an_interrupt_and_an_end_wait_for_no_file_and_lose_none(shared: Run) -> None:
     async def scenario(gateway: Gateway) -> None:
         before = await left(gateway)
         services = gateway.services
@@ -176,10 +188,10 @@ def test_an_interrupt_and_an_end_wait_for_no_file_and_lose_none(on_gateway: OnGa
         again = await gateway.start(workspace_id=before.workspace_id)
         assert (await gateway.run(again, LOOK)).stdout == LOOKED
 
-    on_gateway(scenario)
+    shared(scenario)
 
 
-def test_a_replay_copies_what_another_session_still_waits_for(on_gateway: OnGateway) -> None:
+def test_a_replay_copies_what_another_session_still_waits_for(shared: Run) -> None:
     async def scenario(gateway: Gateway) -> None:
         before = await left(gateway)
         request = ReplayRequest(notebook=msgspec.Raw(notebook(code(LOOK, stream(LOOKED)))), inputs=before.workspace_id)
@@ -193,7 +205,7 @@ def test_a_replay_copies_what_another_session_still_waits_for(on_gateway: OnGate
             done = await gateway.services.replays.get(gateway.me, replay.id)
             assert done.status == "done", done
 
-    on_gateway(scenario)
+    shared(scenario)
 
 
 def test_while_the_store_is_away_code_is_refused_and_the_next_call_begins_again(house: House) -> None:
@@ -241,21 +253,6 @@ def test_a_service_that_is_cut_off_while_it_restores_begins_again_by_itself(hous
             done = await gateway.services.executions.wait(gateway.me, session.id, queued.id)
             assert (done.status, done.stdout) == ("ok", LOOKED)
             await gateway.services.sessions.stop(gateway.me, session.id)
-            assert durable(gateway, before) == ALL
-
-    asyncio.run(scenario())
-
-
-def test_files_that_do_not_fit_refuse_the_start_and_say_what_to_do(house: House) -> None:
-    async def scenario() -> None:
-        async with house.gateway() as gateway:
-            before = await left(gateway)
-            files = Path(house.settings.data_dir, "store", "workspaces", "sessions", before.workspace_id, "workspace")
-            with (files / "huge").open("wb") as huge:
-                huge.truncate(2 << 30)
-            with pytest.raises(NoSpace, match="more workspace storage, or remove durable files"):
-                await gateway.start(workspace_id=before.workspace_id)
-            (files / "huge").unlink()
             assert durable(gateway, before) == ALL
 
     asyncio.run(scenario())

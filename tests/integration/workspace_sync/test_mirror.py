@@ -496,14 +496,14 @@ def test_a_full_local_store_is_said_and_what_fits_is_kept(
 
 def test_durable_files_that_do_not_fit_stop_the_restore(local: Bench, small_disk: Path) -> None:
     live = local.directory()
-    (live / "large").write_bytes(bytes(2 << 20))
+    (live / "large").write_bytes(b"x" * (2 << 20))
     asyncio.run(local.flush(live))
 
     async def scenario() -> None:
         mirror = local.mirror(small_disk)
         try:
-            with pytest.raises(DirectoryFull, match="more workspace storage"):
-                await mirror.restore()
+            with pytest.raises(DirectoryFull, match="more workspace storage, or remove durable files"):
+                await mirror.begin_restore()
         finally:
             await mirror.aclose()
 

@@ -19,6 +19,7 @@ from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from tests.integration.workspace_sync.test_mirror import QUICK, Bench, picture
 from workspace_sync import Mirror, TransferLimits
 from workspace_sync.errors import FlushIncomplete, MirrorClosed, NotRestored, RestoreIncomplete
+from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
 
 DEADLINE_SECONDS = 60.0
@@ -160,6 +161,20 @@ def test_an_object_that_vanishes_meanwhile_is_told_and_the_rest_comes(bench: Ben
         bench.store.delete([f"{bench.prefix}/workspace/a large one"])
 
     run(bench, scenario)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 131_073, 5_000_000])
+def test_zeros_take_no_room(executor: ThreadPoolExecutor, tmp_path: Path, size: int) -> None:
+    bench = Bench(LocalStore(str(tmp_path / "store")), executor, tmp_path)
+    live = bench.directory()
+    content = {"zeros": bytes(size), "between": b"a" + bytes(size) + b"b", "end": b"a" * 70_000 + bytes(size)}
+    for name, each in content.items():
+        (live / name).write_bytes(each)
+    asyncio.run(bench.flush(live))
+    again = asyncio.run(bench.restored())
+    assert {each.name: each.read_bytes() for each in again.iterdir()} == content
+    assert sum(each.stat().st_blocks * 512 for each in again.iterdir()) < 800_000
+    asyncio.run(bench.flush(again))
 
 
 HOSTILE = {
