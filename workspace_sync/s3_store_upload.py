@@ -32,8 +32,8 @@ LEFTOVER_SECONDS = 86_400
 WAIT_SECONDS = 900.0
 """Longer than a request with all its attempts takes."""
 _LISTED = 1000
-_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall"})
-"""What says that an upload cannot be completed as it is."""
+_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall", "NotImplemented"})
+"""What says that an upload cannot be completed as it is; the last, that a part it has cannot be another one."""
 
 
 @dataclass(frozen=True, slots=True)

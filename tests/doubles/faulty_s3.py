@@ -2,7 +2,7 @@
 
 `fail` says what happens to which operations and how often, `deny` takes permissions away as a policy does, `heal` ends
 it all. Bodies pass in pieces. Ways to fail: `Refusal` (a status and a code), `Reset` (before or after the server did
-it), `Torn` (a short answer), `Stall` (no answer), `Slow` (late and in drops).
+it), `Torn` (a short answer), `Stall` (no answer), `Slow` (late and in drops), `Damaged` (other bytes arrive).
 """
 
 from __future__ import annotations
@@ -63,7 +63,12 @@ class Slow:
     piece_bytes: int = PIECE_BYTES
 
 
-Fault = Refusal | Reset | Torn | Stall | Slow
+@dataclass(frozen=True)
+class Damaged:
+    """The last byte of each piece of the request's body arrives as another one."""
+
+
+Fault = Refusal | Reset | Torn | Stall | Slow | Damaged
 
 
 @dataclass(frozen=True)
@@ -280,7 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.behind.putheader(name, value)
         self.behind.endheaders()
         for piece in body.raw():
-            self.behind.send(piece)
+            self.behind.send(piece[:-1] + bytes([piece[-1] ^ 1]) if isinstance(fault, Damaged) else piece)
         answer = self.behind.getresponse()
         self.proxy.done(request)
         if fault == Reset(after=True):

@@ -1,0 +1,220 @@
+"""Large objects: taken up where they were cut off, checked, read in ranges, in bounded memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Stall
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
+from workspace_sync import s3_store_upload
+from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store import S3Store
+from workspace_sync.s3_store_upload import PART_BYTES
+
+PARTS = 3
+SIZE = (PARTS - 1) * PART_BYTES + 1000
+SECONDS = 120.0
+
+CHILD = """
+import sys
+from workspace_sync.s3_store import S3Store
+endpoint, bucket, prefix, file, size, key_id, secret = sys.argv[1:]
+store = S3Store(bucket, prefix, endpoint_url=endpoint, access_key=(key_id, secret))
+store.put("large", open(file, "rb", buffering=0), int(size))
+"""
+MEASURED = """
+import sys
+from workspace_sync.s3_store import S3Store
+endpoint, bucket, prefix, file, size, key_id, secret = sys.argv[1:]
+peak = lambda: int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) * 1024
+store = S3Store(bucket, prefix, endpoint_url=endpoint, access_key=(key_id, secret))
+store.check()
+before = peak()
+store.put("large", open(file, "rb", buffering=0), int(size))
+with store.get("large") as stream:
+    while stream.read(1 << 20):
+        pass
+print(peak() - before)
+"""
+
+
+@pytest.fixture(scope="module", params=["rclone", "moto"])
+def faulty(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
+    with FaultyS3(request.getfixturevalue(f"{request.param}_endpoint")) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    return f"large-{abs(hash(request.node.nodeid))}-{os.getpid()}-{time.monotonic_ns()}"
+
+
+@pytest.fixture
+def store(faulty: FaultyS3, prefix: str) -> Iterator[S3Store]:
+    faulty.heal()
+    faulty.requests.clear()
+    opened = S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)
+    yield opened
+    faulty.heal()
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def content() -> bytes:
+    return os.urandom(SIZE)
+
+
+def put_at_last(store: S3Store, key: str, data: bytes) -> None:
+    """As a mirror does; a server that cannot replace a part of an upload loses it first."""
+    try:
+        store.put(key, io.BytesIO(data), len(data))
+    except StoreUnavailable:
+        store.put(key, io.BytesIO(data), len(data))
+
+
+def uploads(faulty: FaultyS3, prefix: str) -> list[float]:
+    """The ages, in seconds, of uploads that are not complete."""
+    client = boto3.session.Session().client(
+        "s3",
+        endpoint_url=faulty.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=ACCESS_KEY[0],
+        aws_secret_access_key=ACCESS_KEY[1],
+    )
+    try:
+        found = client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", ())
+        mine = [each for each in found if each["Key"].startswith(prefix)]
+        return [time.time() - each["Initiated"].timestamp() for each in mine]
+    finally:
+        client.close()
+
+
+def test_what_a_killed_process_had_sent_is_not_sent_again(
+    faulty: FaultyS3, store: S3Store, prefix: str, content: bytes, tmp_path: Path
+) -> None:
+    (tmp_path / "large").write_bytes(content)
+    enough, taken = threading.Event(), []
+
+    def count(request: object) -> None:
+        if getattr(request, "operation", "") == "UploadPart":
+            taken.append(request)
+            if len(taken) == PARTS - 1:
+                enough.set()
+
+    faulty.done = count
+    faulty.fail(Stall(), "UploadPart", skip=PARTS - 1)
+    arguments = [faulty.endpoint, BUCKET, prefix, str(tmp_path / "large"), str(SIZE), *ACCESS_KEY]
+    child = subprocess.Popen([sys.executable, "-c", CHILD, *arguments])
+    try:
+        assert enough.wait(SECONDS)
+    finally:
+        child.kill()
+        child.wait(SECONDS)
+    faulty.done = lambda _: None
+    faulty.heal()
+    assert len(uploads(faulty, prefix)) == 1
+    faulty.requests.clear()
+    store.put("large", io.BytesIO(content), SIZE)
+    assert faulty.operations().count("UploadPart") <= 1
+    assert "CreateMultipartUpload" not in faulty.operations()
+    with store.get("large") as stream:
+        assert stream.read() == content
+    assert uploads(faulty, prefix) == []
+
+
+def test_an_upload_taken_up_by_other_content_sends_what_differs(
+    faulty: FaultyS3, store: S3Store, content: bytes
+) -> None:
+    faulty.fail(Refusal(500, "InternalError"), "CompleteMultipartUpload")
+    with pytest.raises(StoreUnavailable):
+        store.put("large", io.BytesIO(content), SIZE)
+    faulty.heal()
+    faulty.requests.clear()
+    other = content[:PART_BYTES] + bytes(1000) + content[PART_BYTES + 1000 :]
+    put_at_last(store, "large", other)
+    replaced = "AbortMultipartUpload" not in faulty.operations()
+    assert not replaced or faulty.operations().count("UploadPart") == 1
+    with store.get("large") as stream:
+        assert stream.read() == other
+
+
+def test_an_upload_that_nobody_takes_up_is_aborted_by_a_check(
+    faulty: FaultyS3, store: S3Store, prefix: str, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faulty.fail(Refusal(403, "AccessDenied"), "CompleteMultipartUpload")
+    with pytest.raises(Exception, match="s3:PutObject"):
+        store.put("large", io.BytesIO(content), SIZE)
+    faulty.heal()
+    [age] = uploads(faulty, prefix)
+    store.check()
+    assert len(uploads(faulty, prefix)) == (age < s3_store_upload.LEFTOVER_SECONDS)  # one server begins all in 2010
+    monkeypatch.setattr(s3_store_upload, "LEFTOVER_SECONDS", -86_400)
+    store.check()
+    assert uploads(faulty, prefix) == []
+
+
+@pytest.mark.parametrize("size", [1000, SIZE], ids=["small", "parts"])
+def test_what_arrives_damaged_is_not_taken_for_written(
+    faulty: FaultyS3, store: S3Store, content: bytes, size: int
+) -> None:
+    data = content[:size]
+    faulty.fail(Damaged(), "PutObject" if size == 1000 else "UploadPart", times=1)
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        store.put("damaged", io.BytesIO(data), size)
+    put_at_last(store, "damaged", data)
+    with store.get("damaged") as stream:
+        assert stream.read() == data
+
+
+def test_a_range_is_read_from_where_it_begins(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
+    store.put("large", io.BytesIO(content), SIZE)
+    faulty.requests.clear()
+    with store.get("large", 10_000_000, 10) as stream:
+        assert stream.read() == content[10_000_000:10_000_010]
+    asked = [each.headers.get("range") for each in faulty.requests if each.operation == "GetObject"]
+    assert asked == ["bytes=10000000-10000009"]
+
+
+def test_readers_that_stand_still_keep_no_other_from_reading(store: S3Store, content: bytes) -> None:
+    store.put("large", io.BytesIO(content), SIZE)
+    still = [store.get("large") for _ in range(3)]
+    try:
+        with store.get("large") as stream:
+            assert stream.read() == content
+        for each in still:
+            assert each.read() == content
+    finally:
+        for each in still:
+            each.close()
+
+
+def test_an_object_replaced_while_it_is_read_is_not_torn(store: S3Store, content: bytes) -> None:
+    store.put("large", io.BytesIO(content), SIZE)
+    with store.get("large") as stream:
+        assert stream.read(1000) == content[:1000]
+        store.put("large", io.BytesIO(content[::-1]), SIZE)
+        with pytest.raises(StoreUnavailable, match="replaced"):
+            stream.read()
+
+
+def test_memory_is_bounded_both_ways(moto_endpoint: str, prefix: str, tmp_path: Path) -> None:
+    size = 112 << 20
+    with (tmp_path / "large").open("wb") as file:
+        for _ in range(size >> 20):
+            file.write(os.urandom(1 << 20))
+    arguments = [moto_endpoint, BUCKET, prefix, str(tmp_path / "large"), str(size), *ACCESS_KEY]
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 80 << 20
