@@ -108,7 +108,7 @@ def encode_manifest(entries: Iterable[Entry], as_of: str, execution: AsOf | None
         _Row(
             path=escape(entry.path),
             kind=entry.kind,
-            mtime_ns=entry.mtime_ns,
+            mtime_ns=clamp_nanoseconds(entry.mtime_ns),
             mode=entry.mode,
             size=entry.size,
             sha256=entry.sha256,
