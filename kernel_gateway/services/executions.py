@@ -70,12 +70,14 @@ class Executions:
         """
         row = replace(self._checked(session_id, submission, idempotency_key), author=principal.name, face=face)
         try:
-            return await self._submit(principal, row, submission, lease)
+            taken = await self._submit(principal, row, submission, lease)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
             before = await self._submitted_before(principal, row) if idempotency_key is not None else None
             if before is None:
                 raise
-            return before
+            taken = before
+        # What was taken before may be in memory, where its answer still waits for the store.
+        return taken if taken.id == row.id else await self.get(principal, session_id, taken.id)
 
     async def _submit(
         self, principal: Principal, row: ExecutionRow, submission: Submission, lease: str | None

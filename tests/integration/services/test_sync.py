@@ -96,13 +96,15 @@ def test_an_answer_is_held_back_from_everyone_who_asks_until_it_is_interrupted(h
         async with house.gateway(flush_deadline_seconds=120.0) as gateway:
             session = await gateway.start()
             gateway.store.away = True
-            held = await gateway.submit(session, WRITE.format("held"), sync="before_return")
+            held = await gateway.submit(session, WRITE.format("held"), "a-key", sync="before_return")
 
             async def settling() -> bool:
                 live = gateway.services.registry.get(session.id)
                 return live is not None and live.running is not None and live.running.is_settling
 
             await gateway.until(settling)
+            again = await gateway.submit(session, WRITE.format("held"), "a-key", sync="before_return")
+            assert (again.id, again.status) == (held.id, "running")
             behind = await gateway.submit(session, "'behind'")
             shown = await gateway.services.executions.get(gateway.me, session.id, held.id)
             assert (shown.status, shown.sync.durable) == ("running", None)
