@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from pathlib import Path
 
 from kernel_gateway import sandboxes
 from kernel_gateway.errors import SettingInvalid
@@ -28,6 +29,7 @@ async def _run(settings: Settings) -> tuple[Finding, ...]:
     runtime = sandboxes.runtime(settings)
     try:
         findings = [*await runtime.check(), environments_found(settings), await asyncio.to_thread(store, settings)]
+        findings.append(watch(settings.live_sessions))
         if all(one.ok for one in findings if one.required):
             findings.append(await _trial(runtime, settings))
         return tuple(findings)
@@ -65,6 +67,26 @@ def environments_found(settings: Settings) -> Finding:
         return Finding("environments", ok=True, detail=", ".join(names))
     remedy = "run: sandcell environments build python"
     return Finding("environments", ok=False, detail=f"none is built in {settings.environments_path}", remedy=remedy)
+
+
+def watch(sessions: int) -> Finding:
+    """How many workspaces the kernel tells us of changes in; after each execution of another all its names are read."""
+    instances = _most_instances()
+    detail = f"changes in {min(instances, sessions):,} workspaces are told of by the kernel"
+    if instances >= sessions:
+        return Finding("watch", ok=True, detail=detail)
+    remedy = (
+        f"for {sessions:,} sessions: sysctl fs.inotify.max_user_instances={sessions + 128}, and a max_user_watches"
+        " of their directories together; workspaces beyond are walked after each execution"
+    )
+    return Finding("watch", ok=True, detail=detail, remedy=remedy)
+
+
+def _most_instances() -> int:
+    try:
+        return int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
+    except (OSError, ValueError):  # a kernel without it
+        return 0
 
 
 def store(settings: Settings) -> Finding:
