@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
@@ -22,6 +22,8 @@ STORE_SECONDS = 300.0
 """Longest time one piece of work on the store takes."""
 OPEN_SECONDS = 30.0
 """Longest time to open one file that this process may not."""
+SPOOL_THREADS = 4
+"""Files copied at once to the spool or from it."""
 T = TypeVar("T")
 
 
@@ -30,6 +32,7 @@ class Mirrors:
 
     `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us. Files on their
     way to new sandboxes have threads of their own: they may take long, and nobody else's flush or start waits for them.
+    So has the spool: when it is needed, a store that stalls may hold all the others.
     A restore is tried again while nothing arrives for as long as `restore_seconds`.
     """
 
@@ -45,19 +48,24 @@ class Mirrors:
         self._restore_seconds = restore_seconds
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
         self._restores = ThreadPoolExecutor(threads, thread_name_prefix="restore")
+        self.spooling = ThreadPoolExecutor(SPOOL_THREADS, thread_name_prefix="spool")
 
     def mirror(self, info: SandboxInfo, workspace_id: str) -> Mirror:
         """The mirror of a live sandbox's workspace."""
-        return self.mirror_to(self.store, info, workspace_id)
+        return self._mirror_to(self.store, info, workspace_id, self.executor)
 
-    def mirror_to(self, store: ObjectStore, info: SandboxInfo, workspace_id: str) -> Mirror:
-        """The same, to another store. What a mirror makes in the workspace is the sandbox's user's by itself."""
+    def mirror_to_spool(self, spool: ObjectStore, info: SandboxInfo, workspace_id: str) -> Mirror:
+        """The same, to a directory of the spool."""
+        return self._mirror_to(spool, info, workspace_id, self.spooling)
+
+    def _mirror_to(self, store: ObjectStore, info: SandboxInfo, workspace_id: str, executor: Executor) -> Mirror:
+        """What a mirror makes in the workspace is the sandbox's user's by itself."""
         return Mirror(
             info.workspace_directory,
             store,
             prefix(workspace_id),
             limits=replace(_limits(info.workspace_directory), restore_seconds=self._restore_seconds),
-            executor=self.executor,
+            executor=executor,
             restore_executor=self._restores,
             opener=self._opener(info.sandbox_id),
         )
@@ -88,7 +96,7 @@ class Mirrors:
             return await asyncio.get_running_loop().run_in_executor(self.executor, work)
 
     def close(self) -> None:
-        for executor in (self.executor, self._restores):
+        for executor in (self.executor, self._restores, self.spooling):
             executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -69,7 +69,7 @@ class Spool:
         async with self._lock(workspace_id):
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
-            await _flushed(self._mirrors.mirror_to(_local(part), info, workspace_id), as_of)
+            await _flushed(self._mirrors.mirror_to_spool(_local(part), info, workspace_id), as_of)
             await asyncio.to_thread(_replace, part)
         log.warning("workspace_spooled", workspace=workspace_id)
 

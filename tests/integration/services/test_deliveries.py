@@ -18,6 +18,7 @@ from kernel_gateway.services.mirrors import Mirrors, prefix
 from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.settings import Settings
+from kernels.sandbox import SandboxInfo
 from kernels.transcript import BLOB_DIRECTORY, Blob
 from tests.doubles.away_store import AwayStore
 from tests.integration.services.conftest import House
@@ -38,6 +39,7 @@ ONE = [
     StoreFull("no room"),
     StoreUnavailable("?"),
 ]
+THREADS = 4
 WEEK = 7 * 86_400
 ALL = [StoreUnavailable("away"), StoreUnusable("no such bucket")]
 
@@ -99,7 +101,7 @@ def on_waiting(tmp_path: Path) -> Callable[[Scenario], None]:
     async def run(scenario: Scenario) -> None:
         settings = Settings(data_dir=str(tmp_path), disk_reserve_bytes=0)
         store = AwayStore(open_store(f"file://{tmp_path / 'store'}"))
-        mirrors = Mirrors(store, 4, cast("Callable[[str, bytes], Awaitable[int]]", None))
+        mirrors = Mirrors(store, THREADS, cast("Callable[[str, bytes], Awaitable[int]]", None))
         background = Background()
         outputs = KeptOutputs(settings, mirrors, background, Redaction(Patterns.of_lines("")))
         try:
@@ -198,6 +200,38 @@ def test_a_store_that_is_away_keeps_every_workspace_waiting(on_waiting: Callable
         waiting.store.away = False
         await waiting.spool.deliver_all(lambda _: False)
         assert waiting.spool.waiting() == []
+
+    on_waiting(scenario)
+
+
+def test_the_spool_takes_a_workspace_while_a_store_that_stalls_holds_every_transfer(
+    on_waiting: Callable[[Scenario], None],
+) -> None:
+    async def scenario(waiting: Waiting) -> None:
+        stalled, go_on = threading.Semaphore(0), threading.Event()
+
+        def stall(_: str) -> None:
+            stalled.release()
+            go_on.wait(240)
+
+        waiting.store.before_put = stall
+        mirrors = []
+        for name in NAMES:
+            live = waiting.directory / "live" / name
+            live.mkdir(parents=True)
+            (live / "file").write_text(name)
+            mirrors.append(waiting.mirrors.mirror(SandboxInfo(name, str(live)), name))
+            mirrors[-1].request_flush()
+        try:
+            for _ in range(THREADS):
+                assert await asyncio.to_thread(stalled.acquire, timeout=90)
+            async with asyncio.timeout(90):
+                await waiting.spool.take(SandboxInfo("a", str(waiting.directory / "live" / "a")), "a")
+            assert waiting.spool.waiting() == ["a"]
+        finally:
+            go_on.set()
+            for mirror in mirrors:
+                await mirror.aclose()
 
     on_waiting(scenario)
 
