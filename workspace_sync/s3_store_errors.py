@@ -2,12 +2,13 @@
 
 Errors that concern the whole store (credentials, bucket, region, clock) are `StoreUnusable`, one permission is
 `PermissionMissing`, what may pass is `StoreUnavailable` or `StoreFull`. No message repeats what a server wrote but its
-code: a server's text may hold anything.
+code and the name of a permission: a server's text may hold anything.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +36,8 @@ PERMISSIONS = {
 }  # fmt: skip
 """What Amazon asks of a caller for each operation; other servers use the same names."""
 
+_NAMED = re.compile(r"perform: ((?:s3|kms):[A-Za-z]{3,40})\b")
+"""The permission in the text of Amazon's refusals, more exact than what an operation asks for: of a key, for one."""
 WAITS = "what waits is kept and retried"
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
 _FORBIDDEN = frozenset({"AccessDenied", "403", "Forbidden", "AllAccessDisabled", "UnauthorizedAccess"})
@@ -89,6 +92,9 @@ def refusal(where: str, error: boto.ClientError, key: str = "") -> StoreError:
     meta = response.get("ResponseMetadata", {})
     if code in _REGION:
         return _elsewhere(where, response)
+    named = _NAMED.search(str(response.get("Error", {}).get("Message", "")))
+    if code in _FORBIDDEN and named:
+        return forbidden(where, [named[1]], key)
     return refused(where, code, int(meta.get("HTTPStatusCode", 0)), error.operation_name, key)
 
 

@@ -228,6 +228,8 @@ def test_a_store_that_refuses_everything_is_not_asked_for_every_file(
             mirror.request_flush()
             await until(lambda: mirror.state.error)
             assert faulty.operations().count("PutObject") < 150
+            await until(lambda: mirror.state.retry_at)
+            assert mirror.state.pending_files > 100
 
     asyncio.run(scenario())
 

@@ -57,6 +57,15 @@ def test_every_missing_permission_is_named_and_no_other(
     assert BUCKET in str(caught.value)
 
 
+def test_a_permission_on_the_key_that_encrypts_is_named(faulty: FaultyS3, open_s3: Opener) -> None:
+    said = "User: arn:aws:iam::1:user/hush is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:x"
+    faulty.fail(Refusal(403, "AccessDenied", said), "PutObject")
+    with pytest.raises(PermissionMissing) as caught:
+        open_s3(faulty.endpoint).check()
+    assert caught.value.permissions == ("kms:GenerateDataKey",)
+    assert "hush" not in str(caught.value)
+
+
 def test_nothing_is_left_by_a_check(faulty: FaultyS3, open_s3: Opener) -> None:
     store = open_s3(faulty.endpoint)
     assert store.check() == ()
