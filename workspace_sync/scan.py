@@ -32,6 +32,8 @@ ESCAPED = 3
 _PLAIN = string.ascii_letters.encode() + string.digits.encode() + b"_.,'()=@!-/"
 LOOKS = 1_000
 """After so many names of one directory the time is looked at."""
+MOST_CLOSED = 10_000
+"""Names that one walk looks at in directories that are closed to this process."""
 Enter = Callable[[int, bytes], None]
 """Called with the descriptor and the path of each directory, before it is listed."""
 
@@ -104,8 +106,22 @@ def scan_directory(
 
     Raises `WorkspaceTooLarge` when it is not done at `until`, a time of `time.monotonic`.
     """
-    with Descent(root, opener) as descent:
+    with Descent(root, opener and _at_most(MOST_CLOSED, opener)) as descent:
         return _Walk(descent, limits, until, enter).walk(top)
+
+
+def _at_most(most: int, opener: Opener) -> Opener:
+    """The same opener, so many times: it may ask another process, and there may be closed names without end."""
+    left = most
+
+    def open_one(path: bytes) -> int:
+        nonlocal left
+        if not left:
+            raise PermissionError(errno.EACCES, f"one of more than {most:,} names in directories without permission")
+        left -= 1
+        return opener(path)
+
+    return open_one
 
 
 @dataclass

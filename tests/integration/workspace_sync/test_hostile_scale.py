@@ -155,3 +155,29 @@ def test_a_walk_ends_at_its_time_within_one_directory_too(live: Path) -> None:
         (live / f"{number}").touch()
     with pytest.raises(WorkspaceTooLarge, match="longer"):
         scanned(live, until=time.monotonic() - 1.0)
+
+
+def test_closed_names_without_end_are_not_opened_one_by_one(live: Path) -> None:
+    for number in range(30):
+        (live / f"closed-{number}").mkdir()
+        (live / f"closed-{number}/inner").touch()
+        (live / f"closed-{number}").chmod(0)
+    (live / "open").touch()
+    program = (
+        "import os, sys\n"
+        "from workspace_sync import scan\n"
+        "from workspace_sync.limits import TransferLimits\n"
+        "from workspace_sync.own_tree import OwnTree\n"
+        "opener = OwnTree(sys.argv[1]).open\n"
+        "for scan.MOST_CLOSED in (1_000, 10):\n"
+        "    found = scan.scan_directory(os.open(sys.argv[1], os.O_RDONLY), TransferLimits(), opener)\n"
+        "    print(len(found.entries), len(found.unread), len(found.skipped), b'open' in found.entries)\n"
+    )
+    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    done = subprocess.run(
+        [*without, sys.executable, "-c", program, str(live)], capture_output=True, text=True, check=True
+    )
+    every, few = (line.split() for line in done.stdout.splitlines())
+    assert every == ["61", "0", "0", "True"]
+    assert few[3] == "True"
+    assert int(few[1]) == int(few[2]) > 20
