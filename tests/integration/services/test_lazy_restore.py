@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
@@ -13,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kernel_gateway import sandboxes
 from kernel_gateway.errors import WorkspaceRestoring
 from kernel_gateway.replay_shapes import ReplayRequest
 from kernel_gateway.shapes import CommandRequest, Session
@@ -256,3 +259,26 @@ def test_a_service_that_is_cut_off_while_it_restores_begins_again_by_itself(hous
             assert durable(gateway, before) == ALL
 
     asyncio.run(scenario())
+
+
+def test_a_sandbox_that_dies_while_it_is_filled_is_replaced_and_filled_again(shared: Run) -> None:
+    async def scenario(gateway: Gateway) -> None:
+        before = await left(gateway)
+        async with restoring(gateway, before.workspace_id) as (session, gate):
+            waiting = await gateway.submit(session, LOOK)
+            places = sandboxes.runtime(gateway.services.parts.settings).places.of(session.id)
+            os.kill(int((places.bundle / "pid").read_text()), signal.SIGKILL)
+            gate.away = True
+
+            async def noticed() -> bool:
+                await gateway.services.upkeep.sweep()
+                return gate.gets.count("d/small") == 2
+
+            await gateway.until(noticed)
+            gate.opened.set()
+            done = await gateway.services.executions.wait(gateway.me, session.id, waiting.id)
+            assert (done.status, done.stdout, done.generation) == ("ok", LOOKED, 2)
+            await gateway.services.sessions.stop(gateway.me, session.id)
+            assert durable(gateway, before) == ALL
+
+    shared(scenario)
