@@ -124,7 +124,9 @@ class Flusher:
         """Look at what changed, at everything where that has to be, and say what is to be done."""
         part = self._written is not None and not self._skipping and not final
         look = self._look(transfer, walk=final or self._is_due(), part=part)
-        if look.changed is not None:
+        if look.changed is None:
+            self._written = None
+        else:
             self._owed |= look.changed.keys()
         if not look.whole:
             elsewhere = sum(entry.size for path, entry in (self._written or {}).items() if path not in self._owed)
@@ -221,9 +223,9 @@ class _Sending:
         """In a thread: the file as the store has it then, None when it is gone; and whether it was copied."""
         before = self._baseline.get(path)
         try:
-            if before is None and (copied := self._copied(path)) is not None:
-                return path, copied, True
-            return path, self._transfer.send(path, before), False
+            is_new = before is None or before.entry.size != self._copies.signatures[path].size
+            copied = self._copied(path) if is_new else None
+            return path, copied or self._transfer.send(path, before), copied is not None
         except (StoreUnavailable, StoreUnusable):
             raise  # it would be the same for every other file
         except WorkspaceSyncError as error:

@@ -45,7 +45,7 @@ class Look:
 
 
 class LiveTree:
-    """One directory. `close` it in the end; it may be used again after that, and begins anew."""
+    """One directory. `close` it in the end; whoever looks after that walks it."""
 
     def __init__(self, limits: TransferLimits, opener: Opener | None = None, watch: Watch | None = None) -> None:
         self._limits = limits
@@ -108,14 +108,17 @@ class LiveTree:
             self._lock.release()
 
     def close(self) -> None:
-        """Let go of the watch and of what is known."""
+        """Let go of the watch, for good, and of what is known."""
         with self._lock:
             self._forget()
+            self._watch = None
 
     def _forget(self) -> None:
         self._scan = None
         if self._watch is not None:
             self._watch.close()
+        for journal in self._journals:
+            journal.before = None
 
     def _told(self, journal: Journal, also: set[bytes] | None) -> Look:
         scan, changed = self._scan or Scan(), journal.before
@@ -137,8 +140,6 @@ class LiveTree:
         if self._identity != (status.st_dev, status.st_ino):
             self._forget()
             self._identity = (status.st_dev, status.st_ino)
-            for journal in self._journals:
-                journal.before = None
         try:
             told = None if walk or self._scan is None or self._watch is None else self._watch.take()
             if told is None or self._scan is None:

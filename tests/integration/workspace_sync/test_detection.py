@@ -239,8 +239,13 @@ def test_what_was_renamed_or_copied_is_copied_in_the_store(place: Place) -> None
         assert (await mirror.flush(SECONDS)).copied == 1
         (place.live / "twin").rename(place.live / "moved")
         assert (await mirror.flush(SECONDS, final=True)).copied == 1
-        assert sorted(place.store.copied) == ["e/large", "e/small", "moved", "twin"]
-        assert set(place.store.written) - set(place.store.copied) == {"manifest.json"}
+        (place.live / "moved").rename(place.live / "e/small")
+        assert (await mirror.flush(SECONDS)).copied == 1
+        (place.live / "e/small").rename(place.live / "moved")
+        (place.live / "e/small").write_bytes(b"small")
+        assert (await mirror.flush(SECONDS)).copied == 1
+        assert sorted(place.store.copied) == ["e/large", "e/small", "e/small", "moved", "moved", "twin"]
+        assert [name for name in place.store.written if name not in {"manifest.json", *place.store.copied}] == []
         assert place.content("moved") == place.content("e/large") == content
         keys = {each.key.removeprefix(PREFIX + "/") for each in place.store.list(PREFIX + "/")}
         assert keys == {"manifest.json", "workspace/e/large", "workspace/e/small", "workspace/moved"}

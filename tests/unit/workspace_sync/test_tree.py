@@ -288,6 +288,29 @@ def test_names_beyond_the_bound_are_cut_in_order_of_path(live: Live) -> None:
     assert sorted(live.look().scan.entries) == [b"a", b"z"]
 
 
+def instances() -> set[str]:
+    """This process's descriptors of inotify."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if "inotify" in str(each.readlink()):
+                found.add(each.name)
+    return found
+
+
+def test_a_tree_that_is_closed_holds_nothing_and_can_still_be_looked_at(live: Live, walks: list[bytes]) -> None:
+    live.look()
+    live.tree.close()
+    assert instances() == set()
+    live.write(b"a")
+    assert live.look(also=set()).changed is None
+    assert not live.tree.is_quiet(live.journal)
+    live.write(b"b")
+    assert live.changed() == [b"b"]
+    assert walks == [b"", b"", b""]
+    assert instances() == set()
+
+
 def test_a_look_that_fails_in_the_midst_loses_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     live.look()
     os.mkdir(live.at(b"d"))
