@@ -7,11 +7,12 @@ in one transaction with it, so that whoever comes back in the last moment loses 
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import structlog
 
-from kernel_gateway.errors import Forbidden, InvalidRequest
+from kernel_gateway.errors import Forbidden, GatewayError, InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
@@ -39,7 +40,8 @@ class Retention:
 
     async def usage(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[PrincipalUsage]:
         """What the principal's workspaces hold; for an administrator a page of everybody's, by name."""
-        await self._parts.ledger.flush()
+        with contextlib.suppress(GatewayError, TimeoutError):  # what is stored can still be read
+            await self._parts.ledger.flush()
         only = None if principal.admin else principal.id
         rows, following = await self._parts.database.run(
             lambda c: workspace_usage.of_principals(c, only, limit, cursor)
