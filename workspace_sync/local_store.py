@@ -111,9 +111,8 @@ class LocalStore:
                         os.unlink(name, dir_fd=incoming)
             probe = uuid.uuid4().hex.encode()
             os.close(os.open(probe, CREATE, 0o600, dir_fd=incoming))
-            os.rename(probe, b".probe", src_dir_fd=incoming, dst_dir_fd=root)
-            os.rename(b".probe", probe, src_dir_fd=root, dst_dir_fd=incoming)
-            os.unlink(probe, dir_fd=incoming)
+            os.rename(probe, b".probe-" + probe, src_dir_fd=incoming, dst_dir_fd=root)
+            os.unlink(b".probe-" + probe, dir_fd=root)
         return ()
 
     def close(self) -> None:

@@ -54,6 +54,7 @@ _UNUSABLE = {
     "InvalidAccessKeyId": "it does not know the access key id. Correct AWS_ACCESS_KEY_ID",
     "SignatureDoesNotMatch": "the secret access key is not that of the access key id. Correct AWS_SECRET_ACCESS_KEY",
     "InvalidToken": "it does not know the session token. Correct AWS_SESSION_TOKEN",
+    "400": "it refuses without a word, as for credentials that have expired and for another region. Check both",
     "RequestTimeTooSkewed": "this host's clock differs too much from the store's. Set it",
     **dict.fromkeys(
         ("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "RequestExpired"),

@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,15 @@ def test_credentials_that_are_renewed_in_their_file_hold_without_a_restart(
         assert [each.key for each in store.list("w/")] == ["w/file"]
     finally:
         store.close()
+
+
+def test_checks_of_a_local_store_do_not_meet(tmp_path: Path, executor: ThreadPoolExecutor) -> None:
+    store = LocalStore(str(tmp_path))
+    assert list(executor.map(lambda _: store.check(), range(200))) == [()] * 200
+    assert [each.name for each in tmp_path.iterdir()] == [".incoming"]
+
+
+def test_an_answer_without_a_word_says_what_it_may_be(faulty: FaultyS3, open_s3: Opener) -> None:
+    faulty.fail(Refusal(400, "ExpiredToken"), "HeadObject")
+    with pytest.raises(StoreUnusable, match="credentials that have expired"):
+        open_s3(faulty.endpoint).stat("w/file")
