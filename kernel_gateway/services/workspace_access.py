@@ -43,6 +43,7 @@ class WorkspaceAccess:
     async def change(self, principal: Principal, workspace_id: str) -> AsyncIterator[DurableWorkspace]:
         """Its files in the store, to change; what waits in the spool is delivered first. Raises WorkspaceInUse."""
         self._parts.require_accepting()
+        await self.row(principal, workspace_id)  # of another's nothing is touched, and nobody held up
         with self._parts.durable_changes.change(workspace_id):
             await self._touch(workspace_id)
             await self.require_not_live(principal, workspace_id)

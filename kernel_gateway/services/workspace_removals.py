@@ -38,6 +38,7 @@ class WorkspaceRemovals:
         Once the store has said what is in it the removal is sure: what the store does not do now it does later.
         """
         self._parts.require_accepting()
+        await self._access.row(principal, workspace_id)  # of another's nobody is held up
         with self._parts.durable_changes.change(workspace_id):
             await self._access.require_not_live(principal, workspace_id)
             answer = await self._contents(workspace_id, dry_run=dry_run)
