@@ -1,6 +1,6 @@
 """Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
 
-Up to 8 MiB an object is one request, beyond it goes in parts (`s3_store_upload`); it is read in ranges
+Up to 5 MiB an object is one request, beyond it goes in parts (`s3_store_upload`); it is read in ranges
 (`s3_store_download`), copied inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
 and ranges those modules state. Credentials come from botocore's usual places, never from a URL.
 """
@@ -19,7 +19,6 @@ from urllib.parse import quote
 import botocore.session
 from botocore.config import Config
 from botocore.handlers import add_expect_header
-from s3transfer.manager import TransferConfig, TransferManager
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
 from workspace_sync.s3_store_answers import require_s3_answers
@@ -155,6 +154,8 @@ class S3Store:
                 )
                 self._look_again(target)
                 return Written(_etag(told["CopyObjectResult"]), told.get("VersionId", ""))
+            from s3transfer.manager import TransferConfig, TransferManager  # noqa: PLC0415 - few need it
+
             with TransferManager(self._client, TransferConfig(max_request_concurrency=TRANSFER_THREADS)) as transfers:
                 transfers.copy(place, self._bucket, self._key(target)).result()
         copied = self.stat(target)

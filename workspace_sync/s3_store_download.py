@@ -16,7 +16,7 @@ from typing import Any
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.s3_store_requests import Piece
 
-RANGE_BYTES = 4 << 20
+RANGE_BYTES = 2 << 20
 """One range; a reader holds one."""
 RANGES_AHEAD = 4
 """Ranges fetched ahead of their readers, for one store."""

@@ -21,9 +21,9 @@ from workspace_sync.errors import StoreUnavailable
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
 
-PART_BYTES = 8 << 20
-"""A part, and what is still sent as one piece."""
-PARTS_IN_MEMORY = 4
+PART_BYTES = 5 << 20
+"""A part, the smallest that S3 takes, and what is still sent as one piece."""
+PARTS_IN_MEMORY = 3
 """Parts held in memory, of all large uploads of a store together."""
 PART_THREADS = 3
 MOST_PARTS = 10_000
