@@ -214,7 +214,12 @@ class Settings:
     audit_files: int = _(5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
-    restore_deadline_seconds: float = _(600.0, "time a workspace has to be restored", low=1, high=DAY)
+    restore_deadline_seconds: float = _(
+        600.0,
+        "time anything waits for a workspace to be restored, and a restore goes on while nothing comes",
+        low=1,
+        high=DAY,
+    )
     sync: str = _(
         "async",
         "before_return: answers of executions wait until their files are in the store, unless a session says otherwise",
