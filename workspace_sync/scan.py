@@ -106,22 +106,23 @@ def scan_directory(
 
     Raises `WorkspaceTooLarge` when it is not done at `until`, a time of `time.monotonic`.
     """
-    with Descent(root, opener and _at_most(MOST_CLOSED, opener)) as descent:
+    with Descent(root, bounded(opener)) as descent:
         return _Walk(descent, limits, until, enter).walk(top)
 
 
-def _at_most(most: int, opener: Opener) -> Opener:
+def bounded(opener: Opener | None) -> Opener | None:
     """The same opener, so many times: it may ask another process, and there may be closed names without end."""
-    left = most
+    left = MOST_CLOSED
 
     def open_one(path: bytes) -> int:
         nonlocal left
-        if not left:
-            raise PermissionError(errno.EACCES, f"one of more than {most:,} names in directories without permission")
+        if opener is None or not left:
+            reason = f"one of more than {MOST_CLOSED:,} names in directories without permission"
+            raise PermissionError(errno.EACCES, reason)
         left -= 1
         return opener(path)
 
-    return open_one
+    return None if opener is None else open_one
 
 
 @dataclass

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from workspace_sync.confined import GONE, Opener, split
 from workspace_sync.descent import Descent
+from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
-from workspace_sync.scan import Enter, Scan, add_name, is_below, row_bytes, scan_directory
+from workspace_sync.scan import Enter, Scan, add_name, bounded, is_below, row_bytes, scan_directory
 from workspace_sync.watch import Told
 
 MOST_LINKED = 1_000
@@ -72,8 +74,10 @@ class SecondLook:
         known.names_bytes += fresh.names_bytes
 
     def _examine(self, paths: Iterable[bytes]) -> None:
-        with Descent(self.root, self.opener) as descent:
+        with Descent(self.root, bounded(self.opener)) as descent:
             for path in sorted(paths, key=lambda each: each.split(b"/")):
+                if time.monotonic() > self.until:
+                    raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
                 self._looked.add(path)
                 if self._is_there(descent, path) or path in self.told.removed:
                     continue
@@ -88,7 +92,7 @@ class SecondLook:
             if error.errno not in GONE:
                 raise NotKnown from error
             return False
-        entry = add_name(directory, name, path, self.fresh, self.opener)
+        entry = add_name(directory, name, path, self.fresh, descent.opener)
         before = self.known.entries.get(path)
         if (entry is not None and entry.kind == "directory") != (before is not None and before.kind == "directory"):
             self._trees.add(path)
