@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_MOST_DOUBLINGS = 16
+
 
 @dataclass(frozen=True)
 class TransferLimits:
@@ -41,3 +43,8 @@ class TransferLimits:
     """How long a restore tries again while nothing arrives; the next one who waits for it begins it again."""
     close_seconds: float = 10.0
     """How long `aclose` waits for a transfer under way before it is left to its own timeouts."""
+
+    def pause_seconds(self, failures: int, jitter: float) -> float:
+        """The pause after so many failures in a row; `jitter`, from 0 to 1, spreads those that failed together."""
+        longest = min(self.retry_max_seconds, self.retry_seconds * 2 ** min(failures - 1, _MOST_DOUBLINGS))
+        return longest * (0.5 + jitter / 2)

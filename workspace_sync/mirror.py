@@ -278,8 +278,7 @@ class Mirror:
 
     async def _pause(self, failures: int) -> None:
         """Wait before the next attempt, shorter when a caller of `flush` is waiting."""
-        longest = min(self._limits.retry_max_seconds, self._limits.retry_seconds * 2 ** min(failures - 1, 16))
-        pause = longest * _jitter.uniform(0.5, 1.0)
+        pause = self._limits.pause_seconds(failures, _jitter.random())
         self._retry_at = time.time() + pause
         await self._unless_hurried(pause)
         self._retry_at = None
