@@ -157,10 +157,10 @@ class Requests:
     def _compares_sha256(self) -> bool | None:
         """Whether this server compares what it gets with the SHA-256 that is signed; asked once, by a wrong one."""
         if not self._asked_sha256:
+            wire = self._found_wire()
             with self._guard:
                 if not self._asked_sha256:
                     key = self._probe_key(f"sha256-{uuid.uuid4()}")
-                    wire = self._wire
                     status = 0 if wire is None else _status(wire, key, hashlib.sha256(b"other bytes").hexdigest())
                     if status == 200:
                         self._client.delete_object(Bucket=self._bucket, Key=key)
