@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_MOST_DOUBLINGS = 16
+_DOUBLINGS = 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TransferLimits:
     retry_max_seconds: float = 30.0
     """Longest pause after a failed flush."""
     attempt_seconds: float = 1800.0
-    """One attempt of a flush or a restore."""
+    """One attempt of a flush; of a restore, with 10 s more for each megabyte."""
     at_once_bytes: int = 8 * 1024 * 1024
     """A restore of more than this brings no file before somebody waits for it."""
     restore_seconds: float = 600.0
@@ -46,5 +46,5 @@ class TransferLimits:
 
     def pause_seconds(self, failures: int, jitter: float) -> float:
         """The pause after so many failures in a row; `jitter`, from 0 to 1, spreads those that failed together."""
-        longest = min(self.retry_max_seconds, self.retry_seconds * 2 ** min(failures - 1, _MOST_DOUBLINGS))
+        longest: float = min(self.retry_max_seconds, self.retry_seconds * 2.0 ** min(failures - 1, _DOUBLINGS))
         return longest * (0.5 + jitter / 2)
