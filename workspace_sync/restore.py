@@ -42,6 +42,8 @@ Work = Callable[[], AbstractContextManager[tuple[Transfer, Threads]]]
 """Opens the live directory for one attempt."""
 Result = TypeVar("Result")
 ABANDON_SECONDS = 1.0
+SLOWEST = 100_000
+"""Bytes a second: an attempt that brings fewer is given up, and goes on with the file it had begun from its start."""
 VANISHED = "was removed from the store while the workspace was restored"
 
 
@@ -189,23 +191,20 @@ class Restoration:
                             exc_info=not known)  # fmt: skip
                 if not failure.retryable or time.monotonic() - moved_at >= self._limits.restore_seconds:
                     return failure
-                await asyncio.sleep(self._pause(failures))
+                await asyncio.sleep(self._limits.pause_seconds(failures, _jitter.random()))
             else:
                 self._error = None
                 return None
 
-    def _pause(self, failures: int) -> float:
-        longest: float = min(self._limits.retry_max_seconds, self._limits.retry_seconds * 2 ** min(failures - 1, 16))
-        return longest * _jitter.uniform(0.5, 1.0)
-
     async def _attempt(self, step: Callable[[Transfer, Threads], Awaitable[Result]]) -> Result:
+        seconds = self._limits.attempt_seconds + self._bytes_left / SLOWEST
         try:
-            async with asyncio.timeout(self._limits.attempt_seconds):
+            async with asyncio.timeout(seconds):
                 with self._work() as (transfer, threads):
                     return await step(transfer, threads)
         except TimeoutError as error:
             raise StoreUnavailable(
-                f"{self._durable.store.description}: a restore took longer than {self._limits.attempt_seconds:g} s"
+                f"{self._durable.store.description}: a restore took longer than {seconds:,.0f} s"
             ) from error
 
     async def _lay_out(self, transfer: Transfer, threads: Threads) -> bool:
