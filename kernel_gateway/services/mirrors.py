@@ -32,7 +32,8 @@ class Mirrors:
 
     `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us. Files on their
     way to new sandboxes have threads of their own: they may take long, and nobody else's flush or start waits for them.
-    So has the spool: when it is needed, a store that stalls may hold all the others.
+    So has the spool: when it is needed, a store that stalls may hold all the others. So has what callers ask of durable
+    files (`run_apart`), however many of them read, pack and copy at once.
     A restore is tried again while nothing arrives for as long as `restore_seconds`.
     """
 
@@ -48,6 +49,7 @@ class Mirrors:
         self._restore_seconds = restore_seconds
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
         self._restores = ThreadPoolExecutor(threads, thread_name_prefix="restore")
+        self.apart = ThreadPoolExecutor(threads, thread_name_prefix="durable")
         self.spooling = ThreadPoolExecutor(SPOOL_THREADS, thread_name_prefix="spool")
 
     def mirror(self, info: SandboxInfo, workspace_id: str) -> Mirror:
@@ -92,11 +94,18 @@ class Mirrors:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Carry out a blocking piece of work on the store in one of the threads; raises what it raises, in time."""
+        return await self._run(self.executor, work)
+
+    async def run_apart(self, work: Callable[[], T]) -> T:
+        """The same in other threads: for what is asked of durable files, on which no session waits."""
+        return await self._run(self.apart, work)
+
+    async def _run(self, executor: Executor, work: Callable[[], T]) -> T:
         async with asyncio.timeout(STORE_SECONDS):
-            return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+            return await asyncio.get_running_loop().run_in_executor(executor, work)
 
     def close(self) -> None:
-        for executor in (self.executor, self._restores, self.spooling):
+        for executor in (self.executor, self._restores, self.apart, self.spooling):
             executor.shutdown(wait=False, cancel_futures=True)
 
 

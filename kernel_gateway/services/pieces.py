@@ -30,7 +30,7 @@ class Pieces(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         try:
             with translated():
-                piece: bytes = await self._mirrors.run(lambda: next(self._source, b""))
+                piece: bytes = await self._mirrors.run_apart(lambda: next(self._source, b""))
         except BaseException:
             await self.aclose()
             raise
@@ -42,6 +42,6 @@ class Pieces(AsyncIterator[bytes]):
     async def aclose(self) -> None:
         """Let go of the source, in a thread: one may still be reading it."""
         try:
-            self._mirrors.executor.submit(self._source.close)
+            self._mirrors.apart.submit(self._source.close)
         except RuntimeError:  # the service is closing and has no threads any more
             self._source.close()

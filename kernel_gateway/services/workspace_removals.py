@@ -85,7 +85,7 @@ class WorkspaceRemovals:
     async def _contents(self, workspace_id: str, *, dry_run: bool) -> Removed:
         durable = self._access.durable(workspace_id)
         with translated():
-            contents, beside = await self._parts.mirrors.run(durable.contents)
+            contents, beside = await self._parts.mirrors.run_apart(durable.contents)
         answer = told(contents, dry_run=dry_run)
         answer.kept = beside[:MOST_NAMED]
         return answer
@@ -96,7 +96,7 @@ class WorkspaceRemovals:
             if await self._parts.database.run(lambda c: workspace_removal.is_deleted(c, workspace_id)):
                 await self._parts.spool.discard(workspace_id)
                 with translated():
-                    await self._parts.mirrors.run(self._access.durable(workspace_id).remove_files)
+                    await self._parts.mirrors.run_apart(self._access.durable(workspace_id).remove_files)
             await asyncio.to_thread((self._marks / workspace_id).unlink, missing_ok=True)
         except (GatewayError, OSError) as error:
             log.warning("workspace_removal_waits", workspace=workspace_id, error=str(error))

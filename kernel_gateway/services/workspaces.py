@@ -60,7 +60,7 @@ class Workspaces:
         found = self._workspace(await self._access.row(principal, workspace_id))
         if found.file_count is None:
             with translated():
-                summary = await self._parts.mirrors.run(self._access.durable(workspace_id).summary)
+                summary = await self._parts.mirrors.run_apart(self._access.durable(workspace_id).summary)
             found.file_count, found.size_bytes = summary.file_count, summary.size_bytes
             counts = summary.file_count, summary.size_bytes
             await self._parts.database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
@@ -96,13 +96,13 @@ class Workspaces:
             return page_of_files(found, most, limit, cursor, complete=True)
 
         with translated():
-            return await self._parts.mirrors.run(page)
+            return await self._parts.mirrors.run_apart(page)
 
     async def stat(self, principal: Principal, workspace_id: str, path: str) -> DurableFile:
         """What is durable at a path."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            return durable_file(await self._parts.mirrors.run(lambda: durable.stat(path)))
+            return durable_file(await self._parts.mirrors.run_apart(lambda: durable.stat(path)))
 
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A durable file and its bytes."""
@@ -113,7 +113,7 @@ class Workspaces:
         """A durable file and some of its bytes; raises what `bounds` raises."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            opened = await self._parts.mirrors.run(
+            opened = await self._parts.mirrors.run_apart(
                 lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
             )
         return Reading(durable_file(opened.info), opened.start, opened.end, Pieces(self._parts.mirrors, opened.chunks))
@@ -125,7 +125,9 @@ class Workspaces:
         settings = self._parts.settings
         limits = ArchiveLimits(settings.archive_file_bytes, str(settings.state_path))
         with translated():
-            return Pieces(self._parts.mirrors, await self._parts.mirrors.run(lambda: durable.archive(path, limits)))
+            return Pieces(
+                self._parts.mirrors, await self._parts.mirrors.run_apart(lambda: durable.archive(path, limits))
+            )
 
     async def write(
         self,
@@ -143,7 +145,7 @@ class Workspaces:
             size, source = await self._collect(chunks, file), cast("BinaryIO", file)
             async with self._access.change(principal, workspace_id) as durable:  # not before: an upload may take long
                 with translated():
-                    found = await self._parts.mirrors.run(lambda: durable.put(path, source, size, expected))
+                    found = await self._parts.mirrors.run_apart(lambda: durable.put(path, source, size, expected))
         return durable_file(found)
 
     async def remove(
@@ -159,7 +161,7 @@ class Workspaces:
         """Remove a durable file, or a directory with all below it when `recursive`; a dry run only says what."""
         async with self._access.change(principal, workspace_id) as durable:
             with translated():
-                gone = await self._parts.mirrors.run(
+                gone = await self._parts.mirrors.run_apart(
                     lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected)
                 )
         return told(gone, dry_run=dry_run)

@@ -11,6 +11,7 @@ import pytest
 from kernel_gateway.errors import NotFound, StoreUnavailable, WorkspaceInUse
 from kernel_gateway.services.mirrors import prefix
 from kernel_gateway.storage import sessions
+from kernel_gateway.workspace_shapes import CopyFiles
 from tests.integration.services.conftest import Gateway, House
 
 
@@ -137,5 +138,32 @@ def test_a_listing_goes_on_beyond_what_one_page_may_hold(house: House) -> None:
                 if (cursor := page.next_cursor) is None:
                     break
             assert found == [f"{long}/{number:02}" for number in range(11)]
+
+    asyncio.run(test())
+
+
+def test_no_session_waits_for_copies_that_a_store_holds_up(house: House) -> None:
+    async def test() -> None:
+        async with house.gateway(transfer_threads=1, flush_deadline_seconds=60.0) as gateway:
+            one, two = await workspace(gateway, "one"), await workspace(gateway, "two")
+            arriving, rest = threading.Event(), threading.Event()
+
+            def slow(key: str) -> None:
+                if "/two/" in key:
+                    arriving.set()
+                    rest.wait(120)
+
+            gateway.store.before_put = slow
+            copying = asyncio.create_task(
+                gateway.services.file_copies.copy(gateway.me, one, CopyFiles(to=two, to_path="copy"))
+            )
+            try:
+                assert await asyncio.to_thread(arriving.wait, 90)
+                session = await gateway.start()
+                execution = await gateway.run(session, "open('kept', 'w').write('x')", sync="before_return")
+                assert execution.sync.durable is True
+            finally:
+                rest.set()
+            assert (await copying).paths == ["copy/out", "copy/out/ten"]
 
     asyncio.run(test())
