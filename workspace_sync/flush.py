@@ -93,32 +93,36 @@ class Flusher:
         """
         baseline = await self._known(threads)
         moment = datetime.now(UTC)
-        look, plan = await threads.run(partial(self._plan, transfer, baseline, final=final))
-        self.left = dict.fromkeys([*plan.clear, *plan.delete], 0)
-        self.left.update({path: look.scan.entries[path].size for path in plan.send})
-        copies = copies_of(plan, baseline, look.scan, trusting=not final)
+        look, plan, copies = await threads.run(partial(self._prepare, transfer, baseline, final=final))
         await self._remove(plan.clear, baseline, threads)
         sending = _Sending(transfer, copies, baseline, plan, self.left)
         stale = await sending.run(threads)
         await self._delete(stale, threads)
         await self._remove(plan.delete, baseline, threads)
-        self._keep(plan, baseline, look)
         if not sending.failures:  # else the files are of several moments
             self._execution = as_of or self._execution
-        entries = plan.kept if look.whole else self._patched(plan.kept)
-        await self._write_manifest(entries, moment, threads)
+        files = await threads.run(partial(self._conclude, plan, baseline, look, moment))
         self._owed = set(sending.failures)
         self._skipping = bool(plan.skipped)
         if sending.failures:
             raise FlushFailed(sending.failures)
         taken = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         removed = len(plan.clear) + len(plan.delete)
-        files = sum(entry.kind == "file" for entry in entries.values())
         skipped, special = tuple(plan.skipped), len(look.scan.special)
         return FlushReport(files, sending.sent, removed, taken, self._execution, skipped, special, sending.copied)
 
     def _is_due(self) -> bool:
         return self._tree.is_due(self._limits.walk_every_seconds, self._limits.walk_share)
+
+    def _prepare(
+        self, transfer: Transfer, baseline: dict[bytes, Seen], *, final: bool
+    ) -> tuple[Look, FlushPlan, Copies]:
+        """In a thread: what there is, what is to be done, and what need not be sent for it."""
+        look, plan = self._plan(transfer, baseline, final=final)
+        left = dict.fromkeys([*plan.clear, *plan.delete], 0)
+        left.update({path: look.scan.entries[path].size for path in plan.send})
+        self.left = left
+        return look, plan, copies_of(plan, baseline, look.scan, trusting=not final)
 
     def _plan(self, transfer: Transfer, baseline: dict[bytes, Seen], *, final: bool) -> tuple[Look, FlushPlan]:
         """Look at what changed, at everything where that has to be, and say what is to be done."""
@@ -148,6 +152,16 @@ class Flusher:
             )
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
+
+    def _conclude(self, plan: FlushPlan, baseline: dict[bytes, Seen], look: Look, moment: datetime) -> int:
+        """In a thread, once all is sent: write the manifest; returns the number of files that it names."""
+        self._keep(plan, baseline, look)
+        entries = plan.kept if look.whole else self._patched(plan.kept)
+        if entries != self._written:
+            with self._durable.changing:
+                self._durable.write_manifest(entries.values(), moment, self._execution)
+            self._written = entries
+        return sum(entry.kind == "file" for entry in entries.values())
 
     def _patched(self, kept: dict[bytes, Entry]) -> dict[bytes, Entry]:
         """What was written last, with what was looked at in place of what it had of that."""
@@ -181,16 +195,6 @@ class Flusher:
         for path, entry in plan.kept.items():
             if entry.kind != "file":
                 baseline[path] = Seen(entry)
-
-    async def _write_manifest(self, entries: dict[bytes, Entry], moment: datetime, threads: Threads) -> None:
-        if entries != self._written:
-
-            def write() -> None:
-                with self._durable.changing:
-                    self._durable.write_manifest(entries.values(), moment, self._execution)
-
-            await threads.run(write)
-            self._written = entries
 
 
 class _Sending:
