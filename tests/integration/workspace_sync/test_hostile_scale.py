@@ -9,11 +9,12 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.integration.workspace_sync.hostile_trees import Workspace, picture, removed
+from tests.integration.workspace_sync.hostile_trees import QUICK, Workspace, picture, removed
 from workspace_sync import TransferLimits
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.local_store import LocalStore
@@ -181,3 +182,21 @@ def test_closed_names_without_end_are_not_opened_one_by_one(live: Path) -> None:
     assert every == ["61", "0", "0", "True"]
     assert few[3] == "True"
     assert int(few[1]) == int(few[2]) > 20
+
+
+def test_a_hole_passes_in_pieces(local: Workspace, live: Path) -> None:
+    """What a file seems to hold is not what it takes of memory on its way."""
+    size = 24 << 20
+    with (live / "hole").open("wb") as file:
+        file.truncate(size)
+    limits = replace(QUICK, manifest_bytes=1 << 20)  # as much is set aside for reading one
+    local.flush(live, limits)
+    os.truncate(live / "hole", size + 1)
+    tracemalloc.start()
+    try:
+        local.flush(live, limits)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert local.durable.stat("hole").size == size + 1
+    assert peak < 12 << 20
