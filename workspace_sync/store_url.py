@@ -20,6 +20,7 @@ _FORMS = "file:///absolute/directory or s3://bucket/prefix?endpoint_url=...&regi
 _AMAZON_BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ANY_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,254}")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_ENDPOINT = "endpoint_url has to be http://host:port or https://host:port"
 _NO_CREDENTIALS = "without credentials: those come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
@@ -58,13 +59,16 @@ def _s3(url: str, answer_seconds: float | None) -> ObjectStore:
     if region is not None and not _REGION.fullmatch(region):
         raise BadStoreUrl("region has to be the name of one, such as eu-central-1")
     bucket = _bucket(parts, own_server=endpoint is not None)
-    return S3Store(
-        bucket,
-        _prefix(parts),
-        endpoint_url=endpoint,
-        region=region,
-        read_timeout_seconds=answer_seconds or READ_TIMEOUT_SECONDS,
-    )
+    try:
+        return S3Store(
+            bucket,
+            _prefix(parts),
+            endpoint_url=endpoint,
+            region=region,
+            read_timeout_seconds=answer_seconds or READ_TIMEOUT_SECONDS,
+        )
+    except ValueError as error:  # what botocore takes for no endpoint
+        raise BadStoreUrl(f"{_ENDPOINT}, with a host's name of letters, digits, dots and hyphens") from error
 
 
 def _split(url: str) -> SplitResult:
@@ -122,4 +126,4 @@ def _check_endpoint(endpoint: str) -> None:
     if "@" in parts.netloc or parts.query:
         raise BadStoreUrl(f"endpoint_url is http://host:port or https://host:port, {_NO_CREDENTIALS}")
     if not named or parts.fragment or not endpoint.isprintable() or " " in endpoint:
-        raise BadStoreUrl("endpoint_url has to be http://host:port or https://host:port")
+        raise BadStoreUrl(_ENDPOINT)
