@@ -63,11 +63,11 @@ class S3Store:
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
         session = botocore.session.get_session()
-        if access_key is not None:
-            session.set_credentials(*access_key)
-        else:
-            renew_from_files(session)
         with self._errors():
+            if access_key is not None:
+                session.set_credentials(*access_key)
+            else:
+                renew_from_files(session)
             self._client: Any = session.create_client(
                 "s3",
                 endpoint_url=endpoint_url,
