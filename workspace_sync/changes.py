@@ -6,6 +6,7 @@ The directory is hostile, see `scan`. Only regular files count; what cannot be l
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import math
 import os
@@ -18,14 +19,17 @@ from typing import Literal
 from workspace_sync.confined import DIRECTORY, open_regular
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
-from workspace_sync.scan import Signature, is_below, signature_of
-from workspace_sync.tree import LiveTree, Look
+from workspace_sync.names import parents
+from workspace_sync.scan import Signature, signature_of
+from workspace_sync.tree import LiveTree
 
 Change = Literal["added", "changed", "removed"]
 READ_BYTES = 1 << 20
 RESTS = 20
 """How many times as long as a look that came to nothing, and took long, there is no other."""
 LONG_SECONDS = 0.25
+MOST_ACCEPTED = 10_000
+"""Files taken as they are between two looks; after more the next look begins anew."""
 TOO_MANY = "the workspace holds more names than are looked through"
 TOO_LONG = "the workspace takes too long to look through"
 
@@ -79,13 +83,13 @@ class Watched:
         self._limits = limits or ChangeLimits()
         self._tree = tree or LiveTree(replace(TransferLimits(), manifest_bytes=self._limits.names_bytes))
         self._journal = self._tree.journal()
-        self._waiting: dict[bytes, Signature | None] = {}
+        self._accepted: dict[bytes, Signature | None] = {}
         self._rests_until = -math.inf
         self._looking = threading.Lock()
 
     def is_quiet(self) -> bool:
         """Whether a look would find nothing, for sure; does not block and costs next to nothing."""
-        return not self._waiting and not self._looking.locked() and self._tree.is_quiet(self._journal)
+        return not self._looking.locked() and self._tree.is_quiet(self._journal)
 
     def look(self) -> Changes:
         """What changed since the last look; nothing the first time."""
@@ -109,44 +113,44 @@ class Watched:
             self._looking.release()
 
     def accept(self, paths: Iterable[bytes]) -> None:
-        """Take these files, and all that is below them, as they are now: whoever changed them is known."""
+        """Take these files, or that they are gone with all below, as they are now: whoever changed them is known."""
         if not self._looking.acquire(timeout=self._limits.seconds):
             return
         try:
             root = os.open(self._directory, DIRECTORY)
             try:
-                self._gather(root)
+                self._accepted.update(found for path in paths for found in _found(root, path))
             finally:
                 os.close(root)
-            known = set(paths)
-            for path in [each for each in self._waiting if is_below(each, known)]:
-                del self._waiting[path]
-        except (OSError, WorkspaceTooLarge):
+            if len(self._accepted) > MOST_ACCEPTED:
+                self._forget()
+        except OSError:
             self._forget()
         finally:
             self._looking.release()
 
     def _forget(self) -> None:
         self._journal.before = None
-        self._waiting = {}
+        self._accepted = {}
 
-    def _gather(self, root: int) -> Look:
-        """Look at what is to be looked at, and add what changed to what waits to be told."""
-        until = time.monotonic() + self._limits.scan_seconds
-        also = set(self._waiting)
-        look = self._tree.look(root, self._journal, also=also, until=until, wait_seconds=self._limits.seconds)
-        if look.scan.cut is not None:
-            raise WorkspaceTooLarge(TOO_MANY)
-        self._waiting = {**(look.changed or {}), **self._waiting}
-        return look
+    def _since(self, path: bytes, was: Signature | None) -> Signature | None:
+        """What a file was when somebody known had changed it last; else as it was at the last look."""
+        if path in self._accepted:
+            return self._accepted[path]
+        removed = any(above in self._accepted and self._accepted[above] is None for above in parents(path))
+        return None if removed else was
 
     def _look(self) -> Changes:
-        until = time.monotonic() + self._limits.seconds
+        now = time.monotonic()
         root = os.open(self._directory, DIRECTORY)
         try:
-            look = self._gather(root)
-            before, self._waiting = self._waiting, {}
-            return self._told(root, before, look.scan.signatures, until)
+            until, wait = now + self._limits.scan_seconds, self._limits.seconds
+            look = self._tree.look(root, self._journal, also=set(), until=until, wait_seconds=wait)
+            if look.scan.cut is not None:
+                raise WorkspaceTooLarge(TOO_MANY)
+            before = {path: self._since(path, was) for path, was in (look.changed or {}).items()}
+            self._accepted = {}
+            return self._told(root, before, look.scan.signatures, now + self._limits.seconds)
         finally:
             os.close(root)
 
@@ -167,6 +171,16 @@ class Watched:
                 digest = _hashed(root, path, found, until)
             files.append(ChangedFile(_text(path), "added" if was is None else "changed", found.size, digest))
         return Changes(tuple(files), len(changed) - len(files))
+
+
+def _found(root: int, path: bytes) -> list[tuple[bytes, Signature | None]]:
+    """A file with its signature, or with None when it is gone; nothing for what is no file."""
+    try:
+        descriptor, status = open_regular(root, path)
+    except OSError as error:
+        return [(path, None)] if error.errno in (errno.ENOENT, errno.ENOTDIR) else []
+    os.close(descriptor)
+    return [(path, signature_of(status))]
 
 
 def _hashed(root: int, path: bytes, found: Signature, until: float) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -128,8 +129,35 @@ def test_what_somebody_else_is_known_to_have_changed_is_not_told(tmp_path: Path)
     (tmp_path / "f").write_bytes(b"1")
     (tmp_path / "g").write_bytes(b"1")
     (tmp_path / "d" / "goes").unlink()
-    made.accept([b"f", b"d", b"never"])
+    made.accept([b"f", b"d/goes", b"d", b"never"])
     assert [each.path for each in made.look().files] == ["g"]
+
+
+def test_what_is_changed_after_somebody_else_changed_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_bytes(b"1")
+    (tmp_path / "d" / "stays").write_bytes(b"1")
+    (tmp_path / "e").write_bytes(b"1")
+    made = watched(tmp_path)
+    for name in ("d/f", "e"):
+        (tmp_path / name).write_bytes(b"22")
+    made.accept([b"d", b"d/f", b"e"])
+    (tmp_path / "d" / "f").write_bytes(b"333")
+    (tmp_path / "d" / "stays").write_bytes(b"22")
+    assert [(each.path, each.change) for each in made.look().files] == [("d/f", "changed"), ("d/stays", "changed")]
+    assert made.look() == Changes()
+
+
+def test_a_directory_that_somebody_else_removed_is_gone_and_what_comes_in_its_place_is_new(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_bytes(b"1")
+    (tmp_path / "d" / "g").write_bytes(b"1")
+    made = watched(tmp_path)
+    shutil.rmtree(tmp_path / "d")
+    made.accept([b"d"])
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_bytes(b"22")
+    assert made.look().files == (ChangedFile("d/f", "added", 2, digest(b"22")),)
 
 
 def test_a_look_that_does_not_end_holds_nobody_up(tmp_path: Path) -> None:
