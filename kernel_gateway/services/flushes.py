@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from kernel_gateway.services.clock import rfc3339_or_none
 from kernel_gateway.storage.executions import ExecutionRow
 from kernel_gateway.sync_shapes import DurableExecution, ExecutionSync, Restoring, Sync, SyncMode
@@ -88,6 +90,11 @@ class Flushes:
         if mirror is not None:
             self.note(mirror)
         return self._said
+
+    def end(self, mirror: Mirror, *, waits: bool) -> None:
+        """Note how far a mirror came whose sandbox goes now: nothing is pending but what waits on this host."""
+        self.note(mirror)
+        self._said = replace(self._said, pending=waits, retry_at=None)
 
     def note(self, mirror: Mirror) -> None:
         """Remember how far a mirror is; called last before it is closed."""

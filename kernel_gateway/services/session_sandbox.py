@@ -305,7 +305,8 @@ class SessionSandbox:
         if mirror is not None:
             if furnished:  # else nothing has run in it: the store has all, and the sandbox a part
                 await self._save(mirror)
-            self.sync()
+            waits = self.unsaved is not None and self._workspace_id in self._parts.spool.waiting()
+            self.flushes.end(mirror, waits=waits)
         await self._stop_furnishing()
         self.kernel = self.mirror = self.watched = None
         if mirror is not None:
@@ -321,6 +322,7 @@ class SessionSandbox:
 
     async def _save(self, mirror: Mirror) -> None:
         """Flush the workspace; what the store does not take by the deadline goes to the spool on this host."""
+        self.flushes.request()
         try:
             await mirror.flush(self._parts.settings.flush_deadline_seconds, final=True)
             await self._parts.spool.discard(self._workspace_id)

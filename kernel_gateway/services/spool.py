@@ -90,9 +90,9 @@ class Spool:
                 await _flushed(self._mirror(str(out), self._mirrors.store, workspace_id), as_of)
             finally:
                 await asyncio.to_thread(_delete, out)
+            await self.on_delivered(workspace_id, as_of)
             await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
-        await self.on_delivered(workspace_id, as_of)
         return True
 
     async def discard(self, workspace_id: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.shapes import Command, CommandRequest, Session
+from kernel_gateway.sync_shapes import DurableExecution
 from tests.integration.agentcore_tools.conftest import Tools
 from tests.integration.attachments.client import Room
 from tests.integration.services.conftest import Gateway, House
@@ -151,6 +155,29 @@ def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: H
             events = await gateway.services.executions.events(gateway.me, session.id, first.id)
             last = [event async for event in events][-1]
             assert last.data["sync"] == {"mode": "before_return", "durable": True, "error": None}
+
+    asyncio.run(scenario())
+
+
+def test_what_a_dead_sandbox_left_is_durable_and_nothing_of_it_pending(house: House) -> None:
+    async def scenario() -> None:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            await gateway.run(session, WRITE.format("first"), sync="before_return")
+            gateway.store.away = True
+            last = await gateway.run(session, WRITE.format("late"))
+        first_process = Path(house.settings.data_dir) / "sandboxes" / session.id / "bundle" / "pid"
+        os.kill(int(first_process.read_text()), signal.SIGKILL)
+        async with house.gateway() as gateway:
+
+            async def known() -> bool:
+                sync = (await gateway.show(session)).sync
+                return sync.durable is not None and sync.durable.execution_id == last.id
+
+            await gateway.until(known)
+            ended = await gateway.services.sessions.stop(gateway.me, session.id)
+            assert (ended.sync.pending, ended.sync.durable) == (False, DurableExecution(last.id, 2))
+            assert durable(gateway, session).stat("late").size == 4
 
     asyncio.run(scenario())
 
