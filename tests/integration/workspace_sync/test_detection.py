@@ -21,6 +21,7 @@ import pytest
 
 from tests.integration.workspace_sync.test_mirror import picture
 from workspace_sync import AsOf, DurableWorkspace, Mirror, TransferLimits
+from workspace_sync.errors import StoreUnavailable
 from workspace_sync.local_store import LocalStore
 from workspace_sync.store import Written
 
@@ -312,7 +313,7 @@ def test_what_fails_is_still_owed_and_what_was_told_meanwhile_too(place: Place) 
 
         def failing(key: str, source: BinaryIO, size: int) -> Written:
             if next(failures) < 2:
-                raise ConnectionError("of no kind that is known")
+                raise StoreUnavailable("away for a moment")
             return put(key, source, size)
 
         place.store.put = failing  # type: ignore[method-assign]
