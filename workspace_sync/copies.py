@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from workspace_sync.birth import born_ns
 from workspace_sync.confined import open_regular
 from workspace_sync.errors import ObjectNotFound
 from workspace_sync.names import key_of
@@ -61,7 +62,7 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
     descriptor, status = open_regular(transfer.root, path, transfer.opener)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         now = signature_of(status)
-        if moved is None or _mark(now) != _mark(signature):
+        if moved is None or _mark(now) != _mark(signature) or not _existed(descriptor, moved):
             reader = SteadyReader(file, status, transfer.stop)
             try:
                 while reader.read(CHUNK_BYTES):
@@ -78,6 +79,12 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
         return None
     entry = file_entry(path, status, moved.entry.sha256)
     return Seen(replace(entry, etag=written.etag, version_id=written.version_id), key, settled(now, read_at_ns))
+
+
+def _existed(descriptor: int, moved: Seen) -> bool:
+    """Whether the open file was there already when the gone one was looked at: its number may be that of a new one."""
+    born = born_ns(descriptor)
+    return born is not None and moved.signature is not None and born <= moved.signature.ctime_ns
 
 
 def _add_moved(copies: Copies, gone: Iterable[Seen], *, trusting: bool) -> None:
