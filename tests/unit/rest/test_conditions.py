@@ -27,9 +27,20 @@ def test_tags(header: str | None, found: frozenset[str] | None) -> None:
     assert tags(header, "If-Match") == found
 
 
-@pytest.mark.parametrize(
-    "header", ["", "aa", '"aa', '"aa" "bb"', '"aa",', 'w/"aa"', '*, "aa"', '"a\n"', '"' + "a" * 8_192]
-)
+NO_TAGS = {
+    "empty": "",
+    "bare": "aa",
+    "open": '"aa',
+    "no-comma": '"aa" "bb"',
+    "comma": '"aa",',
+    "lower": 'w/"aa"',
+    "any-and": '*, "aa"',
+    "newline": '"a\n"',
+    "long": '"' + "a" * 8_192 + '"',
+}
+
+
+@pytest.mark.parametrize("header", NO_TAGS.values(), ids=NO_TAGS)
 def test_what_is_no_list_of_tags(header: str) -> None:
     with pytest.raises(InvalidRequest, match="If-Match"):
         tags(header, "If-Match")
