@@ -32,6 +32,7 @@ def test_a_stranger_keeps_no_workspace_young_and_no_session_waiting(on_gateway: 
         session = await gateway.start()
         theirs = session.workspace_id
         await gateway.services.sessions.stop(gateway.me, session.id)
+        await gateway.services.workspaces.write(gateway.me, theirs, "file", once(b"mine"))
         before = await touched(gateway, theirs)
         gateway.clock.advance(60.0)
         held = 0
