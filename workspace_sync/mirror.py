@@ -324,7 +324,7 @@ class Mirror:
 
     @contextlib.contextmanager
     def _filling(self) -> Iterator[tuple[Transfer, Threads]]:
-        threads = Threads(self._restore_executor, self._limits.concurrency)
+        threads = Threads(self._restore_executor, self._limits.fetch_concurrency)
         with self._transfer(threads) as transfer:
             yield transfer, threads
 
