@@ -38,7 +38,8 @@ class Flushes:
         self.find_mirror: Callable[[], Mirror | None] = lambda: None
         self.on_durable: Callable[[], Awaitable[None]] = _nothing
         """Awaited before an answer says that its files are durable."""
-        self._deadline_seconds = deadline_seconds
+        self.deadline_seconds = deadline_seconds
+        """How long an answer waits."""
         self._number = 0
         self._asked: Mirror | None = None
         """The mirror that was told what ended here."""
@@ -77,7 +78,7 @@ class Flushes:
         if ticket is None:
             return ExecutionSync("before_return", durable=False, error=GONE)
         try:
-            await ticket.mirror.flushed(ticket.number, self._deadline_seconds)
+            await ticket.mirror.flushed(ticket.number, self.deadline_seconds)
         except WorkspaceSyncError as error:
             return ExecutionSync("before_return", durable=False, error=str(error))
         self.note(ticket.mirror)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,22 @@ from tests.integration.services.conftest import Gateway, House
 from workspace_sync import DurableWorkspace
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
+LONG_SECONDS, SHORT_SECONDS = 120.0, 1.0
 WRITE = "open('{0}', 'w').write('{0}')"
+
+
+@pytest.fixture
+def house(house: House) -> House:
+    """Answers wait long: hosts may be slow."""
+    return House(replace(house.settings, flush_deadline_seconds=LONG_SECONDS))
+
+
+def go_away(gateway: Gateway, session: Session) -> None:
+    """The store is away from now on, and answers of the session do not wait long for it."""
+    live = gateway.services.registry.get(session.id)
+    assert live is not None
+    live.sandbox.flushes.deadline_seconds = SHORT_SECONDS
+    gateway.store.away = True
 
 
 def durable(gateway: Gateway, session: Session) -> DurableWorkspace:
@@ -71,7 +87,7 @@ def test_a_store_that_is_away_costs_the_answer_its_wait_and_nothing_else(on_gate
     async def scenario(gateway: Gateway) -> None:
         session = await gateway.start()
         assert (await gateway.run(session, "1", sync="before_return")).sync.durable is True
-        gateway.store.away = True
+        go_away(gateway, session)
         late = await gateway.run(session, f"{WRITE.format('late')}\nprint('done')", sync="before_return")
         assert (late.status, late.stdout, late.sync.durable) == ("ok", "done\n", False)
         assert "the store does not answer" in (late.sync.error or "")
@@ -97,7 +113,7 @@ def test_a_store_that_is_away_costs_the_answer_its_wait_and_nothing_else(on_gate
 
 def test_an_answer_is_held_back_from_everyone_who_asks_until_it_is_interrupted(house: House) -> None:
     async def scenario() -> None:
-        async with house.gateway(flush_deadline_seconds=120.0) as gateway:
+        async with house.gateway() as gateway:
             session = await gateway.start()
             gateway.store.away = True
             held = await gateway.submit(session, WRITE.format("held"), "a-key", sync="before_return")
@@ -161,7 +177,7 @@ def test_what_is_durable_is_known_after_the_session_and_after_a_restart(house: H
 
 def test_what_a_dead_sandbox_left_is_durable_and_nothing_of_it_pending(house: House) -> None:
     async def scenario() -> None:
-        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        async with house.gateway(keep_sessions_on_shutdown=True, flush_deadline_seconds=SHORT_SECONDS) as gateway:
             session = await gateway.start()
             await gateway.run(session, WRITE.format("first"), sync="before_return")
             gateway.store.away = True
@@ -225,7 +241,7 @@ def test_a_cell_of_an_attached_client_is_answered_as_the_session_has_it(on_gatew
             stored = await ann.execute(f"n = {WRITE.format('by-ann')}")
             assert (await ann.done(stored))["status"] == "ok"
             assert durable(gateway, session).stat("by-ann").size == 6
-            gateway.store.away = True
+            go_away(gateway, session)
             late = await ann.execute(f"n = {WRITE.format('late')}")
             assert (await ann.done(late))["status"] == "ok"
             assert "the files are not in the store yet" in ann.stdout(late)
