@@ -86,8 +86,7 @@ def run(
 
     share variables and files. Plots are saved as files, and none is overwritten. Ctrl-C interrupts the code.
     """
-    source = _source(code)
-    session_id = choosing.working(client, session, new=new, environment=environment)
+    source, session_id = _source(code), choosing.working(client, session, new=new, environment=environment)
     for path in files:
         client.upload(session_id, path.name, path)
     submission = {
