@@ -59,8 +59,16 @@ def scanned(directory: Path, limits: TransferLimits | None = None, until: float 
         os.close(root)
 
 
-def test_a_deep_walk_opens_each_directory_a_few_times_at_most(live: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.close(dig(live, DEEP, beside=("a", "z")))
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A deep tree with a directory before and one after each next level."""
+    directory = tmp_path_factory.mktemp("deep")
+    with removed(directory):
+        os.close(dig(directory, DEEP, beside=("a", "z")))
+        yield directory
+
+
+def test_a_deep_walk_opens_each_directory_a_few_times_at_most(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = 0
     honest = os.open
 
@@ -70,13 +78,12 @@ def test_a_deep_walk_opens_each_directory_a_few_times_at_most(live: Path, monkey
         return honest(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", counting)
-    scan = scanned(live)
+    scan = scanned(deep)
     assert len(scan.entries) == 3 * DEEP
     assert opened < 10 * len(scan.entries)
 
 
-def test_a_deep_walk_holds_few_descriptors(live: Path) -> None:
-    os.close(dig(live, DEEP, beside=("a", "z")))
+def test_a_deep_walk_holds_few_descriptors(deep: Path) -> None:
     program = (
         "import os, resource, sys\n"
         "from workspace_sync.limits import TransferLimits\n"
@@ -85,7 +92,7 @@ def test_a_deep_walk_holds_few_descriptors(live: Path) -> None:
         "scan = scan_directory(os.open(sys.argv[1], os.O_RDONLY), TransferLimits())\n"
         "print(len(scan.entries), len(scan.skipped))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(live)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program, str(deep)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(3 * DEEP), "0"]
 
 
