@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from workspace_sync.durable import DurableFiles
-from workspace_sync.errors import AlreadyThere, ObjectNotFound, PathConflict, StoreError, WorkspaceTooLarge
+from workspace_sync.errors import (
+    AlreadyThere,
+    ObjectNotFound,
+    PathConflict,
+    StoreError,
+    StoreUnavailable,
+    WorkspaceTooLarge,
+)
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry
 from workspace_sync.names import check_path, escape, key_of, parents, path_from_text, text_of
@@ -125,12 +132,23 @@ class WorkspaceCopy:
             done.append(self._copy(move))  # noted in its thread: one that others' failure cuts off is done all the same
 
         try:
-            await threads.each(copy, plan.files)
+            left = plan.files
+            for _ in range(COPY_ATTEMPTS):
+                await threads.each(copy, left)
+                if not (left := await threads.run(partial(self._dropped, plan.files))):
+                    break
+            else:
+                raise StoreUnavailable(f"{self._store.description} took {len(left)} copies and does not have them")
         except StoreError:
             if done:
                 await threads.run(partial(self._write, done))
             raise
         await threads.run(partial(self._write, [*done, *plan.others]))
+
+    def _dropped(self, moves: list[Move]) -> list[Move]:
+        """Copies that the store took and does not have: rclone's server loses some in directories it has just made."""
+        there = {stored.key for stored in self._target.objects()} if moves else set()
+        return [move for move in moves if key_of(move.entry.path) not in there]
 
     def _copy(self, move: Move) -> Entry:
         target = self._target.files_prefix + key_of(move.entry.path)
