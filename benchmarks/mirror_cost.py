@@ -56,8 +56,8 @@ class NothingKept(ObjectStore):
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         return None
 
-    def check(self) -> None:
-        pass
+    def check(self) -> tuple[str, ...]:
+        return ()
 
     def close(self) -> None:
         pass
