@@ -74,7 +74,7 @@ class Requests:
 
     def put_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Write a part of a large object, hashed in the one way that this server checks. Returns its ETag."""
-        compares = self._compares_sha256()
+        compares = self.compares_sha256()
         digest = UNSIGNED if compares is False else hashlib.sha256(data).hexdigest()
         query = {"partNumber": str(number), "uploadId": upload_id}
         answer = self._lean("PUT", key, query=query, body=data, sha256=digest)
@@ -154,7 +154,7 @@ class Requests:
                     self._looked = True
         return self._wire
 
-    def _compares_sha256(self) -> bool | None:
+    def compares_sha256(self) -> bool | None:
         """Whether this server compares what it gets with the SHA-256 that is signed; asked once, by a wrong one."""
         if not self._asked_sha256:
             wire = self._found_wire()

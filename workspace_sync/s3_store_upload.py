@@ -68,6 +68,7 @@ class Uploads:
 
     def put(self, key: str, source: ExactReader, size: int) -> Written:
         """Send the object; it is written whole, once every part is there."""
+        self._requests.compares_sha256()  # first: its object comes and goes, and on some servers a directory with it
         upload = self._taken_up(key) or self._begun(key)
         try:
             return self._complete(upload, self._send_all(upload, source, size), size)
