@@ -19,7 +19,7 @@ import httptools
 
 from workspace_sync.s3_store_signature import Key, Signer, quoted_path, quoted_query
 
-RECEIVE_BYTES = 1 << 18
+RECEIVE_BYTES = 1 << 16
 HEAD_BYTES = 64 * 1024
 """Headers of one answer, all together."""
 JOINED_BYTES = 1 << 16
@@ -125,10 +125,15 @@ class Wire:
             while not reading.done:
                 if time.monotonic() > until:
                     raise TimeoutError("an answer that takes too long")
-                piece = connection.recv(RECEIVE_BYTES)
-                if not piece:
+                if room := reading.room():
+                    taken = connection.recv_into(room)
+                    reading.fill(taken)
+                else:
+                    piece = connection.recv(RECEIVE_BYTES)
+                    taken = len(piece)
+                    reading.take(piece)
+                if not taken:
                     raise WireBroken("the connection ended inside an answer")
-                reading.take(piece)
         except TimeoutError:
             connection.close()
             raise
@@ -185,10 +190,13 @@ class _Reading:
         self._most = most_bytes
         self._head_bytes = 0
         self._in_head = True
+        self._filled = 0
         self._parser = httptools.HttpResponseParser(self)
 
     def take(self, piece: bytes) -> None:
         """What came. Raises `httptools.HttpParserError`, `WireBroken`."""
+        if not piece:
+            return
         if self._in_head:
             self._head_bytes += len(piece)
         try:
@@ -197,6 +205,17 @@ class _Reading:
             raise WireBroken("an answer that is too long") from error
         if self._in_head and self._head_bytes > HEAD_BYTES:
             raise WireBroken("headers that are too long")
+
+    def room(self) -> memoryview:
+        """Where the rest of a body of known length goes, past the parser, which would copy it; empty otherwise."""
+        return memoryview(self.answer.body)[self._filled :]
+
+    def fill(self, taken: int) -> None:
+        """So many bytes of the room came."""
+        self._filled += taken
+        if taken and self._filled == len(self.answer.body):
+            self.done = True
+            self.again = self._parser.should_keep_alive()
 
     def end(self) -> None:
         """Let go of the parser, which holds this and so the body; a collector would come late for them."""
@@ -208,11 +227,18 @@ class _Reading:
     def on_headers_complete(self) -> None:
         self._in_head = False
         self.answer.status = self._parser.get_status_code()
+        length = self.answer.headers.get("content-length", "")
+        if length.isdecimal() and "transfer-encoding" not in self.answer.headers and self.answer.status >= 200:
+            if len(length) > len(str(self._most)) or int(length) > self._most:
+                raise WireBroken("an answer that is too long")
+            self.answer.body = bytearray(int(length))
 
     def on_body(self, piece: bytes) -> None:
-        if len(self.answer.body) + len(piece) > self._most:
+        end = self._filled + len(piece)
+        if end > self._most:
             raise WireBroken("an answer that is too long")
-        self.answer.body += piece
+        self.answer.body[self._filled : end] = piece
+        self._filled = end
 
     def on_message_complete(self) -> None:
         if self.answer.status >= 200:  # an interim answer is none
