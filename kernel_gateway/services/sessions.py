@@ -189,7 +189,7 @@ class Sessions:
         if workspace_id is None:
             sessions.add_workspace(connection, row.id, row.principal_id, row.created)
         else:
-            workspace = sessions.find_workspace(connection, workspace_id, row.principal_id)
+            workspace = sessions.claim_workspace(connection, workspace_id, row.principal_id)
             if workspace is None:
                 raise NotFound("there is no such workspace")
             if workspace.live:

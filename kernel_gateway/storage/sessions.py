@@ -190,6 +190,13 @@ def find_workspace(connection: Connection, workspace_id: str, principal_id: str)
     return _workspace(connection, row) if row else None
 
 
+def claim_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
+    """The same for a session that is about to start: until the transaction ends, nobody else takes or removes it."""
+    own = select(workspaces.c.id).where(workspaces.c.id == workspace_id, workspaces.c.principal_id == principal_id)
+    connection.execute(own.with_for_update())
+    return find_workspace(connection, workspace_id, principal_id)
+
+
 def list_workspaces(
     connection: Connection, principal_id: str, limit: int, cursor: str | None
 ) -> tuple[list[WorkspaceRow], str | None]:

@@ -13,6 +13,8 @@ def mark_deleted(
     connection: Connection, workspace_id: str, now: float, *, untouched_since: float | None = None
 ) -> bool:
     """Nobody finds the workspace any more; False, and nothing is done, when a live session holds it or it is gone."""
+    # Held first: a session that starts meanwhile is then seen by the statement that looks for it.
+    connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
     live = exists(select(sessions.c.id).where(sessions.c.workspace_id == workspace_id, sessions.c.status == "READY"))
     marked = connection.execute(
         update(workspaces)
