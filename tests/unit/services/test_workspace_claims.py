@@ -38,7 +38,7 @@ def test_the_workspace_is_held_before_anything_is_looked_at(
     asked: list[str] = []
 
     def note(_connection: Connection, statement: ClauseElement, *_: object) -> None:
-        asked.append(str(statement.compile(dialect=postgresql.dialect())))
+        asked.append(str(statement.compile(dialect=postgresql.dialect())))  # type: ignore[no-untyped-call]
 
     event.listen(connection, "before_execute", note)
     assert take(connection)
