@@ -23,7 +23,7 @@ from workspace_sync.errors import (
 )
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Entry, Skipped
-from workspace_sync.names import escape
+from workspace_sync.names import escape, key_of
 from workspace_sync.plan import FlushPlan, Seen, baseline_of, plan_flush
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import SETTLED_NANOSECONDS, Transfer
@@ -158,6 +158,7 @@ class Flusher:
         self._keep(plan, baseline, look)
         entries = plan.kept if look.whole else self._patched(plan.kept)
         if entries != self._written:
+            self._written = None  # the store may have it although it does not say so
             with self._durable.changing:
                 self._durable.write_manifest(entries.values(), moment, self._execution)
             self._written = entries
@@ -177,6 +178,8 @@ class Flusher:
         return self._baseline
 
     async def _remove(self, paths: list[bytes], baseline: dict[bytes, Seen], threads: Threads) -> None:
+        for path in paths:
+            baseline[path] = baseline[path].unsure()
         await self._delete([baseline[path].key for path in paths], threads)
         for path in paths:
             del baseline[path]
@@ -231,6 +234,7 @@ class _Sending:
             copied = self._copied(path) if is_new else None
             return path, copied or self._transfer.send(path, before), copied is not None
         except (StoreUnavailable, StoreUnusable):
+            self._baseline[path] = (before or Seen(Entry(path, "file"), key_of(path))).unsure()
             raise  # it would be the same for every other file
         except WorkspaceSyncError as error:
             self.failures[path] = error

@@ -49,6 +49,10 @@ class Seen:
     signature: Signature | None = None
     ours: bool = True
 
+    def unsure(self) -> Seen:
+        """The same while it is written or removed: until the store has answered, it may hold anything or nothing."""
+        return replace(self, entry=replace(self.entry, sha256="", etag="", version_id=""), signature=None)
+
 
 @dataclass
 class FlushPlan:
