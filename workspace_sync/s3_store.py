@@ -35,8 +35,11 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
 REQUEST_ATTEMPTS = 3
 TRANSFER_THREADS = 8
-COPY_BYTES = 256 << 20
-"""Up to this size an object is copied by one request."""
+COPY_BYTES = 5 * 10**9
+"""Up to this size, S3's own limit, an object is copied by one request."""
+QUICK_COPY_BYTES = 256 << 20
+"""A larger object may take the server longer to copy than it may take to answer anything else."""
+COPY_TIMEOUT_SECONDS = 600.0
 DELETE_BATCH = 1000
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
@@ -68,15 +71,9 @@ class S3Store:
                 session.set_credentials(*access_key)
             else:
                 renew_from_files(session)
-            self._client: Any = session.create_client(
-                "s3",
-                endpoint_url=endpoint_url,
-                region_name=region or ("us-east-1" if endpoint_url else None),
-                config=_config(connect_timeout_seconds, read_timeout_seconds, own_endpoint=endpoint_url is not None),
-            )
-        # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
-        self._client.meta.events.unregister("before-call.s3", add_expect_header)
-        require_s3_answers(self._client)
+            make = partial(_client, session, endpoint_url, region, connect_timeout_seconds)
+            self._client = make(read_timeout_seconds)
+            self._patient = make(max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
         self._requests = Requests(session, self._client, bucket, self.description, self._key)
         self._leftovers = Leftovers()
         self._uploads = Uploads(self._requests, self._client, bucket, self.description)
@@ -149,7 +146,8 @@ class S3Store:
         place = {"Bucket": self._bucket, "Key": self._key(source)}
         with self._errors(source):
             if now.size <= COPY_BYTES:
-                told = self._client.copy_object(
+                client = self._client if now.size <= QUICK_COPY_BYTES else self._patient
+                told = client.copy_object(
                     CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
                 )
                 self._look_again(target)
@@ -178,6 +176,7 @@ class S3Store:
         self._ranges.shutdown(wait=False, cancel_futures=True)
         self._requests.close()
         self._client.close()
+        self._patient.close()
 
     def _look_again(self, key: str) -> None:
         """Raise `StoreUnavailable` (it is sent again) for an object that was acknowledged and is not there."""
@@ -192,6 +191,21 @@ class S3Store:
 
     def _errors(self, key: str = "") -> contextlib.AbstractContextManager[None]:
         return translated(self.description, key)
+
+
+def _client(
+    session: Any, endpoint_url: str | None, region: str | None, connect_seconds: float, read_seconds: float
+) -> Any:
+    client = session.create_client(
+        "s3",
+        endpoint_url=endpoint_url,
+        region_name=region or ("us-east-1" if endpoint_url else None),
+        config=_config(connect_seconds, read_seconds, own_endpoint=endpoint_url is not None),
+    )
+    # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
+    client.meta.events.unregister("before-call.s3", add_expect_header)
+    require_s3_answers(client)
+    return client
 
 
 def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
