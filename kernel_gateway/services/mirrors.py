@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 from collections.abc import Awaitable, Callable
@@ -96,17 +97,28 @@ class Mirrors:
         """Carry out a blocking piece of work on the store in one of the threads; raises what it raises, in time."""
         return await self._run(self.executor, work)
 
-    async def run_apart(self, work: Callable[[], T]) -> T:
-        """The same in other threads: for what is asked of durable files, on which no session waits."""
-        return await self._run(self.apart, work)
+    async def run_apart(self, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
+        """The same in other threads: for what is asked of durable files, on which no session waits.
 
-    async def _run(self, executor: Executor, work: Callable[[], T]) -> T:
+        `ended` is called once the work has ended, which may be long after it was given up here.
+        """
+        return await self._run(self.apart, work, ended)
+
+    async def _run(self, executor: Executor, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
+        loop, future = asyncio.get_running_loop(), executor.submit(work)
+        if ended is not None:
+            future.add_done_callback(lambda _: _call(loop, ended))
         async with asyncio.timeout(STORE_SECONDS):
-            return await asyncio.get_running_loop().run_in_executor(executor, work)
+            return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         for executor in (self.executor, self._restores, self.apart, self.spooling):
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _call(loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever would want to know
+        loop.call_soon_threadsafe(then)
 
 
 def _limits(directory: str) -> TransferLimits:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from kernel_gateway.errors import NotFound, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
@@ -16,6 +17,7 @@ from kernel_gateway.workspace_shapes import MOST_NAMED, DurableFile, Removed
 from workspace_sync import DurableWorkspace, FileInfo
 from workspace_sync import Removed as Gone
 
+T = TypeVar("T")
 UNFIT = re.compile(r"[^A-Za-z0-9._-]")
 """Characters of a store's own tag that are left out of ours."""
 
@@ -50,6 +52,15 @@ class WorkspaceAccess:
             with translated():
                 await self._parts.spool.deliver(workspace_id)
             yield self.durable(workspace_id)
+
+    async def carry_out(self, workspace_id: str, work: Callable[[], T]) -> T:
+        """Change files in a thread; they count as changing until that has ended, also when nobody waits any more.
+
+        Raises errors of workspace_sync, TimeoutError.
+        """
+        changes = self._parts.durable_changes
+        changes.begin(workspace_id)
+        return await self._parts.mirrors.run_apart(work, lambda: changes.end(workspace_id))
 
     async def require_not_live(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
         """The workspace's row; raises NotFound, WorkspaceInUse."""

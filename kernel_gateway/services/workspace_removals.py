@@ -11,6 +11,7 @@ import asyncio
 from pathlib import Path
 
 import structlog
+from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, NotFound, translated
 from kernel_gateway.identity.principal import Principal
@@ -19,6 +20,8 @@ from kernel_gateway.services.workspace_access import WorkspaceAccess, told
 from kernel_gateway.storage import workspace_removal
 from kernel_gateway.workspace_shapes import MOST_NAMED, Removed
 
+CHANGES_SECONDS = 10.0
+"""How long a removal waits for changes of files under way, before it is left to the sweep."""
 log = structlog.get_logger(__name__)
 
 
@@ -38,14 +41,12 @@ class WorkspaceRemovals:
         Once the store has said what is in it the removal is sure: what the store does not do now it does later.
         """
         self._parts.require_accepting()
-        await self._access.row(principal, workspace_id)  # of another's nobody is held up
-        with self._parts.durable_changes.change(workspace_id):
-            await self._access.require_not_live(principal, workspace_id)
-            answer = await self._contents(workspace_id, dry_run=dry_run)
-            if dry_run:
-                return answer
-            removing = self.expire(workspace_id)
-            pending = await self._parts.background.carry_out(removing, f"removal of {workspace_id}")
+        await self._access.require_not_live(principal, workspace_id)
+        answer = await self._contents(workspace_id, dry_run=dry_run)
+        if dry_run:
+            return answer
+        removing = self.expire(workspace_id)
+        pending = await self._parts.background.carry_out(removing, f"removal of {workspace_id}")
         if pending is None:
             await self._access.require_not_live(principal, workspace_id)  # says which of the two it was
             raise NotFound("there is no such workspace")
@@ -57,12 +58,11 @@ class WorkspaceRemovals:
 
         One that anybody has used since `untouched_since` stays as well.
         """
-        with self._parts.durable_changes.change(workspace_id):
-            if not await self._begin(workspace_id, untouched_since):
-                await self._finish(workspace_id)  # of one that is gone; the mark of one that lives is taken away
-                return None
-            log.info("workspace_removed", workspace=workspace_id)
-            return not await self._finish(workspace_id)
+        if not await self._begin(workspace_id, untouched_since):
+            await self._finish(workspace_id)  # of one that is gone; the mark of one that lives is taken away
+            return None
+        log.info("workspace_removed", workspace=workspace_id)
+        return not await self._finish(workspace_id)
 
     async def finish_all(self) -> None:
         """Go on with removals that the store has not carried out yet."""
@@ -76,9 +76,13 @@ class WorkspaceRemovals:
         try:
             await asyncio.to_thread(self._mark, workspace_id)
             now = self._parts.clock.now()
-            return await self._parts.database.run(
-                lambda c: workspace_removal.mark_deleted(c, workspace_id, now, untouched_since=untouched_since)
-            )
+
+            def delete(connection: Connection) -> bool:
+                if untouched_since is not None and self._parts.ledger.waiting(workspace_id) is not None:
+                    return False  # it is in use now, and the database is soon told
+                return workspace_removal.mark_deleted(connection, workspace_id, now, untouched_since=untouched_since)
+
+            return await self._parts.database.run(delete)
         finally:
             self._beginning.discard(workspace_id)
 
@@ -94,6 +98,8 @@ class WorkspaceRemovals:
         """Take the files out of the store, then the mark away; says whether that is done."""
         try:
             if await self._parts.database.run(lambda c: workspace_removal.is_deleted(c, workspace_id)):
+                # A change that found the workspace before it was gone would leave files of it behind.
+                await self._parts.durable_changes.settled(workspace_id, CHANGES_SECONDS)
                 await self._parts.spool.discard(workspace_id)
                 with translated():
                     await self._parts.mirrors.run_apart(self._access.durable(workspace_id).remove_files)

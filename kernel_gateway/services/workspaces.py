@@ -145,7 +145,9 @@ class Workspaces:
             size, source = await self._collect(chunks, file), cast("BinaryIO", file)
             async with self._access.change(principal, workspace_id) as durable:  # not before: an upload may take long
                 with translated():
-                    found = await self._parts.mirrors.run_apart(lambda: durable.put(path, source, size, expected))
+                    found = await self._access.carry_out(
+                        workspace_id, lambda: durable.put(path, source, size, expected)
+                    )
         return durable_file(found)
 
     async def remove(
@@ -161,8 +163,9 @@ class Workspaces:
         """Remove a durable file, or a directory with all below it when `recursive`; a dry run only says what."""
         async with self._access.change(principal, workspace_id) as durable:
             with translated():
-                gone = await self._parts.mirrors.run_apart(
-                    lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected)
+                gone = await self._access.carry_out(
+                    workspace_id,
+                    lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected),
                 )
         return told(gone, dry_run=dry_run)
 
