@@ -1,0 +1,155 @@
+"""Workspaces changed, used and removed at once: what is under way counts until it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from kernel_gateway.errors import DeadlinePassed, NotFound
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services import mirrors
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.durable_changes import DurableChanges
+from kernel_gateway.services.mirrors import Mirrors, prefix
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.spool import Spool
+from kernel_gateway.services.workspace_access import WorkspaceAccess
+from kernel_gateway.services.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.workspace_removals import WorkspaceRemovals
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import sessions
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.tables import principals
+from tests.doubles.turned_clock import TurnedClock
+from workspace_sync import open_store
+
+SECONDS = 90.0
+WORKSPACE = "one"
+ANN = Principal("ann", "ann", admin=False)
+
+
+async def opened(_sandbox_id: str, _path: bytes) -> int:
+    raise OSError
+
+
+@asynccontextmanager
+async def parts_in(directory: Path) -> AsyncIterator[Parts]:
+    """What services of durable workspaces need, without sandboxes; one old workspace is there."""
+    database, clock = Database(f"sqlite:///{directory / 'database'}"), TurnedClock()
+    store = open_store(f"file://{directory / 'store'}")
+    moving = Mirrors(store, 2, opened)
+    settings = Settings(data_dir=str(directory))
+    await database.open()
+    await database.run(
+        lambda c: c.execute(principals.insert().values(id=ANN.id, name=ANN.name, admin=False, created=0)).rowcount
+    )
+    await database.run(lambda c: sessions.add_workspace(c, WORKSPACE, ANN.id, 0.0))
+    try:
+        yield cast(
+            "Parts",
+            SimpleNamespace(
+                settings=settings,
+                database=database,
+                clock=clock,
+                mirrors=moving,
+                spool=Spool(settings.state_path / "spool", moving),
+                ledger=WorkspaceLedger(database, clock),
+                durable_changes=DurableChanges(),
+                background=Background(),
+                require_accepting=lambda: None,
+            ),
+        )
+    finally:
+        moving.close()
+        await database.aclose()
+        store.close()
+
+
+def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that nobody waits for any more may still write: no session starts on the workspace meanwhile."""
+    monkeypatch.setattr(mirrors, "STORE_SECONDS", 0.05)
+    rest = threading.Event()
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            access, changes = WorkspaceAccess(parts), parts.durable_changes
+            with pytest.raises(TimeoutError):
+                async with access.change(ANN, WORKSPACE):
+                    await access.carry_out(WORKSPACE, lambda: rest.wait(SECONDS))
+            with pytest.raises(DeadlinePassed):
+                await changes.settled(WORKSPACE, 0.05)
+            rest.set()
+            await changes.settled(WORKSPACE, SECONDS)
+
+    try:
+        asyncio.run(test())
+    finally:
+        rest.set()
+
+
+def test_what_is_used_just_now_does_not_expire(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            removals, now = WorkspaceRemovals(parts), parts.clock.now()
+            await WorkspaceAccess(parts).open(ANN, WORKSPACE)
+            assert await removals.expire(WORKSPACE, untouched_since=now - 1) is None
+            await WorkspaceAccess(parts).row(ANN, WORKSPACE)
+            await parts.ledger.flush()
+            assert await removals.expire(WORKSPACE, untouched_since=now - 1) is None
+            assert await removals.expire(WORKSPACE, untouched_since=now + 1) is False
+            with pytest.raises(NotFound):
+                await WorkspaceAccess(parts).row(ANN, WORKSPACE)
+
+    asyncio.run(test())
+
+
+def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
+    """What was being written when its workspace was removed is removed with it."""
+    writing, rest = threading.Event(), threading.Event()
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            access, removals = WorkspaceAccess(parts), WorkspaceRemovals(parts)
+            durable = parts.mirrors.durable(WORKSPACE)
+
+            def write() -> None:
+                writing.set()
+                rest.wait(SECONDS)
+                durable.put("late", io.BytesIO(b"x"), 1)
+
+            async def change() -> None:
+                async with access.change(ANN, WORKSPACE):
+                    await access.carry_out(WORKSPACE, write)
+
+            changing = asyncio.create_task(change())
+            assert await asyncio.to_thread(writing.wait, SECONDS)
+            removing = asyncio.create_task(removals.expire(WORKSPACE))
+            until = time.monotonic() + SECONDS
+            while not await _is_gone(access) and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+            rest.set()
+            await changing
+            assert await removing is False
+            assert list(parts.mirrors.store.list(prefix(WORKSPACE) + "/")) == []
+
+    try:
+        asyncio.run(test())
+    finally:
+        rest.set()
+
+
+async def _is_gone(access: WorkspaceAccess) -> bool:
+    try:
+        await access.row(ANN, WORKSPACE)
+    except NotFound:
+        return True
+    return False
