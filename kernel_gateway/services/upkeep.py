@@ -113,11 +113,20 @@ class Upkeep:
         await self._parts.audit.sweep()
 
     async def _bring_to_store(self) -> None:
-        """What may take as long as the store does."""
-        await self._parts.outputs.deliver_all()
-        await self._notebooks.save_stale()
-        await self._removals.finish_all()
-        await self._retention.sweep()
+        """What may take as long as the store does: first what is to be kept. None that fails keeps another back."""
+        for each in (
+            self._parts.outputs.deliver_all,
+            self._deliver_spooled,
+            self._notebooks.save_stale,
+            self._removals.finish_all,
+            self._retention.sweep,
+        ):
+            try:
+                await each()
+            except Exception as error:
+                log.error("sweep_failed", exc_info=error)
+
+    async def _deliver_spooled(self) -> None:
         await self._parts.spool.deliver_all(
             lambda workspace_id: any(live.row.workspace_id == workspace_id for live in self._registry)
         )
