@@ -81,7 +81,7 @@ class DatasetSandbox:
         sandbox_id = str(uuid.uuid4())
         async with self._turn():
             self._parts.require_accepting()
-            self._parts.require_disk(wanted.size)
+            self._parts.require_disk(min(wanted.size, self._parts.settings.dataset_bytes))
             self._parts.errands.add(sandbox_id)
             try:
                 with translated():
@@ -144,7 +144,7 @@ class DatasetSandbox:
         """Put the file into the sandbox; the SHA-256 of all of it."""
         given_up = threading.Event()
         try:
-            return await self._parts.mirrors.run(lambda: _write(wanted, info.workspace_directory, most, given_up))
+            return await self._parts.mirrors.run_apart(lambda: _write(wanted, info.workspace_directory, most, given_up))
         finally:
             given_up.set()  # cancelled, or too late: its thread goes on until it sees that nobody wants it
 

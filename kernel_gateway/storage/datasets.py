@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,10 +69,18 @@ def find(connection: Connection, workspace_id: str, name: str) -> DatasetRow | N
 def list_of(
     connection: Connection, workspace_id: str, limit: int, cursor: str | None
 ) -> tuple[list[DatasetRow], str | None]:
-    """One page of a workspace's datasets, oldest first."""
-    query = select(datasets).where(datasets.c.workspace_id == workspace_id)
+    """One page of a workspace's datasets, oldest first, their profiles without columns and sample.
+
+    One profile is in memory at a time: a page of whole ones could have a gigabyte.
+    """
+    query = select(datasets.c.number, datasets.c.id).where(datasets.c.workspace_id == workspace_id)
     rows, following = page(connection, query, datasets, limit, cursor, newest_first=False)
-    return [_dataset(row) for row in rows], following
+    return [_outline(connection, row.id) for row in rows], following
+
+
+def _outline(connection: Connection, dataset_id: str) -> DatasetRow:
+    row = _dataset(connection.execute(select(datasets).where(datasets.c.id == dataset_id)).one())
+    return dataclasses.replace(row, profile=msgspec.structs.replace(row.profile, columns=[], sample=[]))
 
 
 def remove(connection: Connection, workspace_id: str, name: str) -> bool:
