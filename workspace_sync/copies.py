@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from workspace_sync.birth import born_ns
 from workspace_sync.confined import open_regular
-from workspace_sync.errors import ObjectNotFound
+from workspace_sync.errors import StoreError
 from workspace_sync.names import key_of
 from workspace_sync.plan import FlushPlan, Seen
 from workspace_sync.scan import Scan, Signature, file_entry, signature_of
@@ -53,7 +53,10 @@ def copies_of(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan, *, tr
 
 
 def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
-    """Copy what the file holds inside the store; None when it is to be sent. Raises `OSError`, `StoreError`."""
+    """Copy what the file holds inside the store; None when it is to be sent, also where the store does not copy it.
+
+    Raises `OSError`.
+    """
     signature = copies.signatures[path]
     moved = copies.moved.get(_mark(signature))
     if moved is None and signature.size not in copies.sized:
@@ -75,7 +78,7 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
     key = key_of(path)
     try:
         written = transfer.store.copy(transfer.prefix + moved.key, transfer.prefix + key, etag=moved.entry.etag)
-    except ObjectNotFound:  # somebody removed or changed it
+    except StoreError:  # somebody removed or changed it, or this server does not copy; sending tells what else it is
         return None
     entry = file_entry(path, status, moved.entry.sha256)
     return Seen(replace(entry, etag=written.etag, version_id=written.version_id), key, settled(now, read_at_ns))

@@ -171,6 +171,24 @@ def test_whichever_request_of_a_flush_fails_it_is_completed(faulty: FaultyS3, pl
         faulty.heal()
 
 
+@pytest.mark.parametrize("fault", [Refusal(501, "NotImplemented"), Refusal(403, "AccessDenied"), Torn(20)])
+def test_where_a_server_does_not_copy_a_renamed_file_is_sent(fault: Fault, faulty: FaultyS3, place: Place) -> None:
+    (place.live / "before").write_bytes(os.urandom(2 << 20))
+
+    async def scenario() -> None:
+        async with place.mirror(place.live) as mirror:
+            await mirror.flush(DEADLINE_SECONDS)
+            (place.live / "before").rename(place.live / "after")
+            faulty.requests.clear()
+            faulty.fail(fault, "CopyObject")
+            report = await mirror.flush(DEADLINE_SECONDS)
+        assert "CopyObject" in faulty.operations()
+        assert (report.copied, report.sent) == (0, 1)
+        assert await place.durable() == content(place.live)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("fault", [Reset(), Torn(50), Refusal(500, "InternalError"), Refusal(200, "", body=b"<html>")])
 def test_a_restore_waits_out_a_short_outage_and_takes_nothing_short(
     fault: Fault, faulty: FaultyS3, place: Place
