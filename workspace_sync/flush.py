@@ -57,12 +57,16 @@ class FlushFailed(WorkspaceSyncError):
 
 
 class Flusher:
-    """Flushes of one directory, one after another. `left`: what one still has to write, with its size."""
+    """Flushes of one directory, one after another. `left`: what one still has to write, with its size.
 
-    def __init__(self, durable: DurableFiles, limits: TransferLimits, tree: LiveTree) -> None:
+    Unless it `removes`, the store keeps what the directory does not have.
+    """
+
+    def __init__(self, durable: DurableFiles, limits: TransferLimits, tree: LiveTree, *, removes: bool = True) -> None:
         self._durable = durable
         self._limits = limits
         self._tree = tree
+        self._removes = removes
         self._journal = tree.journal()
         self._baseline: dict[bytes, Seen] | None = None
         self._written: dict[bytes, Entry] | None = None
@@ -128,30 +132,33 @@ class Flusher:
         """Look at what changed, at everything where that has to be, and say what is to be done."""
         part = self._written is not None and not self._skipping and not final
         look = self._look(transfer, walk=final or self._is_due(), part=part)
-        if look.changed is None:
-            self._written = None
-        else:
-            self._owed |= look.changed.keys()
         if not look.whole:
             elsewhere = sum(entry.size for path, entry in (self._written or {}).items() if path not in self._owed)
             room = self._limits.workspace_bytes - elsewhere
             if sum(entry.size for entry in look.scan.entries.values()) <= room:
                 known = {path: baseline[path] for path in self._owed if path in baseline}
-                return look, plan_flush(known, look.scan, room)
+                return look, plan_flush(known, look.scan, room, removes=self._removes)
             look = self._look(transfer, walk=False, part=False)
         since = self._read_since_ns if final else math.inf
-        return look, plan_flush(baseline, look.scan, self._limits.workspace_bytes, since)
+        room = self._limits.workspace_bytes
+        return look, plan_flush(baseline, look.scan, room, since, removes=self._removes)
 
     def _look(self, transfer: Transfer, *, walk: bool, part: bool) -> Look:
+        """What there is; what changed is owed from then on, whatever becomes of this attempt."""
         also = self._owed if part else None
         seconds = self._limits.attempt_seconds
         until = time.monotonic() + seconds
         try:
-            return self._tree.look(
+            look = self._tree.look(
                 transfer.root, self._journal, also=also, walk=walk, until=until, wait_seconds=seconds
             )
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
+        if look.changed is None:
+            self._written = None
+        else:
+            self._owed |= look.changed.keys()
+        return look
 
     def _conclude(self, plan: FlushPlan, baseline: dict[bytes, Seen], look: Look, moment: datetime) -> int:
         """In a thread, once all is sent: write the manifest; returns the number of files that it names."""

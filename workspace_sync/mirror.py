@@ -50,9 +50,10 @@ _ABANDON_SECONDS = 1.0
 class MirrorState:
     """How far the mirror is: the last complete flush (epoch seconds), whether something waits, the last error.
 
-    `durable` is the newest execution whose files are in the store. `pending_files` and `pending_bytes` are what the
-    flush under way has still to write, as far as it is known; `retry_at` (epoch seconds) is when a flush that failed is
-    tried again, None when none waits for that.
+    `durable` is the newest execution whose files are in the store; `told`: this mirror was told of it, else it has read
+    of it there, and it may be an earlier session's. `pending_files` and `pending_bytes` are what the flush under way
+    has still to write, as far as it is known; `retry_at` (epoch seconds) is when a flush that failed is tried again,
+    None when none waits for that.
     """
 
     last_flush_at: float | None = None
@@ -63,6 +64,7 @@ class MirrorState:
     pending_bytes: int = 0
     retry_at: float | None = None
     restoring: Restoring | None = None
+    told: bool = False
 
 
 class Mirror:
@@ -70,7 +72,8 @@ class Mirror:
 
     Files are fetched in `restore_executor`, when there is one, so that no flush waits for it. `owner` (uid, gid) is
     given to everything restored; `opener` opens what its own mode closes to us. Without a restore the first flush reads
-    from the store what is there, so a mirror can be made anew over a directory that is in use.
+    from the store what is there, so a mirror can be made anew over a directory that is in use. Unless it `removes`, the
+    store keeps what the directory does not have: it holds a part of the workspace alone.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Mirror:
         executor: Executor,
         restore_executor: Executor | None = None,
         opener: Opener | None = None,
+        removes: bool = True,
     ) -> None:
         self._directory = directory
         self._opener = opener
@@ -93,7 +97,7 @@ class Mirror:
         self._durable = DurableFiles(store, prefix, self._limits.manifest_bytes)
         self.tree = LiveTree(self._limits, opener, Watch() if self._limits.watch else None)
         """What is in the directory, for all who want to know what changes in it."""
-        self._flusher = Flusher(self._durable, self._limits, self.tree)
+        self._flusher = Flusher(self._durable, self._limits, self.tree, removes=removes)
         self._identity: tuple[int, int] | None = None
         self._restore_executor = restore_executor or executor
         self._restoration: Restoration | None = None
@@ -109,6 +113,7 @@ class Mirror:
         self._error: str | None = None
         self._asked: AsOf | None = None
         self._durable_as_of: AsOf | None = None
+        self._told = False
         self._final = 0
         self._report: FlushReport | None = None
         self._retry_at: float | None = None
@@ -127,6 +132,7 @@ class Mirror:
             sum(left.values()),
             self._retry_at,
             self._restoring(),
+            self._told,
         )
 
     async def restore(self) -> RestoreReport:
@@ -294,7 +300,7 @@ class Mirror:
             log.info("workspace_flush_recovered", prefix=self._durable.prefix)
         self._completed, self._report = number, report
         own = report.execution if self._restoration is None else None  # else it may be of an earlier session
-        self._durable_as_of = as_of or own
+        self._durable_as_of, self._told = as_of or own, as_of is not None
         self._last_flush_at = time.time()
         self._error, self._failing = _complaint(report.skipped), False
         for waiter, wanted in self._waiters.items():

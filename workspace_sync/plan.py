@@ -86,9 +86,14 @@ def merge(manifest: Manifest, objects: Iterable[StoredObject]) -> Remote:
 
 
 def plan_flush(
-    baseline: Mapping[bytes, Seen], scan: Scan, workspace_bytes: int, read_since_ns: float = math.inf
+    baseline: Mapping[bytes, Seen],
+    scan: Scan,
+    workspace_bytes: int,
+    read_since_ns: float = math.inf,
+    *,
+    removes: bool = True,
 ) -> FlushPlan:
-    """What takes the store from `baseline` to `scan`.
+    """What takes the store from `baseline` to `scan`, which is known to be a part alone unless this `removes`.
 
     A file is taken for unchanged when its signature is, unless it changed at `read_since_ns` or later.
     """
@@ -110,7 +115,7 @@ def plan_flush(
             plan.kept[path] = seen.entry
         else:
             plan.send.append(path)
-    _plan_removal(plan, baseline, scan)
+    _plan_removal(plan, baseline, scan, removes=removes)
     return plan
 
 
@@ -167,7 +172,7 @@ def _let_directories_win(remote: Remote) -> None:
         remote.entries[path] = Entry(path, "directory", mode=0o755)
 
 
-def _plan_removal(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan) -> None:
+def _plan_removal(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan, *, removes: bool) -> None:
     """Sort what the directory no longer has: keys in the way of new ones go first.
 
     What could not be looked at stays; the manifest has no room for what is beyond its bound.
@@ -179,12 +184,20 @@ def _plan_removal(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan) -
         if now is None and scan.is_unknown(path):
             if is_below(path, scan.unread):
                 plan.kept[path] = seen.entry
+        elif now is None and not removes and not any(_is_other(scan, parent) for parent in parents(path)):
+            plan.kept[path] = seen.entry
         elif not seen.key:
             continue
         elif now is not None or any(_is_file(scan, parent) for parent in parents(path)):
             plan.clear.append(path)
         elif seen.ours:
             plan.delete.append(path)
+
+
+def _is_other(scan: Scan, path: bytes) -> bool:
+    """Whether it is there and nothing can be beneath it."""
+    entry = scan.entries.get(path)
+    return entry is not None and entry.kind != "directory"
 
 
 def _is_file(scan: Scan, path: bytes) -> bool:

@@ -16,6 +16,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -25,8 +26,8 @@ import structlog
 from kernel_gateway.services.mirrors import Mirrors, prefix
 from kernel_gateway.services.silences import Silences
 from kernels.sandbox import SandboxInfo
-from workspace_sync import AsOf, DurableWorkspace, Mirror, ObjectStore, TransferLimits, open_store
-from workspace_sync.errors import WorkspaceSyncError
+from workspace_sync import AsOf, DurableWorkspace, FlushReport, Mirror, ObjectStore, TransferLimits, open_store
+from workspace_sync.errors import ObjectNotFound, WorkspaceSyncError
 from workspace_sync.own_tree import OwnTree, remove_tree
 
 log = structlog.get_logger(__name__)
@@ -34,8 +35,21 @@ SECONDS = 600.0
 """Longest time one workspace takes into the spool or out of it."""
 ATTEMPTS = 2
 """Attempts in a row that may fail before a delivery waits for the next round."""
+SLOWEST = 1_000_000
+"""Bytes a second: a workspace that is larger than so many for `SECONDS` has so much longer to be delivered."""
+IN_PART = "in-part"
+"""Beside the files of a copy that lacks what could not be read: the store keeps what it has of that."""
 PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
 """Being made; made, in place of an older copy that may still be there; on the way to the store; being removed."""
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """What waits: the execution it is as of, the time it has on its way, and whether it is the whole workspace."""
+
+    as_of: AsOf | None
+    seconds: float
+    whole: bool
 
 
 class Spool:
@@ -69,9 +83,12 @@ class Spool:
         async with self._lock(workspace_id):
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
-            await _flushed(self._mirrors.mirror_to_spool(_local(part), info, workspace_id), as_of)
+            mirror = self._mirrors.mirror_to_spool(_local(part), info, workspace_id)
+            skipped = (await _flushed(mirror, as_of, SECONDS)).skipped
+            if skipped:
+                await asyncio.to_thread(DurableWorkspace(_local(part), prefix(workspace_id)).put_beside, IN_PART, b"")
             await asyncio.to_thread(_replace, part)
-        log.warning("workspace_spooled", workspace=workspace_id)
+        log.warning("workspace_spooled", workspace=workspace_id, left_out=len(skipped))
 
     async def deliver(self, workspace_id: str) -> bool:
         """Bring the spooled copy, if there is one, to the store and remove it; says whether there was one.
@@ -86,11 +103,12 @@ class Spool:
             await self._mirrors.run(self._mirrors.durable(workspace_id).summary)
             out = Path(tempfile.mkdtemp(prefix=workspace_id, suffix=OUT, dir=self._directory))
             try:
-                as_of = await self._restore(out, _local(place), workspace_id)
-                await _flushed(self._mirror(str(out), self._mirrors.store, workspace_id), as_of)
+                copy = await self._restore(out, _local(place), workspace_id)
+                mirror = self._mirror(str(out), self._mirrors.store, workspace_id, removes=copy.whole)
+                await _flushed(mirror, copy.as_of, copy.seconds)
             finally:
                 await asyncio.to_thread(_delete, out)
-            await self.on_delivered(workspace_id, as_of)
+            await self.on_delivered(workspace_id, copy.as_of)
             await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
         return True
@@ -121,17 +139,18 @@ class Spool:
             return error
         return None
 
-    async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> AsOf | None:
-        """Fill a directory from a spooled copy; the execution that it is as of."""
+    async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> _Copy:
+        """Fill a directory from a spooled copy."""
+        copy = await asyncio.to_thread(_looked_at, DurableWorkspace(store, prefix(workspace_id)))
         mirror = self._mirror(str(directory), store, workspace_id)
         try:
-            async with asyncio.timeout(SECONDS):
-                await mirror.restore()
-                return await asyncio.to_thread(DurableWorkspace(store, prefix(workspace_id)).execution)
+            async with asyncio.timeout(copy.seconds):
+                report = await mirror.restore()
         finally:
             await mirror.aclose()
+        return replace(copy, whole=copy.whole and not report.skipped)
 
-    def _mirror(self, directory: str, store: ObjectStore, workspace_id: str) -> Mirror:
+    def _mirror(self, directory: str, store: ObjectStore, workspace_id: str, *, removes: bool = True) -> Mirror:
         return Mirror(
             directory,
             store,
@@ -140,6 +159,7 @@ class Spool:
             limits=TransferLimits(flush_attempts=ATTEMPTS),
             executor=self._mirrors.executor,
             opener=OwnTree(directory).open,
+            removes=removes,
         )
 
     def _whole(self, workspace_id: str) -> Path | None:
@@ -160,10 +180,19 @@ async def _nothing(workspace_id: str, as_of: AsOf | None) -> None:
     pass
 
 
-async def _flushed(mirror: Mirror, as_of: AsOf | None) -> None:
+def _looked_at(spooled: DurableWorkspace) -> _Copy:
+    seconds = SECONDS + spooled.summary().size_bytes / SLOWEST
+    try:
+        spooled.open_beside(IN_PART)[0].close()
+    except ObjectNotFound:
+        return _Copy(spooled.execution(), seconds, whole=True)
+    return _Copy(spooled.execution(), seconds, whole=False)
+
+
+async def _flushed(mirror: Mirror, as_of: AsOf | None, seconds: float) -> FlushReport:
     try:
         mirror.request_flush(as_of)
-        await mirror.flush(SECONDS)
+        return await mirror.flush(seconds)
     finally:
         await mirror.aclose()
 
