@@ -89,7 +89,7 @@ class Archive(Iterator[bytes]):
 
     def _members(self, held: IO[bytes]) -> Generator[Member, None, None]:
         for skipped in self._remote.skipped:
-            self._notes.add(archive_name(skipped.path.encode("utf-8", "surrogateescape")), skipped.reason)
+            self._notes.add(skipped.path, skipped.reason)
         for path in sorted(self._remote.entries):
             if self._top in (b"", path) or path.startswith(self._top + b"/"):
                 yield from self._member(self._remote.entries[path], held)
