@@ -41,10 +41,6 @@ class Flushes:
         self.deadline_seconds = deadline_seconds
         """How long an answer waits."""
         self._number = 0
-        self._asked: Mirror | None = None
-        """The mirror that was told what ended here."""
-        self._earlier: AsOf | None = None
-        """What that mirror called durable before: an execution of an earlier session, if of any."""
         self._said = Sync(mode=mode, durable=durable)
 
     def take_up(self, last: tuple[str, int] | None) -> None:
@@ -66,8 +62,6 @@ class Flushes:
         if ended is not None and number is not None and (self.last is None or number > self.last.number):
             self.last = AsOf(ended.id, number)
         mirror = self.find_mirror()
-        if mirror is not None and mirror is not self._asked and self.last is not None:
-            self._asked, self._earlier = mirror, mirror.state.durable
         try:
             return None if mirror is None else Ticket(mirror, mirror.request_flush(self.last))
         except MirrorClosed:
@@ -100,7 +94,7 @@ class Flushes:
     def note(self, mirror: Mirror) -> None:
         """Remember how far a mirror is; called last before it is closed."""
         state, durable = mirror.state, self._said.durable
-        if mirror is self._asked and state.durable is not None and state.durable != self._earlier:
+        if state.told and state.durable is not None:  # what is read in the store may be of an earlier session
             durable = DurableExecution(state.durable.execution_id, state.durable.number)
         left = state.restoring
         self._said = Sync(
