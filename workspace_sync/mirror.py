@@ -104,8 +104,7 @@ class Mirror:
         self._restored = asyncio.Event()
         self._closed = False
         self._task: asyncio.Task[None] | None = None
-        self._requested = 0
-        self._completed = 0
+        self._requested = self._completed = self._final = 0
         self._wanted = asyncio.Event()
         self._hurry = asyncio.Event()
         self._waiters: dict[asyncio.Future[FlushReport], int] = {}
@@ -114,7 +113,6 @@ class Mirror:
         self._asked: AsOf | None = None
         self._durable_as_of: AsOf | None = None
         self._told = False
-        self._final = 0
         self._report: FlushReport | None = None
         self._retry_at: float | None = None
         self._failing = False
