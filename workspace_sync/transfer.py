@@ -18,7 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
-from workspace_sync.errors import DirectoryFull, DirectoryUnusable, MirrorClosed, ObjectNotFound, StoreError
+from workspace_sync.errors import (
+    DirectoryFull,
+    DirectoryUnusable,
+    MirrorClosed,
+    ObjectNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry
 from workspace_sync.names import escape, key_of
@@ -35,6 +42,14 @@ _libc = ctypes.CDLL(None)
 
 class FileChanged(Exception):
     """The file changed while it was read; only this module sees it."""
+
+
+class _OtherBytes(StoreUnavailable):
+    """Bytes came that are not those of the object, as the manifest knows it; `sha256` is theirs."""
+
+    def __init__(self, message: str, sha256: str) -> None:
+        super().__init__(message)
+        self.sha256 = sha256
 
 
 @dataclass(frozen=True)
@@ -67,13 +82,18 @@ class Transfer:
             raise DirectoryUnusable(f"{escape(path)} cannot be read: {error.strerror}") from error
 
     def fetch(self, entry: Entry, key: str, modified: float) -> Seen | None:
-        """Write an object to the directory; None when it has vanished from the store. Raises `DirectoryUnusable`."""
+        """Write an object to the directory; None when it has vanished from the store. Raises `DirectoryUnusable`.
+
+        Other bytes than the manifest's are asked for again, unless the object is another one by now or they come twice.
+        """
+        told = ""
         for attempt in range(1, self.limits.fetch_attempts + 1):
             try:
-                return self._fetch_once(entry, key, modified)
+                return self._fetch_once(entry, key, modified, told)
             except ObjectNotFound:
                 return None
             except StoreError as error:
+                told = error.sha256 if isinstance(error, _OtherBytes) else told
                 if not error.retryable or attempt == self.limits.fetch_attempts or self.stop.wait(0.2 * 2**attempt):
                     raise
             except OSError as error:
@@ -116,7 +136,7 @@ class Transfer:
         entry = _stored(file_entry(path, status, digest.hexdigest()), written)
         return Seen(replace(entry, size=size), key)
 
-    def _fetch_once(self, entry: Entry, key: str, modified: float) -> Seen:
+    def _fetch_once(self, entry: Entry, key: str, modified: float, told: str) -> Seen:
         head, name = split(entry.path)
         digest = hashlib.sha256()
         with (
@@ -136,10 +156,18 @@ class Transfer:
                     os.fchown(descriptor, *self.owner)
                 os.fchmod(descriptor, entry.mode)
                 same = not entry.sha256 or digest.hexdigest() == entry.sha256
+                if not same and digest.hexdigest() != told:
+                    self._check_replaced(entry, key, digest.hexdigest())
                 mtime_ns = entry.mtime_ns if same else int(modified * 1e9)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
                 status = os.fstat(target.fileno())
         return Seen(_stored(file_entry(entry.path, status, digest.hexdigest()), entry), key, signature_of(status))
+
+    def _check_replaced(self, entry: Entry, key: str, sha256: str) -> None:
+        """Raise `_OtherBytes` when the object is still the one that holds other bytes."""
+        if entry.etag and self.store.stat(self.prefix + key).etag == entry.etag:
+            what = f"{self.store.description}: {escape(entry.path)} arrived damaged; it is asked for again"
+            raise _OtherBytes(what, sha256)
 
 
 class SteadyReader(io.RawIOBase):
