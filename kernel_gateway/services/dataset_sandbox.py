@@ -76,18 +76,19 @@ class DatasetSandbox:
     async def describe(self, wanted: Wanted) -> Profiled:
         """What the file holds. Raises UnreadableFile, Conflict (it changed meanwhile), EnvironmentUnavailable.
 
-        Raises SandboxUnavailable, StoreUnavailable, NoSpace, DeadlinePassed and LimitReached too, which pass.
+        Raises SandboxUnavailable, StoreUnavailable, NoSpace, DeadlinePassed, LimitReached and ShuttingDown too, which
+        pass. A caller who goes away, or a service that ends, ends the sandbox.
         """
-        sandbox_id = str(uuid.uuid4())
         async with self._turn():
             self._parts.require_accepting()
             self._parts.require_disk(min(wanted.size, self._parts.settings.dataset_bytes))
-            self._parts.errands.add(sandbox_id)
+            sandbox_id = str(uuid.uuid4())
+            describing = self._parts.background.spawn(self._on_errand(sandbox_id, wanted), f"dataset in {sandbox_id}")
             try:
-                with translated():
-                    return await self._describe(sandbox_id, wanted)
-            finally:
-                await self._parts.background.carry_out(self._destroy(sandbox_id), f"destroy {sandbox_id}")
+                return await describing
+            except asyncio.CancelledError:
+                self._parts.require_accepting()
+                raise
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -103,6 +104,14 @@ class DatasetSandbox:
             yield
         finally:
             self._free.release()
+
+    async def _on_errand(self, sandbox_id: str, wanted: Wanted) -> Profiled:
+        self._parts.errands.add(sandbox_id)
+        try:
+            with translated():
+                return await self._describe(sandbox_id, wanted)
+        finally:
+            await self._destroy(sandbox_id)
 
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._parts.settings

@@ -14,7 +14,14 @@ import pytest
 
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.dataset_shapes import Dataset, RegisterDataset
-from kernel_gateway.errors import DeadlinePassed, GatewayError, QuotaReached, StoreUnavailable, UnreadableFile
+from kernel_gateway.errors import (
+    DeadlinePassed,
+    GatewayError,
+    QuotaReached,
+    ShuttingDown,
+    StoreUnavailable,
+    UnreadableFile,
+)
 from kernel_gateway.services import dataset_sandbox
 from tests.integration.services.conftest import Gateway, House
 
@@ -103,6 +110,23 @@ def test_a_sweep_lets_it_be_and_a_caller_who_leaves_ends_it(house: House, monkey
 
             await gateway.until(gone)
             assert not gateway.services.parts.errands
+
+    asyncio.run(test())
+
+
+def test_a_service_that_ends_leaves_no_sandbox(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with house.gateway() as gateway, workspace(gateway, file=b"a\n1\n") as workspace_id:
+            takes_over(monkeypatch, "time.sleep(1_000)")
+            registering = asyncio.create_task(register(gateway, workspace_id))
+            launcher = gateway.services.parts.launcher
+
+            async def runs() -> bool:
+                return any([await launcher.running(each.sandbox_id) for each in await launcher.list()])
+
+            await gateway.until(runs)
+        with pytest.raises(ShuttingDown):  # the house has seen that nothing is left
+            await registering
 
     asyncio.run(test())
 
