@@ -248,7 +248,8 @@ class SessionSandbox:
 
         async def furnish(info: SandboxInfo) -> None:
             await self.way_out.open(spec.environment)
-            await parts.spool.deliver(self._workspace_id)
+            if await parts.spool.deliver(self._workspace_id):
+                self.unsaved = None
             mirror = parts.mirrors.mirror(info, self._workspace_id)
             begun.append(Furnishing(parts.background, mirror, lambda report: self._furnished(info, mirror, report)))
             await begun[0].begin()
