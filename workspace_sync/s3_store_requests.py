@@ -198,7 +198,10 @@ def find_wire(session: Any, client: Any, bucket: str) -> Wire | None:
     tls = None
     if url.scheme == "https":
         bundle = session.get_config_variable("ca_bundle")
-        tls = ssl.create_default_context(cafile=get_cert_path(bundle or True))
+        try:
+            tls = ssl.create_default_context(cafile=get_cert_path(bundle or True))
+        except OSError:  # botocore says what is wrong with it
+            return None
     port = url.port or (443 if tls else 80)
     address = Address(url.hostname or "", port, url.netloc, tls, url.path.removesuffix("k"), scope[2])
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from select import POLLIN, poll
 
 import httptools
 
@@ -22,6 +23,8 @@ from workspace_sync.s3_store_signature import Key, Signer, quoted_path, quoted_q
 RECEIVE_BYTES = 1 << 16
 HEAD_BYTES = 64 * 1024
 """Headers of one answer, all together."""
+SENT_BYTES = 1 << 18
+"""Of a body at a time: each has the time that an answer has, however long the whole takes on a slow link."""
 JOINED_BYTES = 1 << 16
 """A body up to this size goes out in one piece with its head."""
 MAX_IDLE = 16
@@ -30,7 +33,7 @@ IDLE_SECONDS = 15.0
 """Age at which a kept connection is not used again; servers close theirs after some time."""
 
 EXCHANGE_SECONDS = 600.0
-"""Longest time one exchange takes, however slowly its answer drips."""
+"""Longest time one exchange takes, however slowly it moves."""
 
 Body = bytes | bytearray | memoryview
 
@@ -114,17 +117,11 @@ class Wire:
         return self._over(self._connected(), head, body, most_bytes)
 
     def _over(self, connection: socket.socket, head: bytes, body: Body, most_bytes: int) -> Answer:
-        reading = _Reading(most_bytes)
+        reading, until = _Reading(most_bytes), time.monotonic() + EXCHANGE_SECONDS
         try:
-            if len(body) <= JOINED_BYTES:
-                connection.sendall(head + bytes(body))
-            else:
-                connection.sendall(head)
-                connection.sendall(body)
-            until = time.monotonic() + EXCHANGE_SECONDS
+            _send(connection, head, body, until)
             while not reading.done:
-                if time.monotonic() > until:
-                    raise TimeoutError("an answer that takes too long")
+                _check_time(until)
                 if room := reading.room():
                     taken = connection.recv_into(room)
                     reading.fill(taken)
@@ -149,11 +146,17 @@ class Wire:
         return reading.answer
 
     def _kept(self) -> socket.socket | None:
+        """An idle connection on which nothing came: what did would be taken for the next answer."""
+        found, old, now = None, [], time.monotonic()
         with self._guard:
-            old, now = [], time.monotonic()
             while self._idle and now - self._idle[0][0] > IDLE_SECONDS:
                 old.append(self._idle.pop(0)[1])
-            found = self._idle.pop()[1] if self._idle else None
+            while self._idle and found is None:
+                connection = self._idle.pop()[1]
+                if _is_silent(connection):
+                    found = connection
+                else:
+                    old.append(connection)
         for connection in old:
             connection.close()
         return found
@@ -180,6 +183,28 @@ class Wire:
             raise WireBroken(type(error).__name__) from error
 
 
+def _send(connection: socket.socket, head: bytes, body: Body, until: float) -> None:
+    if len(body) <= JOINED_BYTES:
+        connection.sendall(head + bytes(body))
+        return
+    connection.sendall(head)
+    with memoryview(body) as view:
+        for start in range(0, len(view), SENT_BYTES):
+            _check_time(until)
+            connection.sendall(view[start : start + SENT_BYTES])
+
+
+def _check_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise TimeoutError("an exchange that takes too long")
+
+
+def _is_silent(connection: socket.socket) -> bool:
+    looked = poll()
+    looked.register(connection, POLLIN)
+    return not looked.poll(0)
+
+
 class _Reading:
     """One answer as it comes; the parser calls the methods that begin with `on_`."""
 
@@ -202,7 +227,7 @@ class _Reading:
         try:
             self._parser.feed_data(piece)
         except httptools.HttpParserCallbackError as error:
-            raise WireBroken("an answer that is too long") from error
+            raise WireBroken("an answer that is too long, or none to what was asked") from error
         if self._in_head and self._head_bytes > HEAD_BYTES:
             raise WireBroken("headers that are too long")
 
@@ -220,6 +245,10 @@ class _Reading:
     def end(self) -> None:
         """Let go of the parser, which holds this and so the body; a collector would come late for them."""
         del self._parser
+
+    def on_message_begin(self) -> None:
+        if self.done:
+            raise WireBroken("more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
