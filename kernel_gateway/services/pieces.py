@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol, Self
 
 from kernel_gateway.errors import translated
@@ -18,11 +18,15 @@ class Source(Protocol):
 
 
 class Pieces(AsyncIterator[bytes]):
-    """The pieces of a source; it is closed at its end, on error, or by `aclose`, which waits for nothing."""
+    """The pieces of a source; it is closed at its end, on error, or by `aclose`, which waits for nothing.
 
-    def __init__(self, mirrors: Mirrors, source: Source) -> None:
+    `on_close` is called once.
+    """
+
+    def __init__(self, mirrors: Mirrors, source: Source, on_close: Callable[[], None] = lambda: None) -> None:
         self._mirrors = mirrors
         self._source = source
+        self._on_close: Callable[[], None] | None = on_close
 
     def __aiter__(self) -> Self:
         return self
@@ -41,6 +45,9 @@ class Pieces(AsyncIterator[bytes]):
 
     async def aclose(self) -> None:
         """Let go of the source, in a thread: one may still be reading it."""
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
         try:
             self._mirrors.apart.submit(self._source.close)
         except RuntimeError:  # the service is closing and has no threads any more

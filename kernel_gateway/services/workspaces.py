@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
-from kernel_gateway.errors import Conflict, translated
+from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.files import bounded
@@ -24,6 +25,9 @@ from workspace_sync import Removed as Gone
 
 IN_MEMORY_BYTES = 1_000_000
 """An upload larger than this waits on disk for the store."""
+MOST_ARCHIVES = 4
+"""Archives that one principal has made at once."""
+RETRY_SECONDS = 10.0
 Bounds = Callable[[DurableFile], tuple[int, int]]
 """From a file to the first byte wanted and the one after the last."""
 
@@ -47,6 +51,8 @@ class Workspaces:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._access = WorkspaceAccess(parts)
+        self._archives: Counter[str] = Counter()
+        """Those being read, by principal."""
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[Workspace]:
         """The principal's workspaces, newest first, with what is known of what they hold."""
@@ -119,15 +125,32 @@ class Workspaces:
         return Reading(durable_file(opened.info), opened.start, opened.end, Pieces(self._parts.mirrors, opened.chunks))
 
     async def archive(self, principal: Principal, workspace_id: str, path: str) -> Pieces:
-        """A file, or what is below a directory, as a zip archive that is made while it is read; of all when empty."""
+        """A file, or what is below a directory, as a zip archive that is made while it is read; of all when empty.
+
+        Each holds the names of its workspace for as long as it is read, so a principal has few at once: LimitReached.
+        """
         durable = await self._access.open(principal, workspace_id)
         self._parts.require_disk()
-        settings = self._parts.settings
+        settings, mirrors = self._parts.settings, self._parts.mirrors
         limits = ArchiveLimits(settings.archive_file_bytes, str(settings.state_path))
-        with translated():
-            return Pieces(
-                self._parts.mirrors, await self._parts.mirrors.run_apart(lambda: durable.archive(path, limits))
+        if self._archives[principal.id] >= MOST_ARCHIVES:
+            raise LimitReached(
+                f"{MOST_ARCHIVES} archives are being made for you: wait until one has arrived",
+                retry_after_seconds=RETRY_SECONDS,
             )
+        self._archives[principal.id] += 1
+        try:
+            with translated():
+                made = await mirrors.run_apart(lambda: durable.archive(path, limits))
+        except BaseException:
+            self._archived(principal.id)
+            raise
+        return Pieces(mirrors, made, lambda: self._archived(principal.id))
+
+    def _archived(self, principal_id: str) -> None:
+        self._archives[principal_id] -= 1
+        if not self._archives[principal_id]:
+            del self._archives[principal_id]
 
     async def write(
         self,

@@ -68,7 +68,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "Download durable files as a zip archive; what is too large, a link or gone is listed in its `SKIPPED.txt`",
         media=ZIP,
         query=Below,
-        errors=(*READ, e.NoSpace),
+        errors=(*READ, e.NoSpace, e.LimitReached),
     ),
     Route(
         "POST",

@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from kernel_gateway.errors import DeadlinePassed, NotFound
+from kernel_gateway.errors import DeadlinePassed, LimitReached, NotFound
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services import mirrors
 from kernel_gateway.services.background import Background
@@ -25,6 +25,7 @@ from kernel_gateway.services.spool import Spool
 from kernel_gateway.services.workspace_access import WorkspaceAccess
 from kernel_gateway.services.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
+from kernel_gateway.services.workspaces import MOST_ARCHIVES, Workspaces
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
@@ -66,6 +67,7 @@ async def parts_in(directory: Path) -> AsyncIterator[Parts]:
                 durable_changes=DurableChanges(),
                 background=Background(),
                 require_accepting=lambda: None,
+                require_disk=lambda: None,
             ),
         )
     finally:
@@ -145,6 +147,30 @@ def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
         asyncio.run(test())
     finally:
         rest.set()
+
+
+def test_a_principal_has_few_archives_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            workspaces = Workspaces(parts)
+            parts.settings.state_path.mkdir(parents=True, exist_ok=True)
+            parts.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
+            made = [await workspaces.archive(ANN, WORKSPACE, "") for _ in range(MOST_ARCHIVES)]
+            with pytest.raises(LimitReached):
+                await workspaces.archive(ANN, WORKSPACE, "")
+            assert b"".join([piece async for piece in made[0]]).startswith(b"PK")
+            await made[1].aclose()
+            await made[1].aclose()
+            for _ in range(2):
+                with pytest.raises(NotFound):
+                    await workspaces.archive(ANN, WORKSPACE, "absent")
+            made += [await workspaces.archive(ANN, WORKSPACE, "") for _ in range(2)]
+            with pytest.raises(LimitReached):
+                await workspaces.archive(ANN, WORKSPACE, "")
+            for each in made:
+                await each.aclose()
+
+    asyncio.run(test())
 
 
 async def _is_gone(access: WorkspaceAccess) -> bool:
