@@ -79,8 +79,7 @@ class Uploads:
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload.id)
             raise StoreUnavailable(f"{self._where}: a large upload was lost on the way; it begins again") from error
         finally:
-            with self._guard:
-                self._under_way.discard(upload.id)
+            self._let_go(upload.id)
 
     def abort_leftovers(self, prefix: str) -> None:
         """Abort what was cut off long ago and what nobody took up."""
@@ -102,10 +101,18 @@ class Uploads:
                     if upload_id in self._under_way:
                         continue
                     self._under_way.add(upload_id)
-                return _Upload(key, upload_id, self._parts(key, upload_id))
+                try:
+                    return _Upload(key, upload_id, self._parts(key, upload_id))
+                except BaseException:
+                    self._let_go(upload_id)
+                    raise
         except ClientError:  # not allowed, not known to this server, or just gone
             return None
         return None
+
+    def _let_go(self, upload_id: str) -> None:
+        with self._guard:
+            self._under_way.discard(upload_id)
 
     def _begun(self, key: str) -> _Upload:
         told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)

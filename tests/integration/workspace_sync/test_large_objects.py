@@ -14,7 +14,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Stall
+from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Reset, Stall
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from workspace_sync import s3_store_upload
 from workspace_sync.errors import StoreUnavailable
@@ -146,6 +146,22 @@ def test_an_upload_taken_up_by_other_content_sends_what_differs(
     assert not replaced or faulty.operations().count("UploadPart") == 1
     with store.get("large") as stream:
         assert stream.read() == other
+
+
+def test_an_upload_whose_parts_cannot_be_listed_at_first_is_taken_up_later(
+    faulty: FaultyS3, store: S3Store, content: bytes
+) -> None:
+    faulty.fail(Refusal(500, "InternalError"), "CompleteMultipartUpload")
+    with pytest.raises(StoreUnavailable):
+        store.put("large", io.BytesIO(content), SIZE)
+    faulty.heal()
+    faulty.fail(Reset(), "ListParts")
+    with pytest.raises(StoreUnavailable):
+        store.put("large", io.BytesIO(content), SIZE)
+    faulty.heal()
+    faulty.requests.clear()
+    store.put("large", io.BytesIO(content), SIZE)
+    assert "UploadPart" not in faulty.operations()
 
 
 def test_an_upload_that_nobody_takes_up_is_aborted_by_a_check(
