@@ -1,7 +1,7 @@
 """One file from the live directory to the store, or back. Blocking: runs in threads.
 
-What is sent is never torn: a file that changes while it is read is read again, and when it never rests it is copied
-aside first and sent as it was at that moment.
+A file that changes while it is read is read again, and then copied aside, which is faster, and sent as it was at that
+moment. Only one that does not rest for as long as it takes to copy it is sent as one pass saw it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
 from workspace_sync.errors import (
@@ -35,6 +35,8 @@ from workspace_sync.store import CHUNK_BYTES, ObjectStore, Written
 
 SETTLED_NANOSECONDS = 20_000_000
 """A file last changed this shortly before it was read may change again within one tick of the file system's clock."""
+COPY_ATTEMPTS = 3
+"""Copies of a file that changes even while it is copied."""
 _WRITE_OUT = 2  # SYNC_FILE_RANGE_WRITE
 _ZEROS = bytes(1 << 16)
 _libc = ctypes.CDLL(None)
@@ -119,22 +121,33 @@ class Transfer:
             return Seen(_stored(file_entry(path, status, reader.sha256), written), key, signature)
 
     def _send_copy(self, path: bytes) -> Seen:
-        """Send what one pass over a restless file saw; it stays to be read again by the next flush."""
+        """Send a restless file from a copy; it stays to be read again by the next flush."""
+        with tempfile.TemporaryFile() as copy:
+            for _ in range(COPY_ATTEMPTS):
+                status, sha256, rested = self._copied_aside(path, copy)
+                if rested:
+                    break
+            size = copy.tell()
+            copy.seek(0)
+            key = key_of(path)
+            written = self.store.put(self.prefix + key, copy, size)
+        entry = _stored(file_entry(path, status, sha256), written)
+        return Seen(replace(entry, size=size), key)
+
+    def _copied_aside(self, path: bytes, copy: IO[bytes]) -> tuple[os.stat_result, str, bool]:
+        """What one pass sees goes into `copy`; the file's status and the digest, and whether it rested meanwhile."""
+        copy.seek(0)
+        copy.truncate()
         descriptor, status = open_regular(self.root, path, self.opener)
         digest = hashlib.sha256()
-        with os.fdopen(descriptor, "rb", buffering=0) as file, tempfile.TemporaryFile() as copy:
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
             left = status.st_size
             while left and (piece := file.read(min(left, CHUNK_BYTES))):
                 check_stop(self.stop)
                 digest.update(piece)
                 copy.write(piece)
                 left -= len(piece)
-            size = copy.tell()
-            copy.seek(0)
-            key = key_of(path)
-            written = self.store.put(self.prefix + key, copy, size)
-        entry = _stored(file_entry(path, status, digest.hexdigest()), written)
-        return Seen(replace(entry, size=size), key)
+            return status, digest.hexdigest(), signature_of(os.fstat(descriptor)) == signature_of(status)
 
     def _fetch_once(self, entry: Entry, key: str, modified: float, told: str) -> Seen:
         head, name = split(entry.path)

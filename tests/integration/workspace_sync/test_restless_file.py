@@ -1,0 +1,45 @@
+"""A file that changes while it is copied aside is copied again: what is sent is of one moment if there is one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from workspace_sync import TransferLimits
+from workspace_sync.local_store import LocalStore
+from workspace_sync.store import CHUNK_BYTES
+from workspace_sync.transfer import Transfer
+
+SIZE = 2 * CHUNK_BYTES
+
+
+class Interrupting(threading.Event):
+    """Rewrites a file the first time somebody asks whether to stop."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+        self._done = False
+
+    def is_set(self) -> bool:
+        if not self._done:
+            self._done = True
+            with self._file.open("r+b") as written:
+                written.write(b"b" * SIZE)
+        return super().is_set()
+
+
+def test_a_restless_file_is_sent_as_of_a_moment_in_which_it_rested(tmp_path: Path) -> None:
+    live, store = tmp_path / "live", LocalStore(str(tmp_path / "store"))
+    live.mkdir()
+    (live / "file").write_bytes(b"a" * SIZE)
+    root = os.open(live, os.O_RDONLY)
+    try:
+        limits = TransferLimits(read_attempts=0)  # as after these
+        transfer = Transfer(root, store, "one/", None, limits, Interrupting(live / "file"))
+        assert transfer.send(b"file", None) is not None
+    finally:
+        os.close(root)
+    with store.get("one/file") as stream:
+        assert set(stream.read()) == {ord("b")}
