@@ -202,7 +202,7 @@ def _check_time(until: float) -> None:
 def _is_silent(connection: socket.socket) -> bool:
     looked = poll()
     looked.register(connection, POLLIN)
-    return not looked.poll(0)
+    return not looked.poll(0) and not (isinstance(connection, ssl.SSLSocket) and connection.pending())
 
 
 class _Reading:

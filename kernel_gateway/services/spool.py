@@ -84,7 +84,7 @@ class Spool:
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
             mirror = self._mirrors.mirror_to_spool(_local(part), info, workspace_id)
-            skipped = (await _flushed(mirror, as_of, SECONDS)).skipped
+            skipped = (await _flushed(mirror, as_of, TAKE_SECONDS)).skipped
             if skipped:
                 await asyncio.to_thread(DurableWorkspace(_local(part), prefix(workspace_id)).put_beside, IN_PART, b"")
             await asyncio.to_thread(_replace, part)
