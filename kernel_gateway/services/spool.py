@@ -31,12 +31,13 @@ from workspace_sync.errors import ObjectNotFound, WorkspaceSyncError
 from workspace_sync.own_tree import OwnTree, remove_tree
 
 log = structlog.get_logger(__name__)
+TAKE_SECONDS = 1800.0
+"""Longest time one workspace takes into the spool: what does not get there is lost."""
 SECONDS = 600.0
-"""Longest time one workspace takes into the spool or out of it."""
+"""Time that one workspace has out of it, and a second more for each `SLOWEST` bytes."""
+SLOWEST = 1_000_000
 ATTEMPTS = 2
 """Attempts in a row that may fail before a delivery waits for the next round."""
-SLOWEST = 1_000_000
-"""Bytes a second: a workspace that is larger than so many for `SECONDS` has so much longer to be delivered."""
 IN_PART = "in-part"
 """Beside the files of a copy that lacks what could not be read: the store keeps what it has of that."""
 PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
