@@ -39,6 +39,8 @@ GOES_ON = (
     " may still be running in it"
 )
 LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
+ENDED_SESSIONS = 100
+"""How many of a workspace are looked at for the one whose files have been delivered."""
 CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
 VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
 
@@ -132,13 +134,17 @@ class Upkeep:
         )
 
     async def _delivered(self, workspace_id: str, as_of: AsOf | None) -> None:
-        """What the last session of a workspace left is in the store at last: its record says so."""
+        """What a session left is in the store at last: its record says so.
+
+        It need not be the last one: others may have failed to start since, for want of the store, or start just now.
+        """
         durable = None if as_of is None else DurableExecution(as_of.execution_id, as_of.number)
         flushed = rfc3339(self._parts.clock.now())
 
         def store(connection: Connection) -> None:
-            row = sessions.last_of(connection, workspace_id)
-            if row is not None and row.status == "TERMINATED":
+            ended = sessions.ended_of(connection, workspace_id, ENDED_SESSIONS)
+            row = next((each for each in ended if each.record.sync.pending), None)
+            if row is not None:
                 row.record.sync = Sync(flushed, mode=row.sync, durable=durable or row.record.sync.durable)
                 sessions.set_record(connection, row.id, row.record)
 

@@ -126,11 +126,10 @@ def list_of(
     return [_session(row) for row in rows], following
 
 
-def last_of(connection: Connection, workspace_id: str) -> SessionRow | None:
-    """The session that used a workspace last."""
-    query = select(sessions).where(sessions.c.workspace_id == workspace_id).order_by(sessions.c.number.desc()).limit(1)
-    row = connection.execute(query).first()
-    return _session(row) if row else None
+def ended_of(connection: Connection, workspace_id: str, most: int) -> list[SessionRow]:
+    """The sessions of a workspace that have ended, newest first."""
+    query = select(sessions).where(sessions.c.workspace_id == workspace_id, sessions.c.status == "TERMINATED")
+    return [_session(row) for row in connection.execute(query.order_by(sessions.c.number.desc()).limit(most))]
 
 
 def list_live(connection: Connection) -> list[SessionRow]:

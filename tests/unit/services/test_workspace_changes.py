@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from sqlalchemy import Connection
 
 from kernel_gateway.errors import DeadlinePassed, LimitReached, NotFound
 from kernel_gateway.identity.principal import Principal
@@ -22,19 +24,24 @@ from kernel_gateway.services.durable_changes import DurableChanges
 from kernel_gateway.services.mirrors import Mirrors, prefix
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.spool import Spool
+from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.workspace_access import WorkspaceAccess
 from kernel_gateway.services.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces import MOST_ARCHIVES, Workspaces
 from kernel_gateway.settings import Settings
+from kernel_gateway.shapes import Usage
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.sessions import Record, SessionRow
 from kernel_gateway.storage.tables import principals
+from kernel_gateway.sync_shapes import DurableExecution, Sync
 from tests.doubles.turned_clock import TurnedClock
-from workspace_sync import open_store
+from workspace_sync import AsOf, open_store
 
 SECONDS = 90.0
 WORKSPACE = "one"
+NAMES = ("waits", "failed", "starts")
 ANN = Principal("ann", "ann", admin=False)
 
 
@@ -171,6 +178,47 @@ def test_a_principal_has_few_archives_at_once(tmp_path: Path) -> None:
                 await each.aclose()
 
     asyncio.run(test())
+
+
+def test_the_session_whose_files_waited_is_told_of_their_delivery(tmp_path: Path) -> None:
+    """Not one that failed to start meanwhile, for want of the store, nor the one whose start delivers them."""
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            Upkeep(parts, *cast("Any", (None, None, None)), **cast("Any", {"removals": None, "retention": None}))
+
+            def begin(connection: Connection) -> None:
+                for name, sync in (("waits", Sync(pending=True)), ("failed", Sync())):
+                    sessions.add(connection, session(name))
+                    sessions.end(connection, name, reason="", detail="", now=2.0, record=Record(Usage(), sync))
+                sessions.add(connection, session("starts"))
+
+            await parts.database.run(begin)
+            await parts.spool.on_delivered(WORKSPACE, AsOf("last", 7))
+            found = [await parts.database.run(partial(sessions.find, session_id=name)) for name in NAMES]
+            told = {row.id: (row.record.sync.pending, row.record.sync.durable) for row in found if row is not None}
+            nothing = (False, None)
+            assert told == {"waits": (False, DurableExecution("last", 7)), "failed": nothing, "starts": nothing}
+
+    asyncio.run(test())
+
+
+def session(name: str) -> SessionRow:
+    return SessionRow(
+        id=name,
+        principal_id=ANN.id,
+        workspace_id=WORKSPACE,
+        name=name,
+        environment="python",
+        generation=1,
+        created=1.0,
+        last_activity=1.0,
+        expires=9.0,
+        timeout_seconds=8,
+        idle_timeout_seconds=8,
+        agent=None,
+        labels={},
+    )
 
 
 async def _is_gone(access: WorkspaceAccess) -> bool:
