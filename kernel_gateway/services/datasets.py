@@ -88,6 +88,7 @@ class Datasets:
     async def get(self, principal: Principal, workspace_id: str, name: str) -> Dataset:
         """A dataset with its profile, and whether its durable file is still the one that was looked at."""
         row = await self.row(principal, workspace_id, name)
+        self._parts.ledger.touch(workspace_id)
         return self._dataset(row, stale=await self.is_stale(row))
 
     async def remove(self, principal: Principal, workspace_id: str, name: str) -> None:
@@ -144,7 +145,6 @@ class Datasets:
                 workspace_id=workspace_id,
                 session_id=row.session_id,
             )
-        self._parts.ledger.touch(workspace_id)
         with translated():
             await self._copies.bring_up_to_date(workspace_id)
 

@@ -61,7 +61,11 @@ class WorkspaceCopies:
             log.warning("copy_not_removed", session=session_id, error=error.code)
 
     async def bring_up_to_date(self, workspace_id: str) -> None:
-        """Have the store hold what the workspace has now. Raises errors of workspace_sync, TimeoutError."""
+        """Have the store hold what the workspace has now, for somebody who reads it.
+
+        Raises errors of workspace_sync, TimeoutError.
+        """
+        self._parts.ledger.touch(workspace_id)
         await self._parts.spool.deliver(workspace_id)
         for live in self._registry:
             mirror = live.sandbox.mirror if live.sandbox.furnished else None  # else the store has all there is

@@ -21,11 +21,13 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services import mirrors
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.durable_changes import DurableChanges
+from kernel_gateway.services.file_copies import FileCopies
 from kernel_gateway.services.mirrors import Mirrors, prefix
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.spool import Spool
 from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.workspace_access import WorkspaceAccess
+from kernel_gateway.services.workspace_copies import WorkspaceCopies
 from kernel_gateway.services.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces import MOST_ARCHIVES, Workspaces
@@ -36,6 +38,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernel_gateway.storage.tables import principals
 from kernel_gateway.sync_shapes import DurableExecution, Sync
+from kernel_gateway.workspace_shapes import CopyFiles
 from tests.doubles.turned_clock import TurnedClock
 from workspace_sync import AsOf, open_store
 
@@ -176,6 +179,24 @@ def test_a_principal_has_few_archives_at_once(tmp_path: Path) -> None:
                 await workspaces.archive(ANN, WORKSPACE, "")
             for each in made:
                 await each.aclose()
+
+    asyncio.run(test())
+
+
+def test_a_workspace_that_is_copied_from_is_in_use(tmp_path: Path) -> None:
+    """One that serves as a template is read whenever it is copied."""
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            copies, removals = WorkspaceCopies(parts, cast("Any", ())), WorkspaceRemovals(parts)
+            parts.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
+            await copies.copy(ANN, WORKSPACE, "new")
+            assert await removals.expire(WORKSPACE, untouched_since=parts.clock.now()) is None
+            await parts.database.run(lambda c: sessions.add_workspace(c, "target", ANN.id, 0.0))
+            await parts.ledger.flush()
+            await FileCopies(parts, copies).copy(ANN, WORKSPACE, CopyFiles("target"))
+            assert parts.ledger.waiting(WORKSPACE) is not None
+            assert parts.mirrors.durable("target").stat("file").size == 1
 
     asyncio.run(test())
 
