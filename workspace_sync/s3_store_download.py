@@ -74,6 +74,8 @@ class RangeReader(io.RawIOBase):
         if self._ahead:
             try:
                 return self._ahead.popleft().result(WAIT_SECONDS)
+            except TimeoutError as error:
+                raise StoreUnavailable("an object takes too long to come; it is read again") from error
             finally:
                 self._places.release()
         size = self._size()

@@ -161,7 +161,9 @@ class Uploads:
                     raise
             wait(under_way, WAIT_SECONDS, FIRST_EXCEPTION)
             for each in sorted(under_way, key=lambda each: not _failed(each)):
-                each.result(0)
+                if not each.done():
+                    raise StoreUnavailable(f"{self._where}: parts of large files take too long to be sent")
+                each.result()
             return [each.result() for each in under_way]
         finally:
             for each in under_way:
@@ -177,9 +179,15 @@ class Uploads:
         return {"PartNumber": number, "ETag": f'"{etag}"'}
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
-        told = self._client.complete_multipart_upload(
-            Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
-        )
+        try:
+            told = self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
+            )
+        except ClientError as error:
+            lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
+            told = self._completed(upload.key, parts) if lost else None
+            if told is None:
+                raise
         etag = str(told["ETag"]).strip('"')
         if etag != _composed(parts):  # not by the rule of ETags: then the size has to tell
             found = self._client.head_object(Bucket=self._bucket, Key=upload.key)
@@ -187,6 +195,14 @@ class Uploads:
                 raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
             etag = str(found["ETag"]).strip('"')
         return Written(etag, told.get("VersionId", ""))
+
+    def _completed(self, key: str, parts: list[dict[str, Any]]) -> Any:
+        """The object, when it is made of these parts: of a request that was sent again the first answer was lost."""
+        try:
+            found = self._client.head_object(Bucket=self._bucket, Key=key)
+        except ClientError:
+            return None
+        return found if str(found["ETag"]).strip('"') == _composed(parts) else None
 
 
 class _Buffers:

@@ -164,6 +164,22 @@ def test_an_upload_whose_parts_cannot_be_listed_at_first_is_taken_up_later(
     assert "UploadPart" not in faulty.operations()
 
 
+def test_a_completed_upload_whose_answer_is_lost_is_not_sent_again(
+    moto_endpoint: str, prefix: str, content: bytes
+) -> None:
+    """With a server whose ETags tell what an object in parts is made of."""
+    with FaultyS3(moto_endpoint) as faulty:
+        faulty.fail(Reset(after=True), "CompleteMultipartUpload", times=1)
+        faulty.fail(Refusal(404, "NoSuchUpload"), "CompleteMultipartUpload")
+        store = S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)
+        try:
+            written = store.put("large", io.BytesIO(content), SIZE)
+            assert faulty.operations().count("UploadPart") == PARTS
+            assert written.etag == store.stat("large").etag
+        finally:
+            store.close()
+
+
 def test_an_upload_that_nobody_takes_up_is_aborted_by_a_check(
     faulty: FaultyS3, store: S3Store, prefix: str, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
