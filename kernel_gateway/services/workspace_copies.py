@@ -11,12 +11,12 @@ from functools import partial
 
 import structlog
 
-from kernel_gateway.errors import GatewayError, NotFound, translated
+from kernel_gateway.errors import GatewayError, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.mirrors import prefix
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
-from kernel_gateway.storage import sessions
+from kernel_gateway.services.workspace_access import WorkspaceAccess
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -31,9 +31,7 @@ class WorkspaceCopies:
 
     async def require(self, principal: Principal, workspace_id: str) -> None:
         """Raises NotFound unless it is a workspace of the principal's."""
-        found = await self._parts.database.run(lambda c: sessions.find_workspace(c, workspace_id, principal.id))
-        if found is None:
-            raise NotFound("there is no such workspace")
+        await WorkspaceAccess(self._parts).row(principal, workspace_id)
 
     async def copy(self, principal: Principal, workspace_id: str, session_id: str) -> None:
         """The files of one of the principal's workspaces become those that the session will start with.
