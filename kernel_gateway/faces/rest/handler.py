@@ -89,7 +89,7 @@ class RestHandler(ReceivingHandler):
         call.ids = ids
         call.headers = self.request.headers
         call.query = bodies.query(self.request.query, route.query)
-        call.cancellable = route.method == "GET"
+        call.cancellable = route.method in ("GET", "HEAD")
 
     def _expect_body(self, route: Route) -> None:
         settings = self.services.settings
