@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO
 
-import stream_zip
-
 from workspace_sync.archive_names import archive_name
 from workspace_sync.errors import ObjectNotFound, StoreFull, StoreRefused, StoreUnavailable
 from workspace_sync.manifest import Entry
@@ -36,7 +34,8 @@ LEVEL = 1
 """Of compression: the least, since the archive is made while somebody waits."""
 EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2037, 12, 31, tzinfo=UTC)
 """What every zip tool can say of a time."""
-Member = tuple[str, datetime, int, stream_zip.Method, Iterator[bytes]]
+Member = tuple[str, datetime, int, int, Iterator[bytes]]
+"""Name, time, mode, size, bytes."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +80,14 @@ class Archive(Iterator[bytes]):
             self._bytes.close()
 
     def _made(self) -> Generator[bytes, None, None]:
+        from stream_zip import ZIP_AUTO, stream_zip  # noqa: PLC0415 - six megabytes that few need
+
         with (
             tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=self._limits.directory) as held,
             closing(self._members(held)) as members,
         ):
-            yield from stream_zip.stream_zip(members, chunk_size=CHUNK_BYTES)
+            packed = ((name, at, mode, ZIP_AUTO(size, LEVEL), pieces) for name, at, mode, size, pieces in members)
+            yield from stream_zip(packed, chunk_size=CHUNK_BYTES)
 
     def _members(self, held: IO[bytes]) -> Generator[Member, None, None]:
         for skipped in self._remote.skipped:
@@ -105,7 +107,7 @@ class Archive(Iterator[bytes]):
                 f"{name}/",
                 _moment(entry),
                 stat.S_IFDIR | entry.mode | 0o700,
-                stream_zip.ZIP_AUTO(0, LEVEL),
+                0,
                 iter(()),
             )
         elif entry.kind == "link":
@@ -117,7 +119,7 @@ class Archive(Iterator[bytes]):
                 name,
                 _moment(entry),
                 stat.S_IFREG | entry.mode | 0o400,
-                stream_zip.ZIP_AUTO(size, LEVEL),
+                size,
                 _pieces(held),
             )
 
@@ -161,7 +163,7 @@ class Archive(Iterator[bytes]):
             name, number = f"SKIPPED-{number}.txt", number + 1
         data = self._notes.text().encode("utf-8", "replace")
         mode = stat.S_IFREG | 0o644
-        return name, datetime.now(UTC), mode, stream_zip.ZIP_AUTO(len(data), LEVEL), iter((data,))
+        return name, datetime.now(UTC), mode, len(data), iter((data,))
 
 
 class _TooLarge(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -63,7 +62,7 @@ class DurableFiles:
         cut = len(self.files_prefix)
         for stored in self.store.list(self.files_prefix):
             if len(stored.key) > cut:
-                yield replace(stored, key=stored.key[cut:])
+                yield StoredObject(stored.key[cut:], stored.size, stored.modified, stored.etag)
 
     def read_manifest(self) -> Manifest:
         """The manifest, empty when there is none. Raises `ManifestUnreadable`."""

@@ -12,9 +12,7 @@ class TransferLimits:
     """Every bound of one mirror; the defaults suit a session of a few gigabytes."""
 
     concurrency: int = 4
-    """Files sent at a time."""
-    fetch_concurrency: int = 8
-    """Files fetched at a time, while code waits for them."""
+    """Files sent or fetched at a time."""
     workspace_bytes: int = 10_240 * 1024 * 1024
     """All files together, holes counted; those that do not fit, in order of path, are reported and not sent."""
     manifest_bytes: int = 64 * 1024 * 1024

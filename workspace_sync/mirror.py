@@ -328,7 +328,7 @@ class Mirror:
 
     @contextlib.contextmanager
     def _filling(self) -> Iterator[tuple[Transfer, Threads]]:
-        threads = Threads(self._restore_executor, self._limits.fetch_concurrency)
+        threads = Threads(self._restore_executor, self._limits.concurrency)
         with self._transfer(threads) as transfer:
             yield transfer, threads
 

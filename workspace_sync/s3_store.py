@@ -1,8 +1,8 @@
 """Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
 
-Up to 5 MiB an object is one request, beyond it goes in parts (`s3_store_upload`); it is read in ranges
+Up to 5 MiB an object is one request, beyond it goes in parts (`s3_store_upload`); it is read as it comes
 (`s3_store_download`), copied inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
-and ranges those modules state. Credentials come from botocore's usual places, never from a URL.
+that module states. Credentials come from botocore's usual places, never from a URL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import io
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote
@@ -20,14 +19,16 @@ import botocore.session
 from botocore.config import Config
 from botocore.handlers import add_expect_header
 
-from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
 from workspace_sync.s3_store_answers import require_s3_answers
 from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_credentials import renew_from_files
-from workspace_sync.s3_store_download import RANGE_BYTES, RANGES_AHEAD, RangeReader
+from workspace_sync.s3_store_download import ObjectReader
 from workspace_sync.s3_store_errors import refused, translated
 from workspace_sync.s3_store_leftovers import Leftovers
-from workspace_sync.s3_store_requests import Piece, Requests
+from workspace_sync.s3_store_new_directories import Entered, NewDirectories
+from workspace_sync.s3_store_requests import Requests
+from workspace_sync.s3_store_stretch import Stretch
 from workspace_sync.s3_store_upload import PART_BYTES, Uploads
 from workspace_sync.store import ExactReader, StoredObject, Written, check_key
 
@@ -41,6 +42,8 @@ QUICK_COPY_BYTES = 256 << 20
 """A larger object may take the server longer to copy than it may take to answer anything else."""
 COPY_TIMEOUT_SECONDS = 600.0
 DELETE_BATCH = 1000
+AT_ONCE_BYTES = 64 * 1024
+"""A smaller object is read as soon as it is opened, so that its connection is free again."""
 
 _ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
 
@@ -73,12 +76,14 @@ class S3Store:
                 renew_from_files(session)
             make = partial(_client, session, endpoint_url, region, connect_timeout_seconds)
             self._client = make(read_timeout_seconds)
-            self._patient = make(max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
+        self._make_patient = partial(make, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
+        self._patient: Any = None
+        self._guard = threading.Lock()
         self._requests = Requests(session, self._client, bucket, self.description, self._key)
         self._leftovers = Leftovers()
-        self._uploads = Uploads(self._requests, self._client, bucket, self.description)
-        self._ranges = ThreadPoolExecutor(RANGES_AHEAD, thread_name_prefix="s3 ranges")
-        self._places = threading.BoundedSemaphore(RANGES_AHEAD)
+        self._directories = NewDirectories()
+        self._entered: Entered = self._directories.entered if endpoint_url is not None else _entered
+        self._uploads = Uploads(self._requests, self._client, bucket, self.description, self._entered)
 
     @property
     def description(self) -> str:
@@ -90,7 +95,9 @@ class S3Store:
             if size > PART_BYTES:
                 written = self._uploads.put(self._key(key), exact, size)
             else:
-                written = self._requests.put(self._key(key), exact.read())
+                data = exact.read()
+                with self._entered(self._key(key)):
+                    written = self._requests.put(self._key(key), data)
         self._look_again(key)
         return written
 
@@ -98,17 +105,17 @@ class S3Store:
         if size == 0:
             self.stat(key)
             return io.BytesIO()
-        first = self._fetch(key, "", offset, RANGE_BYTES if size is None else min(size, RANGE_BYTES))
+        first = self._open(key, "", offset, size)
         end = first.end if size is None else min(first.end, offset + size)
-        if offset + len(first.data) >= end:
-            return io.BytesIO(first.data)
-        fetch = partial(self._fetch, key, first.etag)
-        reader = RangeReader(first, offset, end, fetch, executor=self._ranges, places=self._places)
-        return cast("BinaryIO", io.BufferedReader(reader, 1 << 16))
+        reader = ObjectReader(first, offset, end, partial(self._open, key, first.etag))
+        if end - offset > AT_ONCE_BYTES:
+            return cast("BinaryIO", io.BufferedReader(reader, 1 << 16))
+        with reader:
+            return io.BytesIO(_whole(reader, end - offset))
 
-    def _fetch(self, key: str, etag: str, offset: int, size: int) -> Piece:
+    def _open(self, key: str, etag: str, offset: int, size: int | None) -> Stretch:
         with self._errors(key):
-            return self._requests.get(self._key(key), offset, size, etag)
+            return self._requests.open(self._key(key), offset, size, etag)
 
     def stat(self, key: str) -> StoredObject:
         with self._errors(key):
@@ -117,18 +124,22 @@ class S3Store:
         return StoredObject(key, answer["ContentLength"], modified, _etag(answer), answer.get("VersionId", ""))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        start = self._prefix + prefix
-        with self._errors(prefix):
-            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=start)
-            for page in pages:
-                for item in page.get("Contents", ()):
-                    if item["Key"].startswith(start):
-                        key = item["Key"][len(self._prefix) :]
-                        yield StoredObject(key, item["Size"], item["LastModified"].timestamp(), _etag(item))
+        start, token, more = self._prefix + prefix, "", True
+        while more:
+            with self._errors(prefix):
+                page = self._requests.page(start, token)
+            for each in page.objects:
+                if each.key.startswith(start):
+                    yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
+            if more := bool(page.token):
+                if page.token == token:
+                    raise StoreRefused(f"{self.description}: its listing comes to no end")
+                token = page.token
 
     def delete(self, keys: Iterable[str]) -> None:
         waiting = [self._prefix + key for key in keys]  # also what other tools made and `check_key` would refuse
         self._leftovers.note(waiting)
+        self._directories.forget(waiting)
         for start in range(0, len(waiting), DELETE_BATCH):
             batch = waiting[start : start + DELETE_BATCH]
             with self._errors():
@@ -144,20 +155,34 @@ class S3Store:
         if etag and now.etag != etag:
             raise ObjectNotFound(f"{self.description}: {source!a} is not what it was")
         place = {"Bucket": self._bucket, "Key": self._key(source)}
-        with self._errors(source):
-            if now.size <= COPY_BYTES:
-                client = self._client if now.size <= QUICK_COPY_BYTES else self._patient
-                told = client.copy_object(
-                    CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
-                )
-                self._look_again(target)
-                return Written(_etag(told["CopyObjectResult"]), told.get("VersionId", ""))
-            from s3transfer.manager import TransferConfig, TransferManager  # noqa: PLC0415 - few need it
+        with self._errors(source), self._entered(self._key(target)):
+            if now.size > COPY_BYTES:
+                self._copy_in_parts(place, target)
+                copied = self.stat(target)
+                return Written(copied.etag, copied.version_id)
+            client = self._client if now.size <= QUICK_COPY_BYTES else self._patient_client()
+            told = client.copy_object(
+                CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
+            )
+        self._look_again(target)
+        return Written(_etag(told["CopyObjectResult"]), told.get("VersionId", ""))
 
-            with TransferManager(self._client, TransferConfig(max_request_concurrency=TRANSFER_THREADS)) as transfers:
+    def _patient_client(self) -> Any:
+        """Made at the first use: a client takes megabytes, and few stores copy large files."""
+        with self._guard:
+            if self._patient is None:
+                self._patient = self._make_patient()
+            return self._patient
+
+    def _copy_in_parts(self, place: dict[str, str], target: str) -> None:
+        from s3transfer.exceptions import CancelledError  # noqa: PLC0415 - few need it
+        from s3transfer.manager import TransferConfig, TransferManager  # noqa: PLC0415
+
+        with TransferManager(self._client, TransferConfig(max_request_concurrency=TRANSFER_THREADS)) as transfers:
+            try:
                 transfers.copy(place, self._bucket, self._key(target)).result()
-        copied = self.stat(target)
-        return Written(copied.etag, copied.version_id)
+            except CancelledError as error:
+                raise StoreUnavailable(f"{self.description}: a copy was given up; it is made again") from error
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
         disposition = f"attachment; filename*=UTF-8''{quote(filename, safe='')}"
@@ -173,10 +198,10 @@ class S3Store:
 
     def close(self) -> None:
         self._uploads.close()
-        self._ranges.shutdown(wait=False, cancel_futures=True)
         self._requests.close()
         self._client.close()
-        self._patient.close()
+        if self._patient is not None:
+            self._patient.close()
 
     def _look_again(self, key: str) -> None:
         """Raise `StoreUnavailable` (it is sent again) for an object that was acknowledged and is not there."""
@@ -219,6 +244,19 @@ def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) 
         request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
         response_checksum_validation="when_required",
     )
+
+
+def _entered(_key: str, *, makes: bool = True) -> contextlib.AbstractContextManager[None]:
+    """Amazon has no directories."""
+    return contextlib.nullcontext()
+
+
+def _whole(reader: ObjectReader, size: int) -> bytes:
+    whole, filled = bytearray(max(size, 0)), 0
+    with memoryview(whole) as view:
+        while filled < size:
+            filled += reader.readinto(view[filled:])
+    return bytes(whole)
 
 
 def _etag(answer: Any) -> str:

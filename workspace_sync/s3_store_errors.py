@@ -14,7 +14,6 @@ from typing import Any
 
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
-from s3transfer.exceptions import CancelledError
 
 from workspace_sync.errors import (
     ObjectNotFound,
@@ -82,7 +81,7 @@ def translated(where: str, key: str = "") -> Iterator[None]:
         yield
     except boto.ClientError as error:
         raise refusal(where, error, key) from error
-    except (boto.BotoCoreError, boto.HTTPClientError, ResponseParserError, CancelledError) as error:
+    except (boto.BotoCoreError, boto.HTTPClientError, ResponseParserError) as error:
         raise silence(where, error) from error
 
 

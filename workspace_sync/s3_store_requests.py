@@ -6,15 +6,13 @@ where that is an MD5. What is read in pieces comes from one state of the object,
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 import ssl
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -22,25 +20,19 @@ from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
 from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store_listing import PAGE_BYTES, Page, page_of_botocore, page_query, read_page
+from workspace_sync.s3_store_reading import Answer, WireBroken
 from workspace_sync.s3_store_signature import Key
-from workspace_sync.s3_store_wire import Address, Answer, Body, Wire, WireBroken
+from workspace_sync.s3_store_stretch import BEYOND_THE_END, Streamed, Stretch, stretch_of
+from workspace_sync.s3_store_wire import Address, Body, Incoming, Wire
 from workspace_sync.store import Written
+
+Told = TypeVar("Told", Answer, Incoming)
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 REFUSALS = 3
 """After so many redirects or refusals of their form the wire is not used any more."""
-_BEYOND_THE_END = 416
 _MD5 = re.compile(r"[0-9a-f]{32}")
-_TOTAL = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some bytes of an object, where the object ends, and its ETag."""
-
-    data: bytes | bytearray
-    end: int
-    etag: str
 
 
 class Requests:
@@ -62,22 +54,25 @@ class Requests:
 
     def put(self, key: str, data: Body) -> Written:
         """Write a whole object."""
-        digest = hashlib.sha256(data).hexdigest()
-        answer = self._lean("PUT", key, body=data, sha256=digest)
+        digest, tag = hashlib.sha256(data).hexdigest(), _Tag(data)
+        answer = self._lean(lambda wire: wire.exchange("PUT", key, body=data, sha256=digest, meanwhile=tag.compute))
         if answer is None:
             told = self._client.put_object(Bucket=self._bucket, Key=key, Body=bytes(data))
             found = {name.lower(): value for name, value in told["ResponseMetadata"]["HTTPHeaders"].items()}
         else:
             found = answer.headers
-        self._verify(found, data)
+        self._verify(found, tag)
         return Written(_tag(found), found.get("x-amz-version-id", ""))
 
     def put_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Write a part of a large object, hashed in the one way that this server checks. Returns its ETag."""
         compares = self.compares_sha256()
         digest = UNSIGNED if compares is False else hashlib.sha256(data).hexdigest()
-        query = {"partNumber": str(number), "uploadId": upload_id}
-        answer = self._lean("PUT", key, query=query, body=data, sha256=digest)
+        query, tag = {"partNumber": str(number), "uploadId": upload_id}, _Tag(data)
+        meanwhile = None if compares else tag.compute
+        answer = self._lean(
+            lambda wire: wire.exchange("PUT", key, query=query, body=data, sha256=digest, meanwhile=meanwhile)
+        )
         if answer is None:
             sent = self._client.upload_part(
                 Bucket=self._bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=bytes(data)
@@ -86,19 +81,28 @@ class Requests:
         else:
             found = answer.headers
         if not compares:
-            self._verify(found, data)
+            self._verify(found, tag)
         return _tag(found)
 
-    def get(self, key: str, offset: int, size: int, etag: str = "") -> Piece:
+    def open(self, key: str, offset: int, size: int | None, etag: str = "") -> Stretch:
         """Bytes of an object, fewer at its end; `etag`: of the object as it has to be still. Raises as botocore."""
-        asked = f"bytes={offset}-{offset + size - 1}"
-        answer = self._lean("GET", key, headers={"range": asked}, most_bytes=size)
-        piece = self._by_botocore(key, asked, offset, size) if answer is None else _piece(answer, offset)
-        if piece is None:
-            return Piece(b"", offset, etag)
-        if etag and piece.etag != etag:
+        asked = f"bytes={offset}-{'' if size is None else offset + size - 1}"
+        incoming = self._lean(lambda wire: wire.open(key, {"range": asked}))
+        stretch = self._by_botocore(key, asked, offset) if incoming is None else stretch_of(incoming, offset)
+        if etag and stretch.left and stretch.etag != etag:
+            stretch.close()
             raise StoreUnavailable(f"{self._where}: an object was replaced while it was read; it is read again")
-        return piece
+        return stretch
+
+    def page(self, prefix: str, token: str) -> Page:
+        """A page of the listing of all keys that begin so. Raises as botocore."""
+        query = page_query(prefix, token)
+        answer = self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
+        page = None if answer is None else read_page(answer.body)
+        if page is None:
+            after = {"ContinuationToken": token} if token else {}
+            page = page_of_botocore(self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after))
+        return page
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -107,37 +111,35 @@ class Requests:
 
     def tag_of(self, data: Body) -> str | None:
         """The ETag that this server gives these bytes, when its ETags say so much."""
-        return None if self._tags_are_md5 is False else hashlib.md5(data, usedforsecurity=False).hexdigest()
+        return None if self._tags_are_md5 is False else _Tag(data).compute()
 
-    def _by_botocore(self, key: str, asked: str, offset: int, size: int) -> Piece | None:
+    def _by_botocore(self, key: str, asked: str, offset: int) -> Stretch:
         try:
             told = self._client.get_object(Bucket=self._bucket, Key=key, Range=asked)
         except ClientError as error:
-            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == _BEYOND_THE_END:
-                return None
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == BEYOND_THE_END:
+                return Stretch(None, 0, offset, "")
             raise
-        with contextlib.closing(told["Body"]) as body:  # entered by itself it lets urllib3's errors out
-            if "ContentRange" not in told:  # a server that knows no ranges
-                data = body.read(offset + size)[offset:]
-                return Piece(data, int(told["ContentLength"]), _tag({"etag": told["ETag"]}))
-            data = body.read()
-        headers = {"content-range": told["ContentRange"], "etag": told["ETag"]}
-        return _piece(Answer(206, headers, data), offset)
+        headers = {"content-range": told.get("ContentRange", ""), "etag": told["ETag"]}
+        return stretch_of(Streamed(Answer(200, headers), int(told["ContentLength"]), told["Body"]), offset)
 
-    def _lean(self, method: str, key: str, **asked: Any) -> Answer | None:
-        """A success, or None when botocore has to ask."""
+    def _lean(self, ask: Callable[[Wire], Told], *, tagged: bool = True) -> Told | None:
+        """What tells of a success (`tagged`: by an ETag), or None when botocore has to ask."""
         wire = self._found_wire()
         if wire is None:
             return None
         try:
-            answer = wire.exchange(method, key, **asked)
+            told = ask(wire)
         except WireBroken:
             return None
         except TimeoutError as error:
             raise ReadTimeoutError(endpoint_url=self._where, error=error) from error
-        if answer.status == _BEYOND_THE_END or (answer.status in (200, 206) and _tag(answer.headers)):
+        answer = told.answer if isinstance(told, Incoming) else told
+        if answer.status == BEYOND_THE_END or (answer.status in (200, 206) and (_tag(answer.headers) or not tagged)):
             self._refusals = 0
-            return answer
+            return told
+        if isinstance(told, Incoming):
+            told.close()
         if 300 <= answer.status <= 400 and b"ExpiredToken" not in answer.body:
             self._refusals += 1
             if self._refusals >= REFUSALS:
@@ -168,11 +170,11 @@ class Requests:
                     self._asked_sha256 = status != 0
         return self._sha256
 
-    def _verify(self, headers: dict[str, str], data: Body) -> None:
+    def _verify(self, headers: dict[str, str], tag: _Tag) -> None:
         """Raise `StoreUnavailable` (it is sent again) when other bytes arrived than were sent, as their ETag tells."""
         if self._tags_are_md5 is False or not _MD5.fullmatch(_tag(headers)) or _by_other_means(headers):
             return
-        if _tag(headers) != hashlib.md5(data, usedforsecurity=False).hexdigest() and self._probe_tags():
+        if _tag(headers) != tag.compute() and self._probe_tags():
             raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
 
     def _probe_tags(self) -> bool:
@@ -182,7 +184,7 @@ class Requests:
             key = self._probe_key(f"etag-{uuid.uuid4()}")
             told = self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
             self._client.delete_object(Bucket=self._bucket, Key=key)
-            self._tags_are_md5 = _tag({"etag": told["ETag"]}) == hashlib.md5(data, usedforsecurity=False).hexdigest()
+            self._tags_are_md5 = _tag({"etag": told["ETag"]}) == _Tag(data).compute()
         return self._tags_are_md5
 
 
@@ -221,15 +223,16 @@ def _status(wire: Wire, key: str, sha256: str) -> int:
         return 0
 
 
-def _piece(answer: Answer, offset: int) -> Piece | None:
-    if answer.status == _BEYOND_THE_END:
-        return None
-    total = _TOTAL.fullmatch(answer.headers.get("content-range", ""))
-    if total is None:  # the whole object, of a server that knows no ranges
-        return Piece(answer.body[offset:], len(answer.body), _tag(answer.headers))
-    if int(total[1]) != offset or int(total[2]) - offset + 1 != len(answer.body):
-        raise StoreUnavailable("other bytes came than were asked for; they are asked for again")
-    return Piece(answer.body, int(total[3]), _tag(answer.headers))
+class _Tag:
+    """The ETag of these bytes where it is their MD5; computed once, when first asked for."""
+
+    def __init__(self, data: Body) -> None:
+        self._data = data
+        self._known = ""
+
+    def compute(self) -> str:
+        self._known = self._known or hashlib.md5(self._data, usedforsecurity=False).hexdigest()
+        return self._known
 
 
 def _by_other_means(headers: dict[str, str]) -> bool:

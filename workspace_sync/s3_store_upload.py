@@ -18,6 +18,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store_new_directories import Entered
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
 
@@ -56,8 +57,9 @@ class _Upload:
 class Uploads:
     """All large uploads of one store. Keys are the bucket's; errors are botocore's and the source's."""
 
-    def __init__(self, requests: Requests, client: Any, bucket: str, where: str) -> None:
+    def __init__(self, requests: Requests, client: Any, bucket: str, where: str, entered: Entered) -> None:
         self._requests = requests
+        self._entered = entered
         self._client = client
         self._bucket = bucket
         self._where = where
@@ -115,7 +117,8 @@ class Uploads:
             self._under_way.discard(upload_id)
 
     def _begun(self, key: str) -> _Upload:
-        told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
+        with self._entered(key, makes=False):
+            told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
         upload_id = str(told["UploadId"])
         with self._guard:
             self._under_way.add(upload_id)
@@ -180,9 +183,10 @@ class Uploads:
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
         try:
-            told = self._client.complete_multipart_upload(
-                Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
-            )
+            with self._entered(upload.key):
+                told = self._client.complete_multipart_upload(
+                    Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
+                )
         except ClientError as error:
             lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
             told = self._completed(upload.key, parts) if lost else None

@@ -2,7 +2,7 @@
 
 Only for what goes well: an answer that is not a plain success is left to botocore, which asks again in its own way and
 knows redirects, regions, back-off and errors. Words: a `Wire` is all connections to one bucket; an exchange is one
-request and its whole answer, in memory.
+request and its whole answer, in memory; an `Incoming` is an answer whose body is read as it comes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from select import POLLIN, poll
+from typing import TypeVar
 
 import httptools
 
+from workspace_sync.s3_store_reading import Answer, Opening, Reading, WireBroken
 from workspace_sync.s3_store_signature import Key, Signer, quoted_path, quoted_query
 
 RECEIVE_BYTES = 1 << 16
-HEAD_BYTES = 64 * 1024
-"""Headers of one answer, all together."""
 SENT_BYTES = 1 << 18
 """Of a body at a time: each has the time that an answer has, however long the whole takes on a slow link."""
 JOINED_BYTES = 1 << 16
@@ -34,12 +35,11 @@ IDLE_SECONDS = 15.0
 
 EXCHANGE_SECONDS = 600.0
 """Longest time one exchange takes, however slowly it moves."""
+SLOWEST = 100_000
+"""Bytes a second: what comes slower than that, after the time of an exchange, is given up."""
 
 Body = bytes | bytearray | memoryview
-
-
-class WireBroken(Exception):
-    """The exchange did not come to an end, or not in a form this module takes."""
+AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,6 @@ class Address:
     tls: ssl.SSLContext | None
     path: str
     region: str
-
-
-@dataclass
-class Answer:
-    """A status, headers by their names in lower case, and the whole body."""
-
-    status: int = 0
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytearray = field(default_factory=bytearray)
 
 
 class Wire:
@@ -88,16 +79,44 @@ class Wire:
         body: Body = b"",
         sha256: str = "",
         most_bytes: int = JOINED_BYTES,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Answer:
-        """One request; the answer's body has at most so many bytes. Raises `WireBroken`, `TimeoutError`."""
+        """One request; the answer's body has at most so many bytes. Raises `WireBroken`, `TimeoutError`.
+
+        `meanwhile` is done once all is sent, while the server works; twice, if it has to be sent twice.
+        """
+        request = self._request(method, key, headers, query=query, body=body, sha256=sha256)
+        connection, reading = self._carry(lambda: Reading(most_bytes), request, body, meanwhile)
+        self._keep(connection, again=reading.again)
+        return reading.answer
+
+    def open(self, key: str, headers: Mapping[str, str], most_bytes: int = JOINED_BYTES) -> Incoming:
+        """GET an object, its body as it comes; an answer that is none is read whole. Raises as `exchange`."""
+        request = self._request("GET", key, headers)
+        connection, opening = self._carry(lambda: Opening(most_bytes), request, b"", None)
+        if opening.left:
+            keep = partial(self._keep, connection, again=opening.again)
+            return Incoming(opening.answer, opening.begun, opening.left, connection, keep)
+        self._keep(connection, again=opening.again)
+        return Incoming(opening.answer, opening.answer.body, len(opening.answer.body), None, _nothing)
+
+    def _request(
+        self,
+        method: str,
+        key: str,
+        headers: Mapping[str, str] | None,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Body = b"",
+        sha256: str = "",
+    ) -> bytes:
         path = quoted_path(self._address.path + key)
         asked = quoted_query(query) if query else ""
         digest = sha256 or hashlib.sha256(body).hexdigest()
         signed = self._signer.sign(method, path, asked, headers or {}, key=self._key(), sha256=digest, now=time.time())
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         target = f"{path}?{asked}" if asked else path
-        head = f"{method} {target} HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode()
-        return self._carry(head, body, most_bytes)
+        return f"{method} {target} HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode()
 
     def close(self) -> None:
         """Close what is idle; connections in use are closed when their exchange ends."""
@@ -107,43 +126,17 @@ class Wire:
         for _, connection in idle:
             connection.close()
 
-    def _carry(self, head: bytes, body: Body, most_bytes: int) -> Answer:
+    def _carry(
+        self, new: Callable[[], AnyReading], head: bytes, body: Body, meanwhile: Callable[[], object] | None
+    ) -> tuple[socket.socket, AnyReading]:
         connection = self._kept()
         if connection is not None:
             try:
-                return self._over(connection, head, body, most_bytes)
+                return connection, _over(connection, new(), head, body, meanwhile)
             except WireBroken:
                 pass  # the server may have closed it meanwhile; all we ask may be asked twice
-        return self._over(self._connected(), head, body, most_bytes)
-
-    def _over(self, connection: socket.socket, head: bytes, body: Body, most_bytes: int) -> Answer:
-        reading, until = _Reading(most_bytes), time.monotonic() + EXCHANGE_SECONDS
-        try:
-            _send(connection, head, body, until)
-            while not reading.done:
-                _check_time(until)
-                if room := reading.room():
-                    taken = connection.recv_into(room)
-                    reading.fill(taken)
-                else:
-                    piece = connection.recv(RECEIVE_BYTES)
-                    taken = len(piece)
-                    reading.take(piece)
-                if not taken:
-                    raise WireBroken("the connection ended inside an answer")
-        except TimeoutError:
-            connection.close()
-            raise
-        except (OSError, httptools.HttpParserError) as error:
-            connection.close()
-            raise WireBroken(type(error).__name__) from error
-        except BaseException:
-            connection.close()
-            raise
-        finally:
-            reading.end()
-        self._keep(connection, again=reading.again)
-        return reading.answer
+        connection = self._connected()
+        return connection, _over(connection, new(), head, body, meanwhile)
 
     def _kept(self) -> socket.socket | None:
         """An idle connection on which nothing came: what did would be taken for the next answer."""
@@ -183,6 +176,109 @@ class Wire:
             raise WireBroken(type(error).__name__) from error
 
 
+class Incoming:
+    """The body of an answer as it comes, `left` bytes of it; not for two threads at once.
+
+    The connection is used again once all has come, and closed when it breaks off or is given up.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        begun: bytearray,
+        left: int,
+        connection: socket.socket | None,
+        keep: Callable[[], None],
+    ) -> None:
+        self.answer = answer
+        self.left = left
+        self._size = left
+        self._begun = memoryview(begun)
+        self._connection = connection
+        self._keep = keep
+        self._waited_seconds = 0.0
+
+    def readinto(self, buffer: Body) -> int:
+        """Some of what is left; 0 at the end. Raises `WireBroken`, `TimeoutError`."""
+        if not self.left:
+            return 0
+        with memoryview(buffer)[: self.left] as view:
+            taken = self._begun_into(view) or self._received_into(view)
+        self.left -= taken
+        if not self.left:
+            self._keep()
+            self._connection = None
+        return taken
+
+    def close(self) -> None:
+        """Give up what is left."""
+        self.left = 0
+        if self._connection is not None:
+            self._connection.close()
+
+    def _begun_into(self, view: memoryview) -> int:
+        taken = min(len(view), len(self._begun))
+        view[:taken] = self._begun[:taken]
+        self._begun = self._begun[taken:]
+        return taken
+
+    def _received_into(self, view: memoryview) -> int:
+        if self._connection is None:
+            raise WireBroken("an answer that has ended already")
+        began = time.monotonic()
+        try:
+            taken = self._connection.recv_into(view)
+            self._waited_seconds += time.monotonic() - began
+            if not taken:
+                raise WireBroken("the connection ended inside an answer")
+            if self._waited_seconds > EXCHANGE_SECONDS + (self._size - self.left) / SLOWEST:
+                raise TimeoutError("an answer that takes too long")
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                raise WireBroken(type(error).__name__) from error
+            raise
+        return taken
+
+
+def _nothing() -> None:
+    """What is left to do for an answer that has been read."""
+
+
+def _over(
+    connection: socket.socket, reading: AnyReading, head: bytes, body: Body, meanwhile: Callable[[], object] | None
+) -> AnyReading:
+    """Send a request and read until the reading is done; the connection is closed on every error."""
+    until = time.monotonic() + EXCHANGE_SECONDS
+    try:
+        _send(connection, head, body, until)
+        if meanwhile is not None:
+            meanwhile()
+        while not reading.done:
+            _check_time(until)
+            if room := reading.room():
+                taken = connection.recv_into(room)
+                reading.fill(taken)
+            else:
+                piece = connection.recv(RECEIVE_BYTES)
+                taken = len(piece)
+                reading.take(piece)
+            if not taken:
+                raise WireBroken("the connection ended inside an answer")
+    except TimeoutError:
+        connection.close()
+        raise
+    except (OSError, httptools.HttpParserError) as error:
+        connection.close()
+        raise WireBroken(type(error).__name__) from error
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        reading.end()
+    return reading
+
+
 def _send(connection: socket.socket, head: bytes, body: Body, until: float) -> None:
     if len(body) <= JOINED_BYTES:
         connection.sendall(head + bytes(body))
@@ -203,76 +299,3 @@ def _is_silent(connection: socket.socket) -> bool:
     looked = poll()
     looked.register(connection, POLLIN)
     return not looked.poll(0) and not (isinstance(connection, ssl.SSLSocket) and connection.pending())
-
-
-class _Reading:
-    """One answer as it comes; the parser calls the methods that begin with `on_`."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self.answer = Answer()
-        self.done = False
-        self.again = False
-        self._most = most_bytes
-        self._head_bytes = 0
-        self._in_head = True
-        self._filled = 0
-        self._parser = httptools.HttpResponseParser(self)
-
-    def take(self, piece: bytes) -> None:
-        """What came. Raises `httptools.HttpParserError`, `WireBroken`."""
-        if not piece:
-            return
-        if self._in_head:
-            self._head_bytes += len(piece)
-        try:
-            self._parser.feed_data(piece)
-        except httptools.HttpParserCallbackError as error:
-            raise WireBroken("an answer that is too long, or none to what was asked") from error
-        if self._in_head and self._head_bytes > HEAD_BYTES:
-            raise WireBroken("headers that are too long")
-
-    def room(self) -> memoryview:
-        """Where the rest of a body of known length goes, past the parser, which would copy it; empty otherwise."""
-        return memoryview(self.answer.body)[self._filled :]
-
-    def fill(self, taken: int) -> None:
-        """So many bytes of the room came."""
-        self._filled += taken
-        if taken and self._filled == len(self.answer.body):
-            self.done = True
-            self.again = self._parser.should_keep_alive()
-
-    def end(self) -> None:
-        """Let go of the parser, which holds this and so the body; a collector would come late for them."""
-        del self._parser
-
-    def on_message_begin(self) -> None:
-        if self.done:
-            raise WireBroken("more than one answer")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        self.answer.status = self._parser.get_status_code()
-        length = self.answer.headers.get("content-length", "")
-        if length.isdecimal() and "transfer-encoding" not in self.answer.headers and self.answer.status >= 200:
-            if len(length) > len(str(self._most)) or int(length) > self._most:
-                raise WireBroken("an answer that is too long")
-            self.answer.body = bytearray(int(length))
-
-    def on_body(self, piece: bytes) -> None:
-        end = self._filled + len(piece)
-        if end > self._most:
-            raise WireBroken("an answer that is too long")
-        self.answer.body[self._filled : end] = piece
-        self._filled = end
-
-    def on_message_complete(self) -> None:
-        if self.answer.status >= 200:  # an interim answer is none
-            self.done = True
-            self.again = self._parser.should_keep_alive()
-        else:
-            self._in_head = True
-            self.answer = Answer()

@@ -14,6 +14,7 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import IO, Any, BinaryIO, cast
 
@@ -39,6 +40,8 @@ COPY_ATTEMPTS = 3
 """Copies of a file that changes even while it is copied."""
 _WRITE_OUT = 2  # SYNC_FILE_RANGE_WRITE
 _ZEROS = bytes(1 << 16)
+_LEAST_BYTES = 1 << 16
+"""Read at a time even of a small file: it may have grown."""
 _libc = ctypes.CDLL(None)
 
 
@@ -106,7 +109,6 @@ class Transfer:
         read_at_ns = time.time_ns()
         descriptor, status = open_regular(self.root, path, self.opener)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
-            _write_out(descriptor)
             key = key_of(path)
             signature = settled(signature_of(status), read_at_ns)
             if seen is not None and seen.key == key and seen.entry.size == status.st_size and seen.entry.sha256:
@@ -157,14 +159,15 @@ class Transfer:
             opened_directory(self.root, head, owner=self.owner, make=True) as directory,
         ):
             check_stop(self.stop)
-            remove_name(directory, name)
-            descriptor = os.open(name, CREATE, 0o600, dir_fd=directory)
+            descriptor = _created(directory, name)
             with os.fdopen(descriptor, "wb", buffering=0) as target:
-                while piece := source.read(CHUNK_BYTES):
+                hole = False
+                for piece in _pieces(source, min(entry.size, CHUNK_BYTES)):
                     check_stop(self.stop)
                     digest.update(piece)
-                    _write_with_holes(descriptor, piece)
-                os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))  # it may end in a hole
+                    hole = _write_with_holes(descriptor, piece)
+                if hole:
+                    os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
                 if self.owner is not None:
                     os.fchown(descriptor, *self.owner)
                 os.fchmod(descriptor, entry.mode)
@@ -190,7 +193,7 @@ class SteadyReader(io.RawIOBase):
         super().__init__()
         self._file = file
         self._before = signature_of(status)
-        self._left = status.st_size
+        self._size = self._left = status.st_size
         self._digest = hashlib.sha256()
         self._stop = stop
 
@@ -213,6 +216,7 @@ class SteadyReader(io.RawIOBase):
         if not self._left:
             return 0
         with memoryview(buffer)[: self._left] as view:
+            _write_out(self._file.fileno(), self._size - self._left, len(view))
             try:
                 taken: int = self._file.readinto(view)
             except OSError as error:  # told apart from the store's own errors, which pass through the same call
@@ -274,13 +278,34 @@ def unusable(path: bytes, error: OSError) -> DirectoryUnusable:
     return DirectoryUnusable(f"{escape(path)} cannot be written to the workspace: {error.strerror}")
 
 
-def _write_out(descriptor: int) -> None:
-    """Start write-back, so that a later store through a memory map changes the file's time again."""
-    _libc.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WRITE_OUT))
+def _write_out(descriptor: int, offset: int, size: int) -> None:
+    """Start write-back of what is about to be read: a later store through a memory map changes the file's time again.
+
+    Piece by piece, while others are on their way: at once it would wait for the disk. A store to what has not been read
+    yet may change no time; then all is read as it was after that store.
+    """
+    _libc.sync_file_range(descriptor, ctypes.c_int64(offset), ctypes.c_int64(size), ctypes.c_uint(_WRITE_OUT))
 
 
-def _write_with_holes(descriptor: int, piece: bytes) -> None:
-    """Write a piece, but no zeros: a file with holes takes no more room than it took before."""
+def _created(directory: int, name: bytes) -> int:
+    """A new file of this name, in the place of what had it."""
+    try:
+        return os.open(name, CREATE, 0o600, dir_fd=directory)
+    except FileExistsError:
+        remove_name(directory, name)
+        return os.open(name, CREATE, 0o600, dir_fd=directory)
+
+
+def _pieces(source: BinaryIO, size: int) -> Iterator[bytearray]:
+    """A stream's bytes, about so many at a time, in memory that is used again: each is good until the next."""
+    room = bytearray(max(size, _LEAST_BYTES))
+    whole = memoryview(room)
+    while taken := cast("Any", source).readinto(whole):
+        yield room if taken == len(room) else room[:taken]
+
+
+def _write_with_holes(descriptor: int, piece: bytes | bytearray) -> bool:
+    """Write a piece, but no zeros: a file with holes takes no more room than before. Returns whether it ends in one."""
     view, begin = memoryview(piece), 0
     for hole in range(0, len(piece), len(_ZEROS)):
         end = min(hole + len(_ZEROS), len(piece))
@@ -289,6 +314,7 @@ def _write_with_holes(descriptor: int, piece: bytes) -> None:
             os.lseek(descriptor, end - hole, os.SEEK_CUR)
             begin = end
     _write_all(descriptor, view[begin:])
+    return begin == len(piece)
 
 
 def _write_all(descriptor: int, view: memoryview) -> None:

@@ -1,4 +1,4 @@
-"""Large objects: taken up where they were cut off, checked, read in ranges, in bounded memory."""
+"""Large objects: taken up where they were cut off, checked, read as they come, in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import boto3
 import pytest
 
-from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Reset, Stall
+from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Reset, Stall, Torn
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from workspace_sync import s3_store_upload
 from workspace_sync.errors import StoreUnavailable
@@ -230,13 +231,43 @@ def test_readers_that_stand_still_keep_no_other_from_reading(store: S3Store, con
             each.close()
 
 
-def test_an_object_replaced_while_it_is_read_is_not_torn(store: S3Store, content: bytes) -> None:
+def test_an_object_that_breaks_off_goes_on_where_it_broke(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
     store.put("large", io.BytesIO(content), SIZE)
+    faulty.requests.clear()
+    faulty.fail(Torn(PART_BYTES), "GetObject", times=2)
+    with store.get("large") as stream:
+        assert stream.read() == content
+    asked = [each.headers.get("range", "") for each in faulty.requests if each.operation == "GetObject"]
+    starts = [int(each.removeprefix("bytes=").partition("-")[0]) for each in asked]
+    assert len(starts) == 3
+    assert sorted(set(starts)) == starts, "it goes on, and does not begin again"
+
+
+def test_an_object_replaced_while_it_is_read_is_not_torn(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
+    store.put("large", io.BytesIO(content), SIZE)
+    faulty.fail(Torn(PART_BYTES), "GetObject", times=1)
     with store.get("large") as stream:
         assert stream.read(1000) == content[:1000]
         store.put("large", io.BytesIO(content[::-1]), SIZE)
         with pytest.raises(StoreUnavailable, match="replaced"):
             stream.read()
+
+
+def test_the_first_write_into_a_directory_goes_ahead_of_others(faulty: FaultyS3, store: S3Store) -> None:
+    """rclone's server makes a directory twice when two writes come at once, and shows the files of one of them."""
+    faulty.fail(Stall(), "PutObject", times=1)
+    with ThreadPoolExecutor(4) as executor:
+        writes = [executor.submit(store.put, f"new/{number}", io.BytesIO(b"x"), 1) for number in range(4)]
+        until = time.monotonic() + SECONDS
+        while "PutObject" not in faulty.operations() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        ahead = faulty.operations().count("PutObject")
+        faulty.heal()
+        for each in writes:
+            each.result(SECONDS)
+    assert ahead == 1
+    assert len(list(store.list("new/"))) == 4
 
 
 def test_memory_is_bounded_both_ways(moto_endpoint: str, prefix: str, tmp_path: Path) -> None:

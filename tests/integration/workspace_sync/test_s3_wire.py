@@ -14,8 +14,9 @@ import pytest
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.s3_store import S3Store
+from workspace_sync.s3_store_reading import WireBroken
 from workspace_sync.s3_store_signature import Key
-from workspace_sync.s3_store_wire import Address, Wire, WireBroken
+from workspace_sync.s3_store_wire import Address, Wire
 
 SECONDS = 60.0
 READ_SECONDS = 3.0
@@ -118,6 +119,51 @@ def test_two_answers_at_once_are_none() -> None:
 
     with served(double) as wire, pytest.raises(WireBroken):
         wire.exchange("PUT", "key")
+
+
+def test_an_answer_whose_length_is_not_told_is_whole_when_it_ends() -> None:
+    def chunked(connection: socket.socket) -> None:
+        taken(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for piece in (b"first ", b"second ", b"third"):
+            connection.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+            time.sleep(0.05)
+        connection.sendall(b"0\r\n\r\n")
+
+    with served(chunked) as wire:
+        assert bytes(wire.exchange("GET", "key").body) == b"first second third"
+
+
+def test_an_object_comes_as_it_is_read_and_its_connection_is_used_again() -> None:
+    head = b'HTTP/1.1 200 OK\r\nETag: "tag"\r\nContent-Length: 11\r\n\r\n'
+
+    def steady(connection: socket.socket) -> None:
+        for _ in range(2):
+            taken(connection)
+            connection.sendall(head + b"first")
+            time.sleep(0.05)
+            connection.sendall(b"second")
+
+    with served(steady) as wire:
+        for _ in range(2):
+            incoming, got = wire.open("key", {}), bytearray()
+            while incoming.left:
+                room = bytearray(100)
+                got += room[: incoming.readinto(room)]
+            assert bytes(got) == b"firstsecond"
+
+
+def test_an_object_that_ends_too_early_is_told_as_broken() -> None:
+    def hasty(connection: socket.socket) -> None:
+        taken(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nfirst")
+        connection.shutdown(socket.SHUT_RDWR)
+
+    with served(hasty) as wire:
+        incoming = wire.open("key", {})
+        assert incoming.readinto(bytearray(100)) == 5
+        with pytest.raises(WireBroken):
+            incoming.readinto(bytearray(100))
 
 
 def test_certificates_that_cannot_be_read_are_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
