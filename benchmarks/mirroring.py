@@ -2,7 +2,8 @@
 
 A row per thing to do, for each of two servers: the seconds and MiB of all three, the ratio to the faster of the other
 two. Theirs is the time of the command, ours that of the flush or restore in a process that runs already, as the service
-does; what is in the store afterwards is compared with what was sent. Between two measures the server comes to rest.
+does; what is in the store afterwards is compared with what was sent. Each has a server of its own, which comes to rest
+between two measures.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ REST_SECONDS = 6.0
 """An rclone server moves what it got from its cache to its place five seconds later."""
 KB = 10_000
 THEIRS = ("rclone", "aws")
+TOOLS = (*THEIRS, "mirror")
 
 
 @dataclass
@@ -77,7 +79,10 @@ Change = Callable[[Path], None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The three, one after the other, from one directory to one server and back."""
+    """The three, one after the other, from one directory to a server of their own and back.
+
+    Of their own, since a server's memory and what it has hashed by now are not the same for who comes second.
+    """
 
     figures: Figures
     row: str
@@ -87,32 +92,37 @@ class Comparison:
 
     def run(self, changed: tuple[str, Change] | None) -> None:
         """Upload, then once more after a change, then restore."""
-        with s3_server(self.kind, self.top / "server") as endpoint:
-            with contextlib.closing(Peer(endpoint)) as peer:
-                self._up("first upload", endpoint, peer)
+        with contextlib.ExitStack() as stack:
+            at = {tool: stack.enter_context(s3_server(self.kind, self._made(f"{tool}-server"))) for tool in TOOLS}
+            with contextlib.closing(Peer(at["mirror"])) as peer:
+                self._up("first upload", at, peer)
                 if changed is not None:
                     changed[1](self._source)
-                    self._up(changed[0], endpoint, peer)
-            self._down(endpoint)
+                    self._up(changed[0], at, peer)
+            self._down(at)
 
     @property
     def _source(self) -> Path:
         return self.top / "source"
 
-    def _up(self, what: str, endpoint: str, peer: Peer) -> None:
+    def _made(self, name: str) -> Path:
+        directory = self.top / name
+        directory.mkdir()
+        return directory
+
+    def _up(self, what: str, at: dict[str, str], peer: Peer) -> None:
         for tool in THEIRS:
-            self._note(what, tool, _measured(_command(tool, endpoint, str(self._source), None)))
+            self._note(what, tool, _measured(_command(tool, at[tool], str(self._source), None)))
         self._note(what, "mirror", peer.ask("flush", self._source, "mirror"))
 
-    def _down(self, endpoint: str) -> None:
-        for tool in (*THEIRS, "mirror"):
-            target = self.top / tool
-            target.mkdir()
+    def _down(self, at: dict[str, str]) -> None:
+        for tool in TOOLS:
+            target = self._made(tool)
             if tool == "mirror":
-                with contextlib.closing(Peer(endpoint)) as peer:
+                with contextlib.closing(Peer(at[tool])) as peer:
                     self._note("restore", tool, peer.ask("restore", target, "mirror"))
             else:
-                self._note("restore", tool, _measured(_command(tool, endpoint, None, str(target))))
+                self._note("restore", tool, _measured(_command(tool, at[tool], None, str(target))))
             same = subprocess.run(["diff", "-rq", self._source, target], capture_output=True, check=False)
             assert same.returncode == 0, f"{self.row}: {tool} brought something else: {same.stdout[:500]!r}"
             shutil.rmtree(target)
@@ -149,8 +159,7 @@ def _compare(
     figures: Figures, kind: str, what: str, fill: Change, changed: tuple[str, Change] | None, *, short: bool
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="scmirror", dir="/tmp") as name:
-        for each in ("source", "server"):
-            Path(name, each).mkdir()
+        Path(name, "source").mkdir()
         fill(Path(name, "source"))
         rest = REST_SECONDS if kind == "rclone" and not short else 0.0
         Comparison(figures, f"{kind}, {what}", kind, Path(name), rest).run(changed)
