@@ -186,7 +186,7 @@ _numpy: dict[str, Any] = {}
 
 
 def _types_of_numpy() -> dict[str, Any]:
-    module = _find(sys.modules, "numpy")
+    module = _find(sys.modules, "numpy", MOST_LOOKED_AT)
     namespace = MODULE_NAMESPACE(module) if type(module) is types.ModuleType else {}
     found = {name: _find(namespace, name) for name in ("ndarray", "generic", "dtype")}
     genuine = all(_derives(type(each), type) and not FLAGS(each) & MADE_BY_CODE for each in found.values())
@@ -294,12 +294,12 @@ def _attribute(value: object, name: str) -> Any:
     return _held_as(value, name) if found is None else found
 
 
-def _find(names: Any, wanted: str) -> Any:
+def _find(names: Any, wanted: str, most: int = MOST_OF_A_TYPE) -> Any:
     """What a namespace holds under a name; nothing else in it is compared with the name."""
 
     def found() -> Any:
         items = dict.items(names) if type(names) is dict else types.MappingProxyType.items(names)
-        named = (item for name, item in islice(items, MOST_OF_A_TYPE) if type(name) is str and name == wanted)
+        named = (item for name, item in islice(items, most) if type(name) is str and name == wanted)
         return next(named, None)
 
     return _at_once(found)

@@ -51,6 +51,17 @@ def test_arrays_and_tables_say_their_shape_and_none_of_their_data(session: LiveS
     assert told["np"].preview == "<module numpy>"
 
 
+def test_an_array_has_its_shape_however_many_modules_came_before_numpy(session: LiveSession) -> None:
+    session.restart()
+    code = (
+        "import sys, types\nfor n in range(2000):\n    sys.modules[f'm{n}'] = types.ModuleType(f'm{n}')\n"
+        "import numpy as np\na = np.zeros((3, 4))"
+    )
+    assert session.run(code).error is None
+    assert found(session)["a"].shape == [3, 4]
+    session.restart()
+
+
 def test_a_frame_whose_class_was_tampered_with_runs_none_of_it(session: LiveSession) -> None:
     code = (
         "import time, pandas as pd\ncalled = []\nkept = pd.DataFrame.shape\n"
