@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import boto3
@@ -17,9 +19,10 @@ import pytest
 
 from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Reset, Stall, Torn
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
-from workspace_sync import s3_store_upload
+from workspace_sync import s3_store, s3_store_upload
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.s3_store import S3Store
+from workspace_sync.s3_store_new_directories import NewDirectories
 from workspace_sync.s3_store_upload import PART_BYTES
 
 PARTS = 3
@@ -253,10 +256,18 @@ def test_an_object_replaced_while_it_is_read_is_not_torn(faulty: FaultyS3, store
             stream.read()
 
 
-def test_the_first_write_into_a_directory_goes_ahead_of_others(faulty: FaultyS3, store: S3Store) -> None:
+def test_the_first_write_into_a_directory_goes_ahead_of_others(
+    faulty: FaultyS3, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """rclone's server makes a directory twice when two writes come at once, and shows the files of one of them."""
+    monkeypatch.setattr(s3_store, "NewDirectories", partial(NewDirectories, SECONDS))
+    faulty.heal()
+    faulty.requests.clear()
     faulty.fail(Stall(), "PutObject", times=1)
-    with ThreadPoolExecutor(4) as executor:
+    with (
+        closing(S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)) as store,
+        ThreadPoolExecutor(4) as executor,
+    ):
         writes = [executor.submit(store.put, f"new/{number}", io.BytesIO(b"x"), 1) for number in range(4)]
         until = time.monotonic() + SECONDS
         while "PutObject" not in faulty.operations() and time.monotonic() < until:
@@ -266,8 +277,8 @@ def test_the_first_write_into_a_directory_goes_ahead_of_others(faulty: FaultyS3,
         faulty.heal()
         for each in writes:
             each.result(SECONDS)
-    assert ahead == 1
-    assert len(list(store.list("new/"))) == 4
+        assert ahead == 1
+        assert len(list(store.list("new/"))) == 4
 
 
 def test_memory_is_bounded_both_ways(moto_endpoint: str, prefix: str, tmp_path: Path) -> None:
