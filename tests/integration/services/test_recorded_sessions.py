@@ -49,6 +49,7 @@ async def of_all_kinds(gateway: Gateway) -> None:
     assert about(cells[0])["kind"] == "started"
     assert about(cells[-1])["kind"] == "ended"
     later = await gateway.start(workspace_id=session.workspace_id)
+    await gateway.services.commands.run(gateway.me, later.id, CommandRequest("true"))  # the files are there then
     restored = (await notebook(gateway, later))[1]
     assert about(restored)["kind"] == "restored"
     assert restored["source"].startswith("**Workspace restored:** 1 files, 5 bytes, as they were at ")
