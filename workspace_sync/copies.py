@@ -13,7 +13,6 @@ from workspace_sync.errors import StoreError
 from workspace_sync.names import key_of
 from workspace_sync.plan import FlushPlan, Seen
 from workspace_sync.scan import Scan, Signature, file_entry, signature_of
-from workspace_sync.store import CHUNK_BYTES
 from workspace_sync.transfer import FileChanged, SteadyReader, Transfer, settled
 
 WORTH_BYTES = 1 << 20
@@ -68,8 +67,7 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
         if moved is None or _mark(now) != _mark(signature) or not _existed(descriptor, moved):
             reader = SteadyReader(file, status, transfer.stop)
             try:
-                while reader.read(CHUNK_BYTES):
-                    pass
+                reader.exhaust()
             except FileChanged:
                 return None
             moved = copies.sized.get(status.st_size, {}).get(reader.sha256)

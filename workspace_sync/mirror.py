@@ -278,7 +278,10 @@ class Mirror:
                 async with asyncio.timeout(self._limits.attempt_seconds):
                     return await self._flusher.flush(transfer, threads, as_of, final=final)
         except TimeoutError as error:
-            raise self._too_slow("flush") from error
+            seconds = self._limits.attempt_seconds
+            raise StoreUnavailable(
+                f"{self._durable.store.description}: a flush took longer than {seconds:g} s"
+            ) from error
 
     async def _pause(self, failures: int) -> None:
         """Wait before the next attempt, shorter when a caller of `flush` is waiting."""
@@ -320,11 +323,6 @@ class Mirror:
 
     def _left(self) -> tuple[str, ...]:
         return tuple(escape(path) for path in sorted(self._flusher.left))
-
-    def _too_slow(self, what: str) -> StoreUnavailable:
-        return StoreUnavailable(
-            f"{self._durable.store.description}: a {what} took longer than {self._limits.attempt_seconds:g} s"
-        )
 
     @contextlib.contextmanager
     def _filling(self) -> Iterator[tuple[Transfer, Threads]]:

@@ -108,10 +108,11 @@ class S3Store:
         first = self._open(key, "", offset, size)
         end = first.end if size is None else min(first.end, offset + size)
         reader = ObjectReader(first, offset, end, partial(self._open, key, first.etag))
+        stream = io.BufferedReader(reader, AT_ONCE_BYTES)
         if end - offset > AT_ONCE_BYTES:
-            return cast("BinaryIO", io.BufferedReader(reader, 1 << 16))
-        with reader:
-            return io.BytesIO(_whole(reader, end - offset))
+            return cast("BinaryIO", stream)
+        with stream:
+            return io.BytesIO(stream.read(max(end - offset, 0)))
 
     def _open(self, key: str, etag: str, offset: int, size: int | None) -> Stretch:
         with self._errors(key):
@@ -249,14 +250,6 @@ def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) 
 def _entered(_key: str, *, makes: bool = True) -> contextlib.AbstractContextManager[None]:
     """Amazon has no directories."""
     return contextlib.nullcontext()
-
-
-def _whole(reader: ObjectReader, size: int) -> bytes:
-    whole, filled = bytearray(max(size, 0)), 0
-    with memoryview(whole) as view:
-        while filled < size:
-            filled += reader.readinto(view[filled:])
-    return bytes(whole)
 
 
 def _etag(answer: Any) -> str:

@@ -24,6 +24,11 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytearray = field(default_factory=bytearray)
 
+    @property
+    def etag(self) -> str:
+        """The object's ETag without its quotes; empty when none is told."""
+        return self.headers.get("etag", "").strip('"')
+
 
 class Reading:
     """One answer as it comes; the parser calls the methods that begin with `on_`."""

@@ -12,6 +12,7 @@ import ssl
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -54,35 +55,42 @@ class Requests:
 
     def put(self, key: str, data: Body) -> Written:
         """Write a whole object."""
-        digest, tag = hashlib.sha256(data).hexdigest(), _Tag(data)
-        answer = self._lean(lambda wire: wire.exchange("PUT", key, body=data, sha256=digest, meanwhile=tag.compute))
-        if answer is None:
-            told = self._client.put_object(Bucket=self._bucket, Key=key, Body=bytes(data))
-            found = {name.lower(): value for name, value in told["ResponseMetadata"]["HTTPHeaders"].items()}
-        else:
-            found = answer.headers
-        self._verify(found, tag)
-        return Written(_tag(found), found.get("x-amz-version-id", ""))
+        sha256 = hashlib.sha256(data).hexdigest()
+        answer = self._write(key, data, {}, sha256, self._client.put_object)
+        return Written(answer.etag, answer.headers.get("x-amz-version-id", ""))
 
     def put_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Write a part of a large object, hashed in the one way that this server checks. Returns its ETag."""
         compares = self.compares_sha256()
-        digest = UNSIGNED if compares is False else hashlib.sha256(data).hexdigest()
-        query, tag = {"partNumber": str(number), "uploadId": upload_id}, _Tag(data)
-        meanwhile = None if compares else tag.compute
+        sha256 = UNSIGNED if compares is False else hashlib.sha256(data).hexdigest()
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        send = partial(self._client.upload_part, UploadId=upload_id, PartNumber=number)
+        return self._write(key, data, query, sha256, send, verify=not compares).etag
+
+    def _write(
+        self,
+        key: str,
+        data: Body,
+        query: dict[str, str],
+        sha256: str,
+        by_botocore: Callable[..., Any],
+        *,
+        verify: bool = True,
+    ) -> Answer:
+        """The answer to a write, whose ETag has to be that of these bytes where they are told by it (`verify`)."""
+        tag = _Tag(data)
+        meanwhile = tag.compute if verify and self._tags_are_md5 is not False else None
         answer = self._lean(
-            lambda wire: wire.exchange("PUT", key, query=query, body=data, sha256=digest, meanwhile=meanwhile)
+            lambda wire: wire.exchange("PUT", key, query=query, body=data, sha256=sha256, meanwhile=meanwhile)
         )
         if answer is None:
-            sent = self._client.upload_part(
-                Bucket=self._bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=bytes(data)
+            told = by_botocore(Bucket=self._bucket, Key=key, Body=bytes(data))["ResponseMetadata"]
+            answer = Answer(
+                told["HTTPStatusCode"], {name.lower(): value for name, value in told["HTTPHeaders"].items()}
             )
-            found = {name.lower(): value for name, value in sent["ResponseMetadata"]["HTTPHeaders"].items()}
-        else:
-            found = answer.headers
-        if not compares:
-            self._verify(found, tag)
-        return _tag(found)
+        if verify:
+            self._verify(answer, tag)
+        return answer
 
     def open(self, key: str, offset: int, size: int | None, etag: str = "") -> Stretch:
         """Bytes of an object, fewer at its end; `etag`: of the object as it has to be still. Raises as botocore."""
@@ -118,7 +126,7 @@ class Requests:
             told = self._client.get_object(Bucket=self._bucket, Key=key, Range=asked)
         except ClientError as error:
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == BEYOND_THE_END:
-                return Stretch(None, 0, offset, "")
+                return Stretch(None, offset, "")
             raise
         headers = {"content-range": told.get("ContentRange", ""), "etag": told["ETag"]}
         return stretch_of(Streamed(Answer(200, headers), int(told["ContentLength"]), told["Body"]), offset)
@@ -135,7 +143,7 @@ class Requests:
         except TimeoutError as error:
             raise ReadTimeoutError(endpoint_url=self._where, error=error) from error
         answer = told.answer if isinstance(told, Incoming) else told
-        if answer.status == BEYOND_THE_END or (answer.status in (200, 206) and (_tag(answer.headers) or not tagged)):
+        if answer.status == BEYOND_THE_END or (answer.status in (200, 206) and (answer.etag or not tagged)):
             self._refusals = 0
             return told
         if isinstance(told, Incoming):
@@ -170,11 +178,11 @@ class Requests:
                     self._asked_sha256 = status != 0
         return self._sha256
 
-    def _verify(self, headers: dict[str, str], tag: _Tag) -> None:
+    def _verify(self, answer: Answer, tag: _Tag) -> None:
         """Raise `StoreUnavailable` (it is sent again) when other bytes arrived than were sent, as their ETag tells."""
-        if self._tags_are_md5 is False or not _MD5.fullmatch(_tag(headers)) or _by_other_means(headers):
+        if self._tags_are_md5 is False or not _MD5.fullmatch(answer.etag) or _by_other_means(answer.headers):
             return
-        if _tag(headers) != tag.compute() and self._probe_tags():
+        if answer.etag != tag.compute() and self._probe_tags():
             raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
 
     def _probe_tags(self) -> bool:
@@ -184,7 +192,7 @@ class Requests:
             key = self._probe_key(f"etag-{uuid.uuid4()}")
             told = self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
             self._client.delete_object(Bucket=self._bucket, Key=key)
-            self._tags_are_md5 = _tag({"etag": told["ETag"]}) == _Tag(data).compute()
+            self._tags_are_md5 = told["ETag"].strip('"') == _Tag(data).compute()
         return self._tags_are_md5
 
 
@@ -240,7 +248,3 @@ def _by_other_means(headers: dict[str, str]) -> bool:
     return headers.get("x-amz-server-side-encryption", "AES256") != "AES256" or any(
         name.startswith("x-amz-server-side-encryption-customer") for name in headers
     )
-
-
-def _tag(headers: dict[str, str]) -> str:
-    return headers.get("etag", "").strip('"')

@@ -20,11 +20,14 @@ _TOTAL = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 class Stretch:
     """Bytes of an object as they come, `left` of them; where the object ends, and its ETag."""
 
-    def __init__(self, body: Incoming | Streamed | None, left: int, end: int, etag: str) -> None:
-        self.left = left
+    def __init__(self, body: Incoming | Streamed | None, end: int, etag: str) -> None:
         self.end = end
         self.etag = etag
         self._body = body
+
+    @property
+    def left(self) -> int:
+        return 0 if self._body is None else self._body.left
 
     def readinto(self, buffer: Body) -> int:
         """Some of what is left; 0 at the end, and when it breaks off."""
@@ -32,11 +35,9 @@ class Stretch:
             return 0
         with memoryview(buffer)[: self.left] as view:
             try:
-                taken = self._body.readinto(view)
+                return self._body.readinto(view)
             except (WireBroken, TimeoutError):
                 return 0
-        self.left -= taken
-        return taken
 
     def close(self) -> None:
         """Give up what is left."""
@@ -46,18 +47,18 @@ class Stretch:
 
 def stretch_of(body: Incoming | Streamed, offset: int) -> Stretch:
     """What of an answer's body belongs to a stretch that begins at `offset`."""
-    etag = body.answer.headers.get("etag", "").strip('"')
+    etag = body.answer.etag
     if body.answer.status == BEYOND_THE_END:
-        return Stretch(None, 0, offset, "")
+        return Stretch(None, offset, "")
     total = _TOTAL.fullmatch(body.answer.headers.get("content-range", ""))
     if total is None:  # the whole object, of a server that knows no ranges
         end = body.left
         _skip(body, min(offset, end))
-        return Stretch(body, body.left, end, etag)
+        return Stretch(body, end, etag)
     if int(total[1]) != offset or int(total[2]) - offset + 1 != body.left:
         body.close()
         raise StoreUnavailable("other bytes came than were asked for; they are asked for again")
-    return Stretch(body, body.left, int(total[3]), etag)
+    return Stretch(body, int(total[3]), etag)
 
 
 def _skip(body: Incoming | Streamed, size: int) -> None:

@@ -113,8 +113,7 @@ class Transfer:
             signature = settled(signature_of(status), read_at_ns)
             if seen is not None and seen.key == key and seen.entry.size == status.st_size and seen.entry.sha256:
                 reader = SteadyReader(file, status, self.stop)
-                while reader.read(CHUNK_BYTES):
-                    pass
+                reader.exhaust()
                 if reader.sha256 == seen.entry.sha256:
                     return Seen(_stored(file_entry(path, status, reader.sha256), seen.entry), key, signature)
                 file.seek(0)
@@ -209,6 +208,12 @@ class SteadyReader(io.RawIOBase):
         wanted = bytearray(self._left if size < 0 else min(size, self._left))
         taken = self.readinto(wanted)
         return bytes(wanted) if taken == len(wanted) else bytes(wanted[:taken])
+
+    def exhaust(self) -> None:
+        """Read all that is left, for its hash alone."""
+        room = bytearray(min(self._left, CHUNK_BYTES))
+        while self.readinto(room):
+            pass
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer as far as the file has bytes at hand."""

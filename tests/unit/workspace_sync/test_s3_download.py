@@ -35,7 +35,7 @@ class Broken:
 
 
 def broken(data: bytes, left: int) -> Stretch:
-    return Stretch(Broken(data, left), left, len(CONTENT), "tag")  # type: ignore[arg-type]
+    return Stretch(Broken(data, left), len(CONTENT), "tag")  # type: ignore[arg-type]
 
 
 def test_what_breaks_off_is_asked_for_from_where_it_broke() -> None:
