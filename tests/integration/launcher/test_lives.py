@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,17 +13,11 @@ import httpx
 import pytest
 
 from tests import leftovers
+from tests.integration.service.eventually import eventually
 from tests.integration.service.rest import LiveSession, Rest
 from tests.running_service import RunningService
 
 MakeService = Callable[..., RunningService]
-
-
-def until(holds: Callable[[], bool], deadline_seconds: float = 120) -> None:
-    give_up = time.monotonic() + deadline_seconds
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come to hold"
-        time.sleep(0.05)
 
 
 def answers(service: RunningService) -> bool:
@@ -38,8 +31,8 @@ def kill_service(service: RunningService) -> None:
     """`kill -9` the service alone, and wait until the launcher has started another that serves."""
     former = service.service_pid
     os.kill(former, signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{former}").exists())
-    until(lambda: answers(service))
+    eventually(lambda: not Path(f"/proc/{former}").exists())
+    eventually(lambda: answers(service))
     assert service.service_pid != former
 
 
@@ -77,7 +70,7 @@ def test_a_service_that_is_killed_is_started_again_and_nothing_acknowledged_is_l
         session.run("x = 41; open('f', 'w').write('file')")
         running = session.submit("import time; time.sleep(3); y = 'finished'")
         queued = session.submit("z = 'ran after'")
-        until(lambda: rest.get(f"{session.path}/executions/{running['id']}")["status"] == "running")
+        eventually(lambda: rest.get(f"{session.path}/executions/{running['id']}")["status"] == "running")
     kill_service(service)
     assert (service.url, service.pid) == (port, launcher)
     with Rest(service) as rest:
@@ -103,7 +96,7 @@ def test_a_killed_launcher_takes_the_service_along_and_the_next_start_finds_the_
     serving = service.service_pid
     sandbox = int((service.data_dir / "sandboxes" / session.id / "bundle/pid").read_text())
     service.kill()
-    until(lambda: not Path(f"/proc/{serving}").exists(), 10)
+    eventually(lambda: not Path(f"/proc/{serving}").exists(), 10)
     assert Path(f"/proc/{sandbox}").exists()
     service.start()
     with Rest(service) as rest:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.doubles.faulty_proxy import FaultyProxy
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.integration.service.eventually import eventually
 from tests.integration.service.rest import LiveSession, Rest
 from tests.running_service import RunningService
 from workspace_sync.errors import ObjectNotFound
@@ -91,13 +92,6 @@ def house(make_service: Callable[..., RunningService], tmp_path_factory: pytest.
         house.close()
         bucket.close()
         proxy.close()
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come to hold"
-        time.sleep(0.1)
 
 
 def run_durably(session: LiveSession, code: str) -> Any:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from kernels import chain
 from tests.doubles.faulty_proxy import FaultyProxy
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.integration.service.eventually import eventually
 from tests.integration.service.rest import LiveSession, Rest
 from tests.running_service import RunningService
 
@@ -44,13 +44,6 @@ def callers() -> Iterator[Callers]:
     callers = Callers()
     yield callers
     callers.close()
-
-
-def eventually(holds: Callable[[], bool], deadline_seconds: float = 120) -> None:
-    give_up = time.monotonic() + deadline_seconds
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come to hold"
-        time.sleep(0.1)
 
 
 def test_a_killed_service_takes_its_sessions_up_again(callers: Callers, make_service: MakeService) -> None:

@@ -5,13 +5,13 @@ One service on one S3 server for all of it; the outages are made between the two
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.doubles.faulty_s3 import Fault, FaultyS3, Refusal, Reset
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.integration.service.eventually import eventually
 from tests.integration.service.rest import LiveSession, Rest
 from tests.running_service import RunningService
 
@@ -50,13 +50,6 @@ def faulty(server: FaultyS3) -> Iterator[FaultyS3]:
 def rest(outages: RunningService) -> Iterator[Rest]:
     with Rest(outages) as rest:
         yield rest
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    give_up = time.monotonic() + DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come to hold"
-        time.sleep(0.1)
 
 
 def durable(session: LiveSession, name: str) -> str:

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from kernel_gateway.errors import (
     UnreadableFile,
 )
 from kernel_gateway.services import dataset_sandbox
+from kernel_gateway.services.launching import Launcher
 from tests.integration.services.conftest import Gateway, House
 
 LOOK_AROUND = """
@@ -88,19 +90,20 @@ def test_a_file_is_alone_in_a_sandbox_that_bounds_what_has_taken_over_its_reader
     asyncio.run(test())
 
 
+async def runs(launcher: Launcher) -> bool:
+    """Whether some sandbox does."""
+    return any([await launcher.running(each.sandbox_id) for each in await launcher.list()])
+
+
 def test_a_sweep_lets_it_be_and_a_caller_who_leaves_ends_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with house.gateway() as gateway, workspace(gateway, file=b"a\n1\n") as workspace_id:
             takes_over(monkeypatch, "time.sleep(1_000)")
             registering = asyncio.create_task(register(gateway, workspace_id))
             launcher = gateway.services.parts.launcher
-
-            async def runs() -> bool:
-                return any([await launcher.running(each.sandbox_id) for each in await launcher.list()])
-
-            await gateway.until(runs)
+            await gateway.until(partial(runs, launcher))
             await gateway.services.upkeep.sweep()
-            assert await runs()
+            assert await runs(launcher)
             registering.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await registering
@@ -119,12 +122,7 @@ def test_a_service_that_ends_leaves_no_sandbox(house: House, monkeypatch: pytest
         async with house.gateway() as gateway, workspace(gateway, file=b"a\n1\n") as workspace_id:
             takes_over(monkeypatch, "time.sleep(1_000)")
             registering = asyncio.create_task(register(gateway, workspace_id))
-            launcher = gateway.services.parts.launcher
-
-            async def runs() -> bool:
-                return any([await launcher.running(each.sandbox_id) for each in await launcher.list()])
-
-            await gateway.until(runs)
+            await gateway.until(partial(runs, gateway.services.parts.launcher))
         with pytest.raises(ShuttingDown):  # the house has seen that nothing is left
             await registering
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.faulty_proxy import FaultyProxy
+from tests.doubles.faulty_s3 import FaultyS3
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.integration.workspace_sync.hostile_trees import Canary
 from workspace_sync import ObjectStore
 from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
@@ -46,6 +48,24 @@ def proxy(rclone_endpoint: str) -> Iterator[FaultyProxy]:
     faulty = FaultyProxy(rclone_endpoint)
     yield faulty
     faulty.close()
+
+
+@pytest.fixture(scope="module", params=["rclone", "moto"])
+def proxy_of_each(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
+    with FaultyS3(request.getfixturevalue(f"{request.param}_endpoint")) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def faulty(proxy_of_each: FaultyS3) -> Iterator[FaultyS3]:
+    """Each S3 server behind a proxy that can make it fail; every test begins with it in good health."""
+    yield proxy_of_each
+    proxy_of_each.heal()
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Canary:
+    return Canary(tmp_path / "outside")
 
 
 @pytest.fixture

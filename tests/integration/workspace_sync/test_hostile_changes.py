@@ -110,11 +110,6 @@ RESTLESS = [grows, shrinks, is_written_over, is_replaced]
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Canary:
-    return Canary(tmp_path / "outside")
-
-
-@pytest.fixture
 def workspace(executor: ThreadPoolExecutor, tmp_path: Path) -> Workspace:
     return Workspace(MeddledStore(str(tmp_path / "store")), executor, tmp_path)
 

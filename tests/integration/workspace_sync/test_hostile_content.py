@@ -108,11 +108,6 @@ KINDS = [links, special_files, hard_links, sparse_files, closed, names, times]
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Canary:
-    return Canary(tmp_path / "outside")
-
-
-@pytest.fixture
 def workspace(store: ObjectStore, executor: ThreadPoolExecutor, tmp_path: Path) -> Workspace:
     return Workspace(store, executor, tmp_path)
 

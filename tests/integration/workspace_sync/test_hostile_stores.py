@@ -58,11 +58,6 @@ ILLEGAL = [
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Canary:
-    return Canary(tmp_path / "outside")
-
-
-@pytest.fixture
 def local(executor: ThreadPoolExecutor, tmp_path: Path) -> Workspace:
     return Workspace(LocalStore(str(tmp_path / "store")), executor, tmp_path)
 

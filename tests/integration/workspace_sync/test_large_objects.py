@@ -52,12 +52,6 @@ print(peak() - before)
 """
 
 
-@pytest.fixture(scope="module", params=["rclone", "moto"])
-def faulty(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
-    with FaultyS3(request.getfixturevalue(f"{request.param}_endpoint")) as proxy:
-        yield proxy
-
-
 @pytest.fixture
 def prefix(request: pytest.FixtureRequest) -> str:
     return f"large-{abs(hash(request.node.nodeid))}-{os.getpid()}-{time.monotonic_ns()}"
@@ -65,11 +59,10 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def store(faulty: FaultyS3, prefix: str) -> Iterator[S3Store]:
-    faulty.heal()
     faulty.requests.clear()
     opened = S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)
     yield opened
-    faulty.heal()
+    faulty.heal()  # first: what stalls would be waited for
     opened.close()
 
 
@@ -261,7 +254,6 @@ def test_the_first_write_into_a_directory_goes_ahead_of_others(
 ) -> None:
     """rclone's server makes a directory twice when two writes come at once, and shows the files of one of them."""
     monkeypatch.setattr(s3_store, "NewDirectories", partial(NewDirectories, SECONDS))
-    faulty.heal()
     faulty.requests.clear()
     faulty.fail(Stall(), "PutObject", times=1)
     with (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,19 +24,6 @@ DEADLINE_SECONDS = 90.0
 LIMITS = TransferLimits(settle_seconds=0.01, retry_seconds=0.05, retry_max_seconds=0.1, close_seconds=2.0)
 PAGE = Refusal(502, "", body=b"<html>bad gateway</html>")
 Opener = Callable[..., S3Store]
-
-
-@pytest.fixture(scope="module", params=["rclone", "moto"])
-def proxy_of_each(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
-    with FaultyS3(request.getfixturevalue(f"{request.param}_endpoint")) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def faulty(proxy_of_each: FaultyS3) -> Iterator[FaultyS3]:
-    """Each S3 server, which every test begins with in good health."""
-    yield proxy_of_each
-    proxy_of_each.heal()
 
 
 class Place:

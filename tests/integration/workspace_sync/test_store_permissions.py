@@ -6,7 +6,7 @@ import io
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,19 +20,6 @@ from workspace_sync.s3_store import S3Store
 
 Opener = Callable[..., S3Store]
 REQUIRED = ("s3:ListBucket", "s3:PutObject", "s3:GetObject", "s3:DeleteObject")
-
-
-@pytest.fixture(scope="module", params=["rclone", "moto"])
-def proxy_of_each(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
-    with FaultyS3(request.getfixturevalue(f"{request.param}_endpoint")) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def faulty(proxy_of_each: FaultyS3) -> Iterator[FaultyS3]:
-    """Each S3 server behind a policy, which every test begins without."""
-    yield proxy_of_each
-    proxy_of_each.heal()
 
 
 @pytest.mark.parametrize(
