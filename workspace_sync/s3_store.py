@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import socket
 import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -20,6 +21,7 @@ from botocore.config import Config
 from botocore.handlers import add_expect_header
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
+from workspace_sync.s3_store_ahead import Ahead
 from workspace_sync.s3_store_answers import require_s3_answers
 from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_credentials import renew_from_files
@@ -30,7 +32,7 @@ from workspace_sync.s3_store_new_directories import Entered, NewDirectories
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.s3_store_stretch import Stretch
 from workspace_sync.s3_store_upload import PART_BYTES, Uploads
-from workspace_sync.store import ExactReader, StoredObject, Written, check_key
+from workspace_sync.store import ExactReader, Item, Opened, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
@@ -105,7 +107,22 @@ class S3Store:
         if size == 0:
             self.stat(key)
             return io.BytesIO()
-        first = self._open(key, "", offset, size)
+        return self._as_stream(key, self._open(key, "", offset, size), offset, size)
+
+    @contextlib.contextmanager
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Iterator[tuple[Item, Opened]]]:
+        with contextlib.closing(Ahead(wanted, self._ask, self._open_asked, self.get)) as ahead:
+            yield ahead
+
+    def _ask(self, key: str) -> socket.socket | None:
+        return self._requests.ask(self._key(key))
+
+    def _open_asked(self, key: str, connection: socket.socket) -> BinaryIO:
+        with self._errors(key):
+            first = self._requests.opened(self._key(key), connection)
+        return self._as_stream(key, first, 0, None)
+
+    def _as_stream(self, key: str, first: Stretch, offset: int, size: int | None) -> BinaryIO:
         end = first.end if size is None else min(first.end, offset + size)
         reader = ObjectReader(first, offset, end, partial(self._open, key, first.etag))
         stream = io.BufferedReader(reader, AT_ONCE_BYTES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import ssl
 import threading
 import uuid
@@ -101,6 +102,19 @@ class Requests:
             stretch.close()
             raise StoreUnavailable(f"{self._where}: an object was replaced while it was read; it is read again")
         return stretch
+
+    def ask(self, key: str) -> socket.socket | None:
+        """Ask for a whole object, to be `opened` once it comes; None where only `open` gets it."""
+        wire = self._found_wire()
+        try:
+            return None if wire is None else wire.ask(key)
+        except (WireBroken, TimeoutError):
+            return None
+
+    def opened(self, key: str, connection: socket.socket) -> Stretch:
+        """What was asked for, as of `open`."""
+        incoming = self._lean(lambda wire: wire.opened(connection))
+        return self.open(key, 0, None) if incoming is None else stretch_of(incoming, 0)
 
     def page(self, prefix: str, token: str) -> Page:
         """A page of the listing of all keys that begin so. Raises as botocore."""

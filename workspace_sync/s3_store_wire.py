@@ -7,12 +7,13 @@ request and its whole answer, in memory; an `Incoming` is an answer whose body i
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from select import POLLIN, poll
@@ -93,7 +94,28 @@ class Wire:
     def open(self, key: str, headers: Mapping[str, str], most_bytes: int = JOINED_BYTES) -> Incoming:
         """GET an object, its body as it comes; an answer that is none is read whole. Raises as `exchange`."""
         request = self._request("GET", key, headers)
-        connection, opening = self._carry(lambda: Opening(most_bytes), request, b"", None)
+        return self._incoming(*self._carry(lambda: Opening(most_bytes), request, b"", None))
+
+    def ask(self, key: str) -> socket.socket:
+        """Ask for a whole object; the answer comes on this connection, for `opened` to read it.
+
+        Raises `WireBroken`, `TimeoutError`, both of them also when the server has just closed a kept connection.
+        """
+        request = self._request("GET", key, {})
+        until = time.monotonic() + EXCHANGE_SECONDS
+        connection = self._kept()
+        if connection is None:
+            connection = self._connected()
+        with _closed_on_errors(connection):
+            _send(connection, request, b"", until)
+        return connection
+
+    def opened(self, connection: socket.socket, most_bytes: int = JOINED_BYTES) -> Incoming:
+        """The answer to what was asked, as of `open`. Raises as `ask`."""
+        until = time.monotonic() + EXCHANGE_SECONDS
+        return self._incoming(connection, _answered(connection, Opening(most_bytes), until))
+
+    def _incoming(self, connection: socket.socket, opening: Opening) -> Incoming:
         if opening.left:
             keep = partial(self._keep, connection, again=opening.again)
             return Incoming(opening.answer, opening.begun, opening.left, connection, keep)
@@ -132,11 +154,11 @@ class Wire:
         connection = self._kept()
         if connection is not None:
             try:
-                return connection, _over(connection, new(), head, body, meanwhile)
+                return connection, _exchanged(connection, new, head, body, meanwhile)
             except WireBroken:
                 pass  # the server may have closed it meanwhile; all we ask may be asked twice
         connection = self._connected()
-        return connection, _over(connection, new(), head, body, meanwhile)
+        return connection, _exchanged(connection, new, head, body, meanwhile)
 
     def _kept(self) -> socket.socket | None:
         """An idle connection on which nothing came: what did would be taken for the next answer."""
@@ -245,26 +267,46 @@ def _nothing() -> None:
     """What is left to do for an answer that has been read."""
 
 
-def _over(
-    connection: socket.socket, reading: AnyReading, head: bytes, body: Body, meanwhile: Callable[[], object] | None
+def _exchanged(
+    connection: socket.socket,
+    new: Callable[[], AnyReading],
+    head: bytes,
+    body: Body,
+    meanwhile: Callable[[], object] | None,
 ) -> AnyReading:
-    """Send a request and read until the reading is done; the connection is closed on every error."""
     until = time.monotonic() + EXCHANGE_SECONDS
-    try:
+    with _closed_on_errors(connection):
         _send(connection, head, body, until)
         if meanwhile is not None:
             meanwhile()
-        while not reading.done:
-            _check_time(until)
-            if room := reading.room():
-                taken = connection.recv_into(room)
-                reading.fill(taken)
-            else:
-                piece = connection.recv(RECEIVE_BYTES)
-                taken = len(piece)
-                reading.take(piece)
-            if not taken:
-                raise WireBroken("the connection ended inside an answer")
+    return _answered(connection, new(), until)
+
+
+def _answered(connection: socket.socket, reading: AnyReading, until: float) -> AnyReading:
+    """Read until the reading is done."""
+    try:
+        with _closed_on_errors(connection):
+            while not reading.done:
+                _check_time(until)
+                if room := reading.room():
+                    taken = connection.recv_into(room)
+                    reading.fill(taken)
+                else:
+                    piece = connection.recv(RECEIVE_BYTES)
+                    taken = len(piece)
+                    reading.take(piece)
+                if not taken:
+                    raise WireBroken("the connection ended inside an answer")
+    finally:
+        reading.end()
+    return reading
+
+
+@contextlib.contextmanager
+def _closed_on_errors(connection: socket.socket) -> Iterator[None]:
+    """Close the connection when an exchange fails, which is told by `WireBroken` or `TimeoutError`."""
+    try:
+        yield
     except TimeoutError:
         connection.close()
         raise
@@ -274,9 +316,6 @@ def _over(
     except BaseException:
         connection.close()
         raise
-    finally:
-        reading.end()
-    return reading
 
 
 def _send(connection: socket.socket, head: bytes, body: Body, until: float) -> None:

@@ -7,13 +7,18 @@ classes, and each waits no longer than its store's own timeouts. Keys are `/`-se
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from workspace_sync.errors import IllegalName, StoreRefused
 
 CHUNK_BYTES = 1 << 20
+
+Item = TypeVar("Item")
+Opened = Callable[[], BinaryIO]
+"""Opens an object's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,13 @@ class ObjectStore(Protocol):
         """The object's bytes from `offset` on, at most `size` of them, as a stream; the caller closes it.
 
         Nothing before `offset` is moved; beyond the object's end there is nothing. Raises `ObjectNotFound`.
+        """
+
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+        """Small objects, in the order in which they come, each with what opens it as `get` does, once.
+
+        `wanted` are their keys, each with what stands for it. More are asked for than have been opened, where that is
+        faster; the iterator is for one thread at a time.
         """
 
     def stat(self, key: str) -> StoredObject:

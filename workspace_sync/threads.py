@@ -60,12 +60,18 @@ class Threads:
             then()
 
     async def each(
-        self, job: Callable[[Item], Result], items: Iterable[Item], note: Callable[[Result], None] | None = None
+        self,
+        job: Callable[[Item], Result],
+        items: Iterable[Item],
+        note: Callable[[Result], None] | None = None,
+        *,
+        at_once: int | None = None,
     ) -> list[Result]:
         """Run the job for every item; the first error ends it, after the jobs under way have ended.
 
-        `note` is called on the loop with each result as it comes, so that it is known even when a later one fails. A
-        thread does many short jobs before it comes back, but not for long: others wait for threads too.
+        `at_once`: fewer threads than are allowed. `note` is called on the loop with each result as it comes, so that it
+        is known even when a later one fails. A thread does many short jobs before it comes back, but not for long:
+        others wait for threads too.
         """
         waiting, guard = iter(items), threading.Lock()
         results: list[Result] = []
@@ -82,7 +88,7 @@ class Threads:
                         if note is not None:
                             note(result)
 
-        workers = [asyncio.create_task(work()) for _ in range(self._concurrency)]
+        workers = [asyncio.create_task(work()) for _ in range(at_once or self._concurrency)]
         try:
             await asyncio.gather(*workers)
         except BaseException:

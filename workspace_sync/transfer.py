@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
@@ -32,7 +33,7 @@ from workspace_sync.manifest import Entry
 from workspace_sync.names import escape, key_of
 from workspace_sync.plan import Seen
 from workspace_sync.scan import Signature, file_entry, signature_of
-from workspace_sync.store import CHUNK_BYTES, ObjectStore, Written
+from workspace_sync.store import CHUNK_BYTES, ObjectStore, Opened, Written
 
 SETTLED_NANOSECONDS = 20_000_000
 """A file last changed this shortly before it was read may change again within one tick of the file system's clock."""
@@ -86,15 +87,17 @@ class Transfer:
                 return None
             raise DirectoryUnusable(f"{escape(path)} cannot be read: {error.strerror}") from error
 
-    def fetch(self, entry: Entry, key: str, modified: float) -> Seen | None:
+    def fetch(self, entry: Entry, key: str, modified: float, opened: Opened | None = None) -> Seen | None:
         """Write an object to the directory; None when it has vanished from the store. Raises `DirectoryUnusable`.
 
-        Other bytes than the manifest's are asked for again, unless the object is another one by now or they come twice.
+        `opened` opens it the first time, when it has been asked for already. Other bytes than the manifest's are asked
+        for again, unless the object is another one by now or they come twice.
         """
         told = ""
+        get = partial(self.store.get, self.prefix + key)
         for attempt in range(1, self.limits.fetch_attempts + 1):
             try:
-                return self._fetch_once(entry, key, modified, told)
+                return self._fetch_once(entry, key, modified, told, opened if opened and attempt == 1 else get)
             except ObjectNotFound:
                 return None
             except StoreError as error:
@@ -150,11 +153,11 @@ class Transfer:
                 left -= len(piece)
             return status, digest.hexdigest(), signature_of(os.fstat(descriptor)) == signature_of(status)
 
-    def _fetch_once(self, entry: Entry, key: str, modified: float, told: str) -> Seen:
+    def _fetch_once(self, entry: Entry, key: str, modified: float, told: str, opened: Opened) -> Seen:
         head, name = split(entry.path)
         digest = hashlib.sha256()
         with (
-            self.store.get(self.prefix + key) as source,
+            opened() as source,
             opened_directory(self.root, head, owner=self.owner, make=True) as directory,
         ):
             check_stop(self.stop)

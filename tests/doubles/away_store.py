@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import BinaryIO
 
 from workspace_sync import ObjectStore, StoredObject, Written
 from workspace_sync.errors import StoreUnavailable
+from workspace_sync.store import Item, Opened
 
 
 class AwayStore:
@@ -30,6 +33,10 @@ class AwayStore:
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         self.before_get(key)
         return self._here().get(key, offset, size)
+
+    @contextlib.contextmanager
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Iterator[tuple[Item, Opened]]]:
+        yield ((item, partial(self.get, key)) for item, key in wanted)
 
     def stat(self, key: str) -> StoredObject:
         return self._here().stat(key)

@@ -64,6 +64,21 @@ def faulty(proxy_of_each: FaultyS3) -> Iterator[FaultyS3]:
 
 
 @pytest.fixture
+def prefix() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def behind_faulty(faulty: FaultyS3, prefix: str) -> Iterator[S3Store]:
+    """An empty store on the server that `faulty` is before."""
+    faulty.requests.clear()
+    s3 = S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)
+    yield s3
+    faulty.heal()  # first: what stalls would be waited for
+    s3.close()
+
+
+@pytest.fixture
 def canary(tmp_path: Path) -> Canary:
     return Canary(tmp_path / "outside")
 

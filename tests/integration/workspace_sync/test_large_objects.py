@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -53,17 +52,8 @@ print(peak() - before)
 
 
 @pytest.fixture
-def prefix(request: pytest.FixtureRequest) -> str:
-    return f"large-{abs(hash(request.node.nodeid))}-{os.getpid()}-{time.monotonic_ns()}"
-
-
-@pytest.fixture
-def store(faulty: FaultyS3, prefix: str) -> Iterator[S3Store]:
-    faulty.requests.clear()
-    opened = S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)
-    yield opened
-    faulty.heal()  # first: what stalls would be waited for
-    opened.close()
+def store(behind_faulty: S3Store) -> S3Store:
+    return behind_faulty
 
 
 @pytest.fixture(scope="module")

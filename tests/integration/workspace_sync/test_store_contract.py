@@ -72,6 +72,34 @@ def test_what_is_absent_is_not_found(store: ObjectStore) -> None:
     store.delete([])
 
 
+def test_small_objects_come_each_with_what_stands_for_it(store: ObjectStore) -> None:
+    wanted = {number: f"w/{number}" for number in range(40)}
+    for number, key in wanted.items():
+        put(store, key, b"x" * number)
+    put(store, "w/larger", b"y" * 300_000)
+    names = [*wanted.items(), ("larger", "w/larger"), ("absent", "w/nothing")]
+    found = {}
+    with store.get_ahead(names) as coming:
+        for item, opened in coming:
+            if item == "absent":
+                with pytest.raises(ObjectNotFound):
+                    opened()
+                continue
+            with opened() as stream:
+                found[item] = stream.read()
+    assert found == {**{number: b"x" * number for number in wanted}, "larger": b"y" * 300_000}
+
+
+def test_small_objects_may_be_given_up(store: ObjectStore) -> None:
+    for number in range(20):
+        put(store, f"w/{number}", b"content")
+    with store.get_ahead((number, f"w/{number}") for number in range(20)) as coming:
+        next(coming)[1]().close()
+    assert get(store, "w/7") == b"content"
+    with store.get_ahead([]) as coming:
+        assert list(coming) == []
+
+
 def test_a_part_of_an_object_is_read_and_nothing_beyond_its_end(store: ObjectStore) -> None:
     put(store, "w/ranged", b"0123456789")
     for offset, size, wanted in [(3, 4, b"3456"), (7, None, b"789"), (0, 2, b"01"), (8, 9, b"89"), (4, 0, b"")]:
