@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from workspace_sync.birth import born_ns
 from workspace_sync.confined import open_regular
@@ -78,8 +78,7 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
         written = transfer.store.copy(transfer.prefix + moved.key, transfer.prefix + key, etag=moved.entry.etag)
     except StoreError:  # somebody removed or changed it, or this server does not copy; sending tells what else it is
         return None
-    entry = file_entry(path, status, moved.entry.sha256)
-    return Seen(replace(entry, etag=written.etag, version_id=written.version_id), key, settled(now, read_at_ns))
+    return Seen(file_entry(path, status, moved.entry.sha256, written), key, settled(now, read_at_ns))
 
 
 def _existed(descriptor: int, moved: Seen) -> bool:

@@ -41,6 +41,8 @@ class Reading:
         self._head_bytes = 0
         self._in_head = True
         self._filled = 0
+        self._head: dict[bytes, bytes] = {}
+        self.on_header = self._head.__setitem__  # called so often that its cost counts
         self._parser = httptools.HttpResponseParser(self)
 
     def take(self, piece: bytes) -> None:
@@ -76,11 +78,12 @@ class Reading:
         if self.done:
             raise WireBroken("more than one answer")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.answer.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self.answer.headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self._head.items()
+        }
+        self._head.clear()
         self.answer.status = self._parser.get_status_code()
         length = self.answer.headers.get("content-length", "")
         if length.isdecimal() and "transfer-encoding" not in self.answer.headers and self.answer.status >= 200:

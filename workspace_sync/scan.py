@@ -24,6 +24,7 @@ from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import Entry, Skipped, clamp_nanoseconds
 from workspace_sync.names import PATH_BYTES, escape, parents
+from workspace_sync.store import Written
 
 ROW_BYTES = 300
 """What one manifest row takes besides its path, about."""
@@ -34,6 +35,7 @@ LOOKS = 1_000
 """After so many names of one directory the time is looked at."""
 MOST_CLOSED = 10_000
 """Names that one walk looks at in directories that are closed to this process."""
+NOT_STORED = Written("")
 Enter = Callable[[int, bytes], None]
 """Called with the descriptor and the path of each directory, before it is listed."""
 
@@ -87,10 +89,12 @@ def signature_of(status: os.stat_result) -> Signature:
     return Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def file_entry(path: bytes, status: os.stat_result, sha256: str = "") -> Entry:
-    """A regular file as an entry."""
-    mtime_ns = clamp_nanoseconds(status.st_mtime_ns)
-    return Entry(path, "file", status.st_size, mtime_ns, stat.S_IMODE(status.st_mode) & 0o777, sha256)
+def file_entry(path: bytes, status: os.stat_result, sha256: str = "", stored: Written | Entry = NOT_STORED) -> Entry:
+    """A regular file as an entry, with what the store calls the object that holds its bytes."""
+    return Entry(
+        path, "file", status.st_size, clamp_nanoseconds(status.st_mtime_ns), stat.S_IMODE(status.st_mode) & 0o777,
+        sha256, etag=stored.etag, version_id=stored.version_id,
+    )  # fmt: skip
 
 
 def scan_directory(

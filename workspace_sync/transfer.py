@@ -33,7 +33,7 @@ from workspace_sync.manifest import Entry
 from workspace_sync.names import escape, key_of
 from workspace_sync.plan import Seen
 from workspace_sync.scan import Signature, file_entry, signature_of
-from workspace_sync.store import CHUNK_BYTES, ObjectStore, Opened, Written
+from workspace_sync.store import CHUNK_BYTES, ObjectStore, Opened
 
 SETTLED_NANOSECONDS = 20_000_000
 """A file last changed this shortly before it was read may change again within one tick of the file system's clock."""
@@ -118,11 +118,11 @@ class Transfer:
                 reader = SteadyReader(file, status, self.stop)
                 reader.exhaust()
                 if reader.sha256 == seen.entry.sha256:
-                    return Seen(_stored(file_entry(path, status, reader.sha256), seen.entry), key, signature)
+                    return Seen(file_entry(path, status, reader.sha256, seen.entry), key, signature)
                 file.seek(0)
             reader = SteadyReader(file, status, self.stop)
             written = self.store.put(self.prefix + key, cast("BinaryIO", reader), status.st_size)
-            return Seen(_stored(file_entry(path, status, reader.sha256), written), key, signature)
+            return Seen(file_entry(path, status, reader.sha256, written), key, signature)
 
     def _send_copy(self, path: bytes) -> Seen:
         """Send a restless file from a copy; it stays to be read again by the next flush."""
@@ -135,8 +135,7 @@ class Transfer:
             copy.seek(0)
             key = key_of(path)
             written = self.store.put(self.prefix + key, copy, size)
-        entry = _stored(file_entry(path, status, sha256), written)
-        return Seen(replace(entry, size=size), key)
+        return Seen(replace(file_entry(path, status, sha256, written), size=size), key)
 
     def _copied_aside(self, path: bytes, copy: IO[bytes]) -> tuple[os.stat_result, str, bool]:
         """What one pass sees goes into `copy`; the file's status and the digest, and whether it rested meanwhile."""
@@ -173,13 +172,14 @@ class Transfer:
                 if self.owner is not None:
                     os.fchown(descriptor, *self.owner)
                 os.fchmod(descriptor, entry.mode)
-                same = not entry.sha256 or digest.hexdigest() == entry.sha256
-                if not same and digest.hexdigest() != told:
-                    self._check_replaced(entry, key, digest.hexdigest())
+                sha256 = digest.hexdigest()
+                same = not entry.sha256 or sha256 == entry.sha256
+                if not same and sha256 != told:
+                    self._check_replaced(entry, key, sha256)
                 mtime_ns = entry.mtime_ns if same else int(modified * 1e9)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
                 status = os.fstat(target.fileno())
-        return Seen(_stored(file_entry(entry.path, status, digest.hexdigest()), entry), key, signature_of(status))
+        return Seen(file_entry(entry.path, status, sha256, entry), key, signature_of(status))
 
     def _check_replaced(self, entry: Entry, key: str, sha256: str) -> None:
         """Raise `_OtherBytes` when the object is still the one that holds other bytes."""
@@ -234,11 +234,6 @@ class SteadyReader(io.RawIOBase):
                 raise FileChanged
             self._digest.update(view[:taken])
         return taken
-
-
-def _stored(entry: Entry, written: Written | Entry) -> Entry:
-    """A file's entry, with what the store calls the object that holds its bytes."""
-    return replace(entry, etag=written.etag, version_id=written.version_id)
 
 
 def settled(signature: Signature, moment_ns: int) -> Signature | None:
