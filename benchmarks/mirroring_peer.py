@@ -47,6 +47,7 @@ async def answer(store: ObjectStore, executor: ThreadPoolExecutor) -> None:
 
 def main(url: str) -> None:
     store = open_store(url)
+    store.check()
     with ThreadPoolExecutor(THREADS) as executor:
         asyncio.run(answer(store, executor))
     store.close()

@@ -212,6 +212,7 @@ class S3Store:
         advice = Probe(self._client, self._bucket, self.description, self._key).run()
         with contextlib.suppress(StoreError), self._errors():  # what may not be done is in the advice
             self._uploads.abort_leftovers(self._prefix)
+            self._requests.look_at_parts()
         return advice
 
     def close(self) -> None:

@@ -71,9 +71,11 @@ class Uploads:
     def put(self, key: str, source: ExactReader, size: int) -> Written:
         """Send the object; it is written whole, once every part is there."""
         self._requests.compares_sha256()  # first: its object comes and goes, and on some servers a directory with it
+        whole = hashlib.md5(usedforsecurity=False) if self._requests.md5_of_parts else None
         upload = self._taken_up(key) or self._begun(key)
         try:
-            return self._complete(upload, self._send_all(upload, source, size), size)
+            parts = self._send_all(upload, source, size, whole)
+            return self._complete(upload, parts, size, "" if whole is None else whole.hexdigest())
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") not in _GONE:
                 raise
@@ -139,8 +141,8 @@ class Uploads:
             for part in page.get("Parts", ())
         }
 
-    def _send_all(self, upload: _Upload, source: ExactReader, size: int) -> list[dict[str, Any]]:
-        """Every part, read in order here and sent by the threads; returns what completes the upload."""
+    def _send_all(self, upload: _Upload, source: ExactReader, size: int, whole: Any) -> list[dict[str, Any]]:
+        """Every part, read in order here (and hashed by `whole`) and sent by the threads; what completes the upload."""
         under_way: list[Future[dict[str, Any]]] = []
         part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
 
@@ -157,7 +159,7 @@ class Uploads:
                 if buffer is None:
                     break
                 try:
-                    filled = _fill(buffer, source, min(left, part_bytes))
+                    filled = _fill(buffer, source, min(left, part_bytes), whole)
                     under_way.append(self._executor.submit(send, number, buffer, filled))
                 except BaseException:
                     self._buffers.give(buffer)
@@ -181,7 +183,9 @@ class Uploads:
         etag = self._requests.put_part(upload.key, upload.id, number, data)
         return {"PartNumber": number, "ETag": f'"{etag}"'}
 
-    def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
+    def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int, md5: str) -> Written:
+        """`md5`: of all bytes, where that is to be its ETag. Where ETags go by no rule the size has to tell."""
+        rule = _composed(parts)
         try:
             with self._entered(upload.key):
                 told = self._client.complete_multipart_upload(
@@ -189,24 +193,23 @@ class Uploads:
                 )
         except ClientError as error:
             lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
-            told = self._completed(upload.key, parts) if lost else None
+            told = self._completed(upload.key, {rule, md5}) if lost else None
             if told is None:
                 raise
-        etag = str(told["ETag"]).strip('"')
-        if etag != _composed(parts):  # not by the rule of ETags: then the size has to tell
-            found = self._client.head_object(Bucket=self._bucket, Key=upload.key)
-            if found["ContentLength"] != size:
+        if _etag(told) not in (rule, md5) or self._requests.md5_of_parts is None:
+            told = self._client.head_object(Bucket=self._bucket, Key=upload.key)
+            if told["ContentLength"] != size:
                 raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
-            etag = str(found["ETag"]).strip('"')
-        return Written(etag, told.get("VersionId", ""))
+            return Written(_etag(told), told.get("VersionId", ""))
+        return Written(md5 or rule, told.get("VersionId", ""))
 
-    def _completed(self, key: str, parts: list[dict[str, Any]]) -> Any:
-        """The object, when it is made of these parts: of a request that was sent again the first answer was lost."""
+    def _completed(self, key: str, etags: set[str]) -> Any:
+        """The object, when it has one of these: of a request that was sent again the first answer was lost."""
         try:
             found = self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError:
             return None
-        return found if str(found["ETag"]).strip('"') == _composed(parts) else None
+        return found if _etag(found) in etags else None
 
 
 class _Buffers:
@@ -249,12 +252,18 @@ class _Buffers:
             self._changed.notify_all()
 
 
-def _fill(buffer: bytearray, source: ExactReader, wanted: int) -> int:
-    with memoryview(buffer) as whole:
+def _fill(buffer: bytearray, source: ExactReader, wanted: int, whole: Any) -> int:
+    with memoryview(buffer) as view:
         filled = 0
         while filled < wanted:
-            filled += source.readinto(whole[filled : min(wanted, filled + CHUNK_BYTES)])
+            filled += source.readinto(view[filled : min(wanted, filled + CHUNK_BYTES)])
+        if whole is not None:
+            whole.update(view[:filled])
     return filled
+
+
+def _etag(answer: Any) -> str:
+    return str(answer["ETag"]).strip('"')
 
 
 def _failed(future: Future[Any]) -> bool:

@@ -195,6 +195,22 @@ def test_what_arrives_damaged_is_not_taken_for_written(
         assert stream.read() == data
 
 
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "unchecked"])
+def test_an_object_in_parts_is_known_by_the_etag_it_will_have(
+    faulty: FaultyS3, store: S3Store, content: bytes, checked: bool
+) -> None:
+    if checked:
+        store.check()
+    faulty.requests.clear()
+    written = store.put("large", io.BytesIO(content), SIZE)
+    assert ("HeadObject" in faulty.operations()) is not checked
+    assert written.etag == store.stat("large").etag
+    assert [each.etag for each in store.list("")] == [written.etag]
+    store.copy("large", "renamed", etag=written.etag)
+    with store.get("renamed") as stream:
+        assert stream.read() == content
+
+
 def test_a_range_is_read_from_where_it_begins(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
     store.put("large", io.BytesIO(content), SIZE)
     faulty.requests.clear()
