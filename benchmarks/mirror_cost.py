@@ -8,6 +8,7 @@ a session whose workspace holds many files, against one whose workspace is empty
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import statistics
 import tempfile
 import time
@@ -21,6 +22,7 @@ from tests.running_service import RunningService
 from workspace_sync import AsOf, Mirror, ObjectStore, StoredObject, Written
 from workspace_sync.changes import Watched
 from workspace_sync.errors import ObjectNotFound
+from workspace_sync.store import Item, Opened, one_by_one
 
 FILES, FEW_FILES = 100_000, 500
 IN_SESSION, FEW_IN_SESSION = 20_000, 200
@@ -40,6 +42,11 @@ class NothingKept(ObjectStore):
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         raise ObjectNotFound(key)
+
+    def get_ahead(
+        self, wanted: Iterable[tuple[Item, str]]
+    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+        return one_by_one(self.get, wanted)
 
     def stat(self, key: str) -> StoredObject:
         raise ObjectNotFound(key)

@@ -14,13 +14,12 @@ import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, DIRECTORY, GONE, open_regular, opened_directory, split
 from workspace_sync.errors import IllegalName, ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
-from workspace_sync.store import CHUNK_BYTES, ExactReader, Item, Opened, StoredObject, Written, check_key
+from workspace_sync.store import CHUNK_BYTES, ExactReader, Item, Opened, StoredObject, Written, check_key, one_by_one
 
 INCOMING = b".incoming"
 LEFTOVER_SECONDS = 86_400
@@ -67,9 +66,10 @@ class LocalStore:
         stream.seek(offset)
         return stream if size is None else cast("BinaryIO", io.BufferedReader(_Part(stream, size)))
 
-    @contextlib.contextmanager
-    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Iterator[tuple[Item, Opened]]]:
-        yield ((item, partial(self.get, key)) for item, key in wanted)
+    def get_ahead(
+        self, wanted: Iterable[tuple[Item, str]]
+    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+        return one_by_one(self.get, wanted)
 
     def stat(self, key: str) -> StoredObject:
         path = _path(key)

@@ -34,9 +34,8 @@ from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Entry, Skipped
 from workspace_sync.names import escape, key_of
 from workspace_sync.plan import Remote, Seen
-from workspace_sync.store import Opened
 from workspace_sync.threads import Threads
-from workspace_sync.transfer import Transfer, finish_directory, make_directory, make_link, settled, unusable
+from workspace_sync.transfer import Transfer, check_stop, finish_directory, make_directory, make_link, settled, unusable
 
 log = structlog.get_logger()
 _jitter = random.SystemRandom()
@@ -45,9 +44,10 @@ Work = Callable[[], AbstractContextManager[tuple[Transfer, Threads]]]
 Result = TypeVar("Result")
 ABANDON_SECONDS = 1.0
 SMALL_BYTES = 64 * 1024
-"""Files up to this size are asked for ahead of their turn, by few threads: they cost more than they wait."""
+"""Files up to this size are fetched by one job, so many of them, and asked for ahead of their turn."""
+SMALL_FILES = 64
 SMALL_THREADS = 2
-"""So that an object that breaks off on its way does not hold back all others."""
+"""What small files cost is the processor: more threads would only keep each other from the interpreter."""
 SLOWEST = 100_000
 """Bytes a second: an attempt that brings fewer is given up, and goes on with the file it had begun from its start."""
 VANISHED = "was removed from the store while the workspace was restored"
@@ -237,18 +237,18 @@ class Restoration:
         """Fetch what is left, smallest first, then give directories their modes."""
         remote = self._remote or Remote()
 
-        def fetch(path: bytes, opened: Opened | None = None) -> None:
-            self._note(path, transfer.fetch(remote.entries[path], remote.keys[path], remote.modified[path], opened))
-
-        def fetch_asked(asked: tuple[bytes, Opened]) -> None:
-            fetch(*asked)
+        def fetch(paths: list[bytes]) -> None:
+            with transfer.store.get_ahead((path, transfer.prefix + remote.keys[path]) for path in paths) as asked:
+                for path, opened in asked:
+                    entry, key, modified = remote.entries[path], remote.keys[path], remote.modified[path]
+                    self._note(path, transfer.fetch(entry, key, modified, opened))
+                    check_stop(transfer.stop)
 
         paths = sorted(self._left, key=self._left.__getitem__)
         small = bisect.bisect_right(paths, SMALL_BYTES, key=self._left.__getitem__)
-        wanted = ((path, transfer.prefix + remote.keys[path]) for path in paths[:small])
-        with transfer.store.get_ahead(wanted) as asked:
-            await threads.each(fetch_asked, asked, at_once=SMALL_THREADS)
-        await threads.each(fetch, paths[small:])
+        batches = (paths[start : min(start + SMALL_FILES, small)] for start in range(0, small, SMALL_FILES))
+        await threads.each(fetch, batches, at_once=SMALL_THREADS)
+        await threads.each(fetch, ([path] for path in paths[small:]))
         self.report = await threads.run(partial(self._conclude, transfer, remote))
         self._remote, self._made = None, []
 

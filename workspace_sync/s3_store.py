@@ -21,7 +21,7 @@ from botocore.config import Config
 from botocore.handlers import add_expect_header
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
-from workspace_sync.s3_store_ahead import Ahead
+from workspace_sync.s3_store_ahead import ahead
 from workspace_sync.s3_store_answers import require_s3_answers
 from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_credentials import renew_from_files
@@ -80,6 +80,7 @@ class S3Store:
             self._client = make(read_timeout_seconds)
         self._make_patient = partial(make, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
         self._patient: Any = None
+        self._silence_seconds = read_timeout_seconds
         self._guard = threading.Lock()
         self._requests = Requests(session, self._client, bucket, self.description, self._key)
         self._leftovers = Leftovers()
@@ -111,11 +112,13 @@ class S3Store:
 
     @contextlib.contextmanager
     def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Iterator[tuple[Item, Opened]]]:
-        with contextlib.closing(Ahead(wanted, self._ask, self._open_asked, self.get)) as ahead:
-            yield ahead
+        with contextlib.closing(ahead(wanted, self._ask, self._open_asked, self.get, self._silence_seconds)) as asked:
+            yield asked
 
     def _ask(self, key: str) -> socket.socket | None:
-        return self._requests.ask(self._key(key))
+        with contextlib.suppress(StoreError), self._errors(key):  # `get` tells what is wrong
+            return self._requests.ask(self._key(key))
+        return None
 
     def _open_asked(self, key: str, connection: socket.socket) -> BinaryIO:
         with self._errors(key):

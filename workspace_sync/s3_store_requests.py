@@ -114,9 +114,11 @@ class Requests:
             return None
 
     def opened(self, key: str, connection: socket.socket) -> Stretch:
-        """What was asked for, as of `open`."""
+        """What was asked for on this connection, which goes on here; as of `open`."""
+        if self._found_wire() is None:  # given up meanwhile; else it goes on with the connection
+            connection.close()
         incoming = self._lean(lambda wire: wire.opened(connection))
-        return self.open(key, 0, None) if incoming is None else stretch_of(incoming, 0)
+        return self._by_botocore(key, "bytes=0-", 0) if incoming is None else stretch_of(incoming, 0)
 
     def page(self, prefix: str, token: str) -> Page:
         """A page of the listing of all keys that begin so. Raises as botocore."""

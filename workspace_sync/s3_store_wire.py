@@ -29,7 +29,7 @@ SENT_BYTES = 1 << 18
 """Of a body at a time: each has the time that an answer has, however long the whole takes on a slow link."""
 JOINED_BYTES = 1 << 16
 """A body up to this size goes out in one piece with its head."""
-MAX_IDLE = 16
+MAX_IDLE = 32
 """Connections kept while nothing is asked."""
 IDLE_SECONDS = 15.0
 """Age at which a kept connection is not used again; servers close theirs after some time."""
@@ -102,16 +102,13 @@ class Wire:
         Raises `WireBroken`, `TimeoutError`, both of them also when the server has just closed a kept connection.
         """
         request = self._request("GET", key, {})
-        until = time.monotonic() + EXCHANGE_SECONDS
-        connection = self._kept()
-        if connection is None:
-            connection = self._connected()
+        connection = self._kept() or self._connected()
         with _closed_on_errors(connection):
-            _send(connection, request, b"", until)
+            connection.sendall(request)
         return connection
 
     def opened(self, connection: socket.socket, most_bytes: int = JOINED_BYTES) -> Incoming:
-        """The answer to what was asked, as of `open`. Raises as `ask`."""
+        """The answer to what was asked, as of `open`; the connection is not the caller's any more. Raises as `ask`."""
         until = time.monotonic() + EXCHANGE_SECONDS
         return self._incoming(connection, _answered(connection, Opening(most_bytes), until))
 

@@ -6,10 +6,11 @@ classes, and each waits no longer than its store's own timeouts. Keys are `/`-se
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from workspace_sync.errors import IllegalName, StoreRefused
@@ -65,11 +66,13 @@ class ObjectStore(Protocol):
         Nothing before `offset` is moved; beyond the object's end there is nothing. Raises `ObjectNotFound`.
         """
 
-    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> AbstractContextManager[Iterator[tuple[Item, Opened]]]:
-        """Small objects, in the order in which they come, each with what opens it as `get` does, once.
+    def get_ahead(
+        self, wanted: Iterable[tuple[Item, str]]
+    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+        """Objects, in the order in which they come, each with what opens it as `get` does, for one thread.
 
-        `wanted` are their keys, each with what stands for it. More are asked for than have been opened, where that is
-        faster; the iterator is for one thread at a time.
+        `wanted` are their keys, each with what stands for it. Further ones are asked for already, where that is faster:
+        what is given has to be opened, once, before the next is taken.
         """
 
     def stat(self, key: str) -> StoredObject:
@@ -110,6 +113,14 @@ def check_key(key: str) -> str:
     if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
         raise IllegalName(f"{key!a} is not a key")
     return key
+
+
+@contextlib.contextmanager
+def one_by_one(
+    get: Callable[[str], BinaryIO], wanted: Iterable[tuple[Item, str]]
+) -> Iterator[Iterator[tuple[Item, Opened]]]:
+    """`get_ahead` of a store where nothing is gained by asking ahead."""
+    yield ((item, partial(get, key)) for item, key in wanted)
 
 
 class ExactReader(io.RawIOBase):

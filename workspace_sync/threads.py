@@ -69,7 +69,7 @@ class Threads:
     ) -> list[Result]:
         """Run the job for every item; the first error ends it, after the jobs under way have ended.
 
-        `at_once`: fewer threads than are allowed. `note` is called on the loop with each result as it comes, so that it
+        `at_once`: by no more threads than that. `note` is called on the loop with each result as it comes, so that it
         is known even when a later one fails. A thread does many short jobs before it comes back, but not for long:
         others wait for threads too.
         """
@@ -88,7 +88,7 @@ class Threads:
                         if note is not None:
                             note(result)
 
-        workers = [asyncio.create_task(work()) for _ in range(at_once or self._concurrency)]
+        workers = [asyncio.create_task(work()) for _ in range(min(at_once or self._concurrency, self._concurrency))]
         try:
             await asyncio.gather(*workers)
         except BaseException:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import BinaryIO
 
 from workspace_sync import ObjectStore, StoredObject, Written
 from workspace_sync.errors import StoreUnavailable
-from workspace_sync.store import Item, Opened
+from workspace_sync.store import Item, Opened, one_by_one
 
 
 class AwayStore:
@@ -34,9 +33,10 @@ class AwayStore:
         self.before_get(key)
         return self._here().get(key, offset, size)
 
-    @contextlib.contextmanager
-    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Iterator[tuple[Item, Opened]]]:
-        yield ((item, partial(self.get, key)) for item, key in wanted)
+    def get_ahead(
+        self, wanted: Iterable[tuple[Item, str]]
+    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+        return one_by_one(self.get, wanted)
 
     def stat(self, key: str) -> StoredObject:
         return self._here().stat(key)

@@ -6,13 +6,16 @@ import contextlib
 import io
 import os
 import socket
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from botocore.credentials import Credentials
+from botocore.exceptions import CredentialRetrievalError
 
 from tests.doubles.faulty_s3 import Fault, FaultyS3, Refusal, Reset, Stall, Torn
+from workspace_sync.errors import StoreUnusable
 from workspace_sync.s3_store import S3Store
 from workspace_sync.s3_store_ahead import MOST_ASKED
 
@@ -38,8 +41,10 @@ def connections(port: int) -> int:
     """Of this process to a port of loopback."""
     count = 0
     for link in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(link.name))) as one:
-            count += one.getpeername() == ("127.0.0.1", port)
+        with contextlib.suppress(OSError):
+            if str(link.readlink()).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(link.name))) as one:
+                    count += one.getpeername() == ("127.0.0.1", port)
     return count
 
 
@@ -49,7 +54,7 @@ def connections(port: int) -> int:
 def test_what_fails_on_the_way_is_asked_for_again(
     fault: Fault, faulty: FaultyS3, behind_faulty: S3Store, wanted: dict[int, str]
 ) -> None:
-    faulty.fail(fault, "GetObject", times=5)
+    faulty.fail(fault, "GetObject", times=3)
     found = []
     with behind_faulty.get_ahead(wanted.items()) as coming:
         for number, opened in coming:
@@ -79,14 +84,33 @@ def test_an_object_that_does_not_come_holds_back_no_other(
 def test_no_connection_stays_with_what_is_given_up(
     faulty: FaultyS3, behind_faulty: S3Store, wanted: dict[int, str]
 ) -> None:
-    faulty.fail(Stall(), "GetObject")
+    faulty.fail(Stall(), "GetObject", skip=1)
     port = urlsplit(faulty.endpoint).port or 0
     before = connections(port)
     with behind_faulty.get_ahead(wanted.items()) as coming:
-        thread = threading.Thread(target=lambda: list(coming))
-        thread.start()
-        while faulty.operations().count("GetObject") < MOST_ASKED:
-            assert thread.is_alive()
-    thread.join(SECONDS)  # it was given up while it waited for the first of them
-    assert not thread.is_alive()
-    assert connections(port) <= before
+        next(coming)[1]().close()
+        assert connections(port) > before
+    assert connections(port) == before
+
+
+def test_what_is_never_answered_is_asked_for_again(
+    faulty: FaultyS3, open_s3: Callable[..., S3Store], behind_faulty: S3Store, wanted: dict[int, str]
+) -> None:
+    impatient = open_s3(faulty.endpoint)
+    impatient.put("file", io.BytesIO(b"content"), 7)
+    faulty.fail(Stall(), "GetObject", times=1)
+    with impatient.get_ahead([("one", "file")]) as coming:
+        ((item, opened),) = coming
+        with opened() as stream:
+            assert (item, stream.read()) == ("one", b"content")
+
+
+def test_credentials_that_cannot_be_had_are_told_when_an_object_is_opened(
+    behind_faulty: S3Store, wanted: dict[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unobtainable(*_: object) -> None:
+        raise CredentialRetrievalError(provider="a test", error_msg="nobody is there")
+
+    monkeypatch.setattr(Credentials, "get_frozen_credentials", unobtainable)
+    with behind_faulty.get_ahead(wanted.items()) as coming, pytest.raises(StoreUnusable, match="credentials"):
+        next(coming)[1]()
