@@ -7,6 +7,7 @@ it took and the most memory (bytes) this process ever had. A directory's mirror 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from workspace_sync import Mirror, ObjectStore, TransferLimits, open_store
 
+LARGE = 6_000_000
 THREADS = 8
 """As the service has by default."""
 DEADLINE_SECONDS = 3600.0
@@ -47,7 +49,7 @@ async def answer(store: ObjectStore, executor: ThreadPoolExecutor) -> None:
 
 def main(url: str) -> None:
     store = open_store(url)
-    store.check()
+    store.put("before", io.BytesIO(bytes(LARGE)), LARGE)  # a service learns from the first large file how a server is
     with ThreadPoolExecutor(THREADS) as executor:
         asyncio.run(answer(store, executor))
     store.close()

@@ -44,8 +44,9 @@ Work = Callable[[], AbstractContextManager[tuple[Transfer, Threads]]]
 Result = TypeVar("Result")
 ABANDON_SECONDS = 1.0
 SMALL_BYTES = 64 * 1024
-"""Files up to this size are fetched by one job, so many of them, and asked for ahead of their turn."""
-SMALL_FILES = 64
+"""Files up to this size are fetched several by one job, which asks for them ahead of their turn."""
+SMALL_FILES = 32
+"""What one such job fetches."""
 SMALL_THREADS = 2
 """What small files cost is the processor: more threads would only keep each other from the interpreter."""
 SLOWEST = 100_000

@@ -22,7 +22,7 @@ from botocore.handlers import add_expect_header
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
 from workspace_sync.s3_store_ahead import ahead
-from workspace_sync.s3_store_answers import require_s3_answers
+from workspace_sync.s3_store_answers import etag_of, require_s3_answers
 from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_credentials import renew_from_files
 from workspace_sync.s3_store_download import ObjectReader
@@ -142,7 +142,7 @@ class S3Store:
         with self._errors(key):
             answer = self._client.head_object(Bucket=self._bucket, Key=self._key(key))
         modified = answer["LastModified"].timestamp()
-        return StoredObject(key, answer["ContentLength"], modified, _etag(answer), answer.get("VersionId", ""))
+        return StoredObject(key, answer["ContentLength"], modified, etag_of(answer), answer.get("VersionId", ""))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         start, token, more = self._prefix + prefix, "", True
@@ -186,7 +186,7 @@ class S3Store:
                 CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
             )
         self._look_again(target)
-        return Written(_etag(told["CopyObjectResult"]), told.get("VersionId", ""))
+        return Written(etag_of(told["CopyObjectResult"]), told.get("VersionId", ""))
 
     def _patient_client(self) -> Any:
         """Made at the first use: a client takes megabytes, and few stores copy large files."""
@@ -215,7 +215,6 @@ class S3Store:
         advice = Probe(self._client, self._bucket, self.description, self._key).run()
         with contextlib.suppress(StoreError), self._errors():  # what may not be done is in the advice
             self._uploads.abort_leftovers(self._prefix)
-            self._requests.look_at_parts()
         return advice
 
     def close(self) -> None:
@@ -271,7 +270,3 @@ def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) 
 def _entered(_key: str, *, makes: bool = True) -> contextlib.AbstractContextManager[None]:
     """Amazon has no directories."""
     return contextlib.nullcontext()
-
-
-def _etag(answer: Any) -> str:
-    return str(answer.get("ETag", "")).strip('"')

@@ -1,6 +1,7 @@
 """Objects that are asked for before they are read, and given in the order in which they come.
 
-One thread keeps a server busy so, and an object for which no answer begins holds back none that is there.
+One thread keeps a server busy so, and an object that is late holds back none that is there (over TLS only on a
+connection that was used before: a new one has something to read at once, which is no answer).
 """
 
 from __future__ import annotations

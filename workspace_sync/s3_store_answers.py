@@ -28,6 +28,11 @@ def require_s3_answers(client: Any) -> None:
     client.meta.events.register("before-parse.s3", _look)
 
 
+def etag_of(answer: Any) -> str:
+    """The ETag in botocore's words for an answer, without its quotes; empty when none is told."""
+    return str(answer.get("ETag", "")).strip('"')
+
+
 def _look(operation_model: Any, response_dict: Any, **_: Any) -> None:
     if response_dict["status_code"] >= 300:
         return

@@ -41,8 +41,6 @@ class Requests:
     """Reads and writes of one bucket's objects; keys are the bucket's. `where` says which store."""
 
     def __init__(self, session: Any, client: Any, bucket: str, where: str, probe_key: Callable[[str], str]) -> None:
-        self.md5_of_parts: bool | None = None
-        """Whether an object that came in parts has the MD5 of all its bytes for its ETag, as on rclone's server."""
         self._session = session
         self._client = client
         self._bucket = bucket
@@ -195,18 +193,6 @@ class Requests:
                     self._sha256 = {200: False, 400: True}.get(status)
                     self._asked_sha256 = status != 0
         return self._sha256
-
-    def look_at_parts(self) -> None:
-        """Find out `md5_of_parts`, by an object of one small part. Raises as botocore."""
-        content = uuid.uuid4().bytes
-        place = {"Bucket": self._bucket, "Key": self._probe_key(f"parts-{uuid.uuid4()}")}
-        upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}
-        etag = self._client.upload_part(**upload, PartNumber=1, Body=content)["ETag"]
-        parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
-        self._client.complete_multipart_upload(**upload, MultipartUpload=parts)
-        told = self._client.head_object(**place)["ETag"].strip('"')
-        self._client.delete_object(**place)
-        self.md5_of_parts = told == _Tag(content).compute()
 
     def _verify(self, answer: Answer, tag: _Tag) -> None:
         """Raise `StoreUnavailable` (it is sent again) when other bytes arrived than were sent, as their ETag tells."""

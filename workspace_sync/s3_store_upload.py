@@ -18,6 +18,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store_answers import etag_of
 from workspace_sync.s3_store_new_directories import Entered
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
@@ -67,11 +68,13 @@ class Uploads:
         self._buffers = _Buffers()
         self._under_way: set[str] = set()
         self._guard = threading.Lock()
+        self._tagged_as_whole: bool | None = None
+        """Whether an object in parts has the MD5 of all bytes for its ETag, as on rclone's server; the first tells."""
 
     def put(self, key: str, source: ExactReader, size: int) -> Written:
         """Send the object; it is written whole, once every part is there."""
         self._requests.compares_sha256()  # first: its object comes and goes, and on some servers a directory with it
-        whole = hashlib.md5(usedforsecurity=False) if self._requests.md5_of_parts else None
+        whole = None if self._tagged_as_whole is False else hashlib.md5(usedforsecurity=False)
         upload = self._taken_up(key) or self._begun(key)
         try:
             parts = self._send_all(upload, source, size, whole)
@@ -184,7 +187,7 @@ class Uploads:
         return {"PartNumber": number, "ETag": f'"{etag}"'}
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int, md5: str) -> Written:
-        """`md5`: of all bytes, where that is to be its ETag. Where ETags go by no rule the size has to tell."""
+        """`md5` is that of all bytes, if it can be the ETag that stays, whatever the answer says it is."""
         rule = _composed(parts)
         try:
             with self._entered(upload.key):
@@ -193,15 +196,18 @@ class Uploads:
                 )
         except ClientError as error:
             lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
-            told = self._completed(upload.key, {rule, md5}) if lost else None
+            told = self._completed(upload.key, {rule, md5} - {""}) if lost else None
             if told is None:
                 raise
-        if _etag(told) not in (rule, md5) or self._requests.md5_of_parts is None:
+        etag = etag_of(told)
+        if self._tagged_as_whole is None or etag not in (rule, md5):  # where ETags go by no rule the size has to tell
             told = self._client.head_object(Bucket=self._bucket, Key=upload.key)
             if told["ContentLength"] != size:
                 raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
-            return Written(_etag(told), told.get("VersionId", ""))
-        return Written(md5 or rule, told.get("VersionId", ""))
+            etag = etag_of(told)
+            if self._tagged_as_whole is None:
+                self._tagged_as_whole = etag == md5
+        return Written(md5 if self._tagged_as_whole else etag, told.get("VersionId", ""))
 
     def _completed(self, key: str, etags: set[str]) -> Any:
         """The object, when it has one of these: of a request that was sent again the first answer was lost."""
@@ -209,7 +215,7 @@ class Uploads:
             found = self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError:
             return None
-        return found if _etag(found) in etags else None
+        return found if etag_of(found) in etags else None
 
 
 class _Buffers:
@@ -260,10 +266,6 @@ def _fill(buffer: bytearray, source: ExactReader, wanted: int, whole: Any) -> in
         if whole is not None:
             whole.update(view[:filled])
     return filled
-
-
-def _etag(answer: Any) -> str:
-    return str(answer["ETag"]).strip('"')
 
 
 def _failed(future: Future[Any]) -> bool:

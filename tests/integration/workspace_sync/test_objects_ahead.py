@@ -20,7 +20,6 @@ from workspace_sync.s3_store import S3Store
 from workspace_sync.s3_store_ahead import MOST_ASKED
 
 COUNT = 2 * MOST_ASKED + 5
-SECONDS = 120.0
 
 
 @pytest.fixture
@@ -93,9 +92,7 @@ def test_no_connection_stays_with_what_is_given_up(
     assert connections(port) == before
 
 
-def test_what_is_never_answered_is_asked_for_again(
-    faulty: FaultyS3, open_s3: Callable[..., S3Store], behind_faulty: S3Store, wanted: dict[int, str]
-) -> None:
+def test_what_is_never_answered_is_asked_for_again(faulty: FaultyS3, open_s3: Callable[..., S3Store]) -> None:
     impatient = open_s3(faulty.endpoint)
     impatient.put("file", io.BytesIO(b"content"), 7)
     faulty.fail(Stall(), "GetObject", times=1)
