@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernel_gateway.views.script import script
@@ -96,7 +96,9 @@ HOSTILE = ["\r", "\n", "\r\n", "\x0c", "\x00", "\x0b", "\u2028", "\x85", "\ud800
 HOSTILE += ["import os", "\n%%bash\n", "%", "!", "?", "(", ")", "x", " ", "\t", "# -*- coding: utf-7 -*-", "+AAo-", "é"]
 
 
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of the cells, as in the session
 @settings(max_examples=200, deadline=None)
+@example(["'''\\\x0c'''"], False)
 @given(st.lists(st.lists(st.sampled_from(HOSTILE), max_size=8).map("".join), min_size=1, max_size=4), st.booleans())
 def test_any_notebook_makes_a_script_that_compiles_and_says_the_rest_in_comments(
     texts: list[str], stopped: bool
