@@ -189,7 +189,10 @@ class Transfer:
 
 
 class SteadyReader(io.RawIOBase):
-    """A file read once, hashed on the way; raises `FileChanged` before its last bytes if it did not rest meanwhile."""
+    """A file read once, hashed on the way; raises `FileChanged` before its last bytes if it did not rest meanwhile.
+
+    As soon as the file has no name any more it is not read further: whoever removed it may need the room.
+    """
 
     def __init__(self, file: Any, status: os.stat_result, stop: threading.Event) -> None:
         super().__init__()
@@ -230,7 +233,8 @@ class SteadyReader(io.RawIOBase):
             except OSError as error:  # told apart from the store's own errors, which pass through the same call
                 raise DirectoryUnusable(f"a file of the workspace cannot be read: {error.strerror}") from error
             self._left -= taken
-            if not taken or (not self._left and signature_of(os.fstat(self._file.fileno())) != self._before):
+            now = os.fstat(self._file.fileno())
+            if not taken or not now.st_nlink or (not self._left and signature_of(now) != self._before):
                 raise FileChanged
             self._digest.update(view[:taken])
         return taken

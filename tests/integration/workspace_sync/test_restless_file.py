@@ -1,12 +1,13 @@
-"""A file that changes while it is copied aside is copied again: what is sent is of one moment if there is one."""
+"""A file that changes while it is copied aside is copied again; one that is removed while it is read is let go."""
 
 from __future__ import annotations
 
 import os
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
-from workspace_sync import TransferLimits
+from workspace_sync import TransferLimits, Written
 from workspace_sync.local_store import LocalStore
 from workspace_sync.store import CHUNK_BYTES
 from workspace_sync.transfer import Transfer
@@ -43,3 +44,27 @@ def test_a_restless_file_is_sent_as_of_a_moment_in_which_it_rested(tmp_path: Pat
         os.close(root)
     with store.get("one/file") as stream:
         assert set(stream.read()) == {ord("b")}
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_let_go(tmp_path: Path) -> None:
+    """Who removes a file wants its room, which comes once nobody has it open."""
+    live = tmp_path / "live"
+    live.mkdir()
+    (live / "file").write_bytes(b"a" * 10 * CHUNK_BYTES)
+    taken = []
+
+    class Removing(LocalStore):
+        def put(self, key: str, source: BinaryIO, size: int) -> Written:
+            while piece := source.read(CHUNK_BYTES):
+                taken.append(len(piece))
+                (live / "file").unlink(missing_ok=True)
+            raise AssertionError("it was read to its end")
+
+    root = os.open(live, os.O_RDONLY)
+    try:
+        store = Removing(str(tmp_path / "store"))
+        transfer = Transfer(root, store, "one/", None, TransferLimits(), threading.Event())
+        assert transfer.send(b"file", None) is None
+    finally:
+        os.close(root)
+    assert taken == [CHUNK_BYTES]
