@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
+from workspace_sync.s3_store_answers import etag_of
 from workspace_sync.store import StoredObject
 
 PAGE_BYTES = 8 << 20
@@ -50,7 +51,7 @@ def read_page(body: bytes | bytearray) -> Page | None:
 def page_of_botocore(told: Any) -> Page:
     """The same of botocore's answer."""
     objects = [
-        StoredObject(each["Key"], each["Size"], each["LastModified"].timestamp(), each.get("ETag", "").strip('"'))
+        StoredObject(each["Key"], each["Size"], each["LastModified"].timestamp(), etag_of(each))
         for each in told.get("Contents", ())
     ]
     return Page(objects, told["NextContinuationToken"] if told.get("IsTruncated") else "")
@@ -58,7 +59,7 @@ def page_of_botocore(told: Any) -> Page:
 
 def _object(contents: Element) -> StoredObject:
     told = {_name(each): each.text or "" for each in contents}
-    etag = told.get("ETag", "").strip('"')
+    etag = etag_of(told)
     return StoredObject(
         unquote_plus(told["Key"], errors="strict"), int(told["Size"]), _seconds(told["LastModified"]), etag
     )

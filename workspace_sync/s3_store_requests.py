@@ -22,6 +22,7 @@ from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
 from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store_answers import etag_of
 from workspace_sync.s3_store_listing import PAGE_BYTES, Page, page_of_botocore, page_query, read_page
 from workspace_sync.s3_store_reading import Answer, WireBroken
 from workspace_sync.s3_store_signature import Key
@@ -208,7 +209,7 @@ class Requests:
             key = self._probe_key(f"etag-{uuid.uuid4()}")
             told = self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
             self._client.delete_object(Bucket=self._bucket, Key=key)
-            self._tags_are_md5 = told["ETag"].strip('"') == _Tag(data).compute()
+            self._tags_are_md5 = etag_of(told) == _Tag(data).compute()
         return self._tags_are_md5
 
 

@@ -139,9 +139,7 @@ class Uploads:
     def _parts(self, key: str, upload_id: str) -> dict[int, _Part]:
         pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
         return {
-            part["PartNumber"]: _Part(part["ETag"].strip('"'), part["Size"])
-            for page in pages
-            for part in page.get("Parts", ())
+            part["PartNumber"]: _Part(etag_of(part), part["Size"]) for page in pages for part in page.get("Parts", ())
         }
 
     def _send_all(self, upload: _Upload, source: ExactReader, size: int, whole: Any) -> list[dict[str, Any]]:
@@ -207,7 +205,9 @@ class Uploads:
             etag = etag_of(told)
             if self._tagged_as_whole is None:
                 self._tagged_as_whole = etag == md5
-        return Written(md5 if self._tagged_as_whole else etag, told.get("VersionId", ""))
+        elif self._tagged_as_whole:
+            etag = md5
+        return Written(etag, told.get("VersionId", ""))
 
     def _completed(self, key: str, etags: set[str]) -> Any:
         """The object, when it has one of these: of a request that was sent again the first answer was lost."""
@@ -275,7 +275,7 @@ def _failed(future: Future[Any]) -> bool:
 def _composed(parts: list[dict[str, Any]]) -> str:
     """The ETag of an object in parts whose ETags are MD5s."""
     try:
-        joined = b"".join(bytes.fromhex(part["ETag"].strip('"')) for part in parts)
+        joined = b"".join(bytes.fromhex(etag_of(part)) for part in parts)
     except ValueError:
         return ""
     return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(parts)}"
