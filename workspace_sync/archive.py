@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from typing import IO
 
 from workspace_sync.archive_names import archive_name
+from workspace_sync.entry import Entry
 from workspace_sync.errors import ObjectNotFound, StoreFull, StoreRefused, StoreUnavailable
-from workspace_sync.manifest import Entry
 from workspace_sync.names import escape
 from workspace_sync.plan import Remote
 from workspace_sync.store import CHUNK_BYTES, ObjectStore
@@ -92,7 +92,7 @@ class Archive(Iterator[bytes]):
     def _members(self, held: IO[bytes]) -> Generator[Member, None, None]:
         for skipped in self._remote.skipped:
             self._notes.add(skipped.path, skipped.reason)
-        for path in sorted(self._remote.entries):
+        for path in self._remote.entries:
             if self._top in (b"", path) or path.startswith(self._top + b"/"):
                 yield from self._member(self._remote.entries[path], held)
         if self._notes:

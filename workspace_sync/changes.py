@@ -12,7 +12,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -155,7 +155,7 @@ class Watched:
             os.close(root)
 
     def _told(
-        self, root: int, before: dict[bytes, Signature | None], now: dict[bytes, Signature], until: float
+        self, root: int, before: dict[bytes, Signature | None], now: Mapping[bytes, Signature], until: float
     ) -> Changes:
         changed = sorted(path for path, was in before.items() if was != now.get(path))
         left = self._limits.hashed_bytes

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from workspace_sync.baseline import Seen
 from workspace_sync.birth import born_ns
 from workspace_sync.confined import open_regular
 from workspace_sync.errors import StoreError
 from workspace_sync.names import key_of
-from workspace_sync.plan import FlushPlan, Seen
+from workspace_sync.plan import FlushPlan
 from workspace_sync.scan import Scan, Signature, file_entry, signature_of
 from workspace_sync.transfer import FileChanged, SteadyReader, Transfer, settled
 
@@ -28,8 +29,8 @@ class Copies:
 
     moved: dict[tuple[int, int, int], Seen] = field(default_factory=dict)
     sized: dict[int, dict[str, Seen]] = field(default_factory=dict)
-    signatures: dict[bytes, Signature] = field(default_factory=dict)
-    """Of the files to be sent."""
+    signatures: Mapping[bytes, Signature] = field(default_factory=dict)
+    """Of the files to be sent, and others."""
 
 
 def copies_of(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan, *, trusting: bool) -> Copies:
@@ -37,7 +38,7 @@ def copies_of(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan, *, tr
 
     `trusting`: a file of a gone one's inode, size and time is that one; otherwise it is read, whatever its size.
     """
-    copies = Copies(signatures={path: scan.signatures[path] for path in plan.send})
+    copies = Copies(signatures=scan.signatures)
     if not plan.send:
         return copies
     _add_moved(copies, (baseline[path] for path in plan.delete), trusting=trusting)

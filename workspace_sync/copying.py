@@ -8,10 +8,13 @@ same call goes on from there: content that is there already is not copied again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec.structs import replace
+
 from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import Entry
 from workspace_sync.errors import (
     AlreadyThere,
     ObjectNotFound,
@@ -21,7 +24,6 @@ from workspace_sync.errors import (
     WorkspaceTooLarge,
 )
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import Entry
 from workspace_sync.names import check_path, escape, key_of, parents, path_from_text, text_of
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import ObjectStore
@@ -167,7 +169,7 @@ class WorkspaceCopy:
         """Put the entries into the target's manifest, then remove objects that stand for what they replace."""
         with self._target.changing:
             there = self._target.load()
-            every, stale = dict(there.entries), []
+            every, stale = there.entries.copy(), []
             for entry in entries:
                 every[entry.path] = entry
                 key = there.keys.get(entry.path)
@@ -187,12 +189,12 @@ def _check_apart(plan: CopyPlan, sources: set[bytes]) -> None:
 def _chosen(remote: Remote, wanted: list[bytes]) -> list[bytes]:
     """The paths that are wanted, with all beneath them, in order; everything when none are named."""
     if not wanted:
-        return sorted(remote.entries)
+        return list(remote.entries)
     for path in wanted:
         if path not in remote.entries:
             raise ObjectNotFound(f"no such path: {text_of(path)!r}")
     tops = set(wanted)
-    return sorted(path for path in remote.entries if path in tops or not tops.isdisjoint(parents(path)))
+    return [path for path in remote.entries if path in tops or not tops.isdisjoint(parents(path))]
 
 
 def _same(entry: Entry, before: Entry | None) -> bool:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import BinaryIO, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from workspace_sync.entry import Entry
 from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, WorkspaceTooLarge
-from workspace_sync.manifest import MANIFEST_NAME, AsOf, Entry, Manifest, decode_manifest, encode_manifest
+from workspace_sync.manifest import (
+    MANIFEST_NAME,
+    AsOf,
+    Manifest,
+    NotByLine,
+    decode_manifest,
+    manifest_lines,
+    read_manifest,
+)
 from workspace_sync.plan import Remote, merge
-from workspace_sync.store import ObjectStore, StoredObject, check_key
+from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
 
 PREFIX_BYTES = 100
 """Longest prefix of one workspace inside the store."""
@@ -67,27 +79,52 @@ class DurableFiles:
     def read_manifest(self) -> Manifest:
         """The manifest, empty when there is none. Raises `ManifestUnreadable`."""
         try:
-            with self.store.get(self._manifest_key) as stream:
-                data = stream.read(self._manifest_bytes + 1)
+            with contextlib.suppress(NotByLine), self.store.get(self._manifest_key) as file:
+                return read_manifest(file, self._manifest_bytes)
+            with self.store.get(self._manifest_key) as file:
+                data = file.read(self._manifest_bytes + 1)
         except ObjectNotFound:
-            return Manifest("", {})
+            return Manifest("")
         if len(data) > self._manifest_bytes:
             raise ManifestUnreadable(f"{self._manifest_key} is longer than {self._manifest_bytes} bytes")
         return decode_manifest(data)
 
     def write_manifest(
         self, entries: Iterable[Entry], moment: datetime | None = None, execution: AsOf | None = None
-    ) -> None:
-        """Write the manifest, as of now unless told, and of the last execution that had ended then."""
-        entries = list(entries)
+    ) -> int:
+        """Write the manifest, as of now unless told, and of the last execution that had ended then.
+
+        The entries come in order of path. Returns how many files they are.
+        """
         as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        data = encode_manifest(entries, as_of, execution)
-        if len(data) > self._manifest_bytes:  # nobody would read it any more
-            raise WorkspaceTooLarge(
-                f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: remove some"
-            )
-        self.store.put(self._manifest_key, io.BytesIO(data), len(data))
+        counts = _Counts()
+        with tempfile.SpooledTemporaryFile(CHUNK_BYTES) as file:
+            for line in manifest_lines(counts.of(entries), as_of, execution):
+                file.write(line)
+                if file.tell() > self._manifest_bytes:  # nobody would read it any more
+                    raise WorkspaceTooLarge(
+                        f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: "
+                        "remove some"
+                    )
+            size = file.tell()
+            file.seek(0)
+            self.store.put(self._manifest_key, cast("BinaryIO", file), size)
         counted = _counted.get(self.store)
         if counted is not None:
-            sizes = [entry.size for entry in entries if entry.kind == "file"]
-            counted(self.prefix, len(sizes), sum(sizes))
+            counted(self.prefix, counts.files, counts.file_bytes)
+        return counts.files
+
+
+@dataclass
+class _Counts:
+    """Of the files among entries that pass."""
+
+    files: int = 0
+    file_bytes: int = 0
+
+    def of(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            if entry.kind == "file":
+                self.files += 1
+                self.file_bytes += entry.size
+            yield entry

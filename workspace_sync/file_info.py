@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workspace_sync.manifest import Entry, Kind
+from workspace_sync.entry import Entry, Kind
 from workspace_sync.names import text_of
 
 

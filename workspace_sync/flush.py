@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from workspace_sync.baseline import Baseline, Seen
 from workspace_sync.copies import Copies, copies_of, copy_to
 from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import Entry
 from workspace_sync.errors import (
     DirectoryUnusable,
     FlushIncomplete,
@@ -22,9 +25,10 @@ from workspace_sync.errors import (
     WorkspaceSyncError,
 )
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import AsOf, Entry, Skipped
+from workspace_sync.manifest import AsOf, Skipped
 from workspace_sync.names import escape, key_of
-from workspace_sync.plan import FlushPlan, Seen, baseline_of, plan_flush
+from workspace_sync.plan import FlushPlan, baseline_of, plan_flush
+from workspace_sync.scan import Scan, is_below
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import SETTLED_NANOSECONDS, Transfer
 from workspace_sync.tree import LiveTree, Look
@@ -68,25 +72,26 @@ class Flusher:
         self._tree = tree
         self._removes = removes
         self._journal = tree.journal()
-        self._baseline: dict[bytes, Seen] | None = None
-        self._written: dict[bytes, Entry] | None = None
+        self._baseline: Baseline | None = None
+        self._settled = False
+        """Whether what the last manifest says and what changed since, all that is owed, is known for sure."""
         self._execution: AsOf | None = None
         self._owed: set[bytes] = set()
         self._skipping = False
+        self._files = 0
         self._read_since_ns = 0
         self.left: dict[bytes, int] = {}
 
-    def start_from(self, baseline: dict[bytes, Seen], execution: AsOf | None = None) -> None:
+    def start_from(self, baseline: Baseline, execution: AsOf | None = None) -> None:
         """Take what a restore brought as what the store has; the manifest is written anew by the first flush."""
         self._baseline = baseline
-        self._written = None
+        self._settled = False
         self._execution = execution
         self._read_since_ns = time.time_ns() - SETTLED_NANOSECONDS
 
     def has_nothing_to_do(self) -> bool:
         """Whether the store has all that the directory has; costs next to nothing, and says no when it is not known."""
-        settled = self._written is not None and not self._owed
-        return settled and self._tree.is_quiet(self._journal) and not self._is_due()
+        return self._settled and not self._owed and self._tree.is_quiet(self._journal) and not self._is_due()
 
     async def flush(
         self, transfer: Transfer, threads: Threads, as_of: AsOf | None = None, *, final: bool = False
@@ -99,13 +104,17 @@ class Flusher:
         moment = datetime.now(UTC)
         look, plan, copies = await threads.run(partial(self._prepare, transfer, baseline, final=final))
         await self._remove(plan.clear, baseline, threads)
+        for path in plan.gone:
+            del baseline[path]
         sending = _Sending(transfer, copies, baseline, plan, self.left)
         stale = await sending.run(threads)
+        self.left = dict(self.left)  # what holds many names keeps its room when they are gone
+        plan.send.clear()
         await self._delete(stale, threads)
         await self._remove(plan.delete, baseline, threads)
         if not sending.failures:  # else the files are of several moments
             self._execution = as_of or self._execution
-        files = await threads.run(partial(self._conclude, plan, baseline, look, moment))
+        files = await threads.run(partial(self._conclude, plan, baseline, look.scan, moment))
         self._owed = set(sending.failures)
         self._skipping = bool(plan.skipped)
         if sending.failures:
@@ -118,25 +127,22 @@ class Flusher:
     def _is_due(self) -> bool:
         return self._tree.is_due(self._limits.walk_every_seconds, self._limits.walk_share)
 
-    def _prepare(
-        self, transfer: Transfer, baseline: dict[bytes, Seen], *, final: bool
-    ) -> tuple[Look, FlushPlan, Copies]:
+    def _prepare(self, transfer: Transfer, baseline: Baseline, *, final: bool) -> tuple[Look, FlushPlan, Copies]:
         """In a thread: what there is, what is to be done, and what need not be sent for it."""
         look, plan = self._plan(transfer, baseline, final=final)
         left = dict.fromkeys([*plan.clear, *plan.delete], 0)
-        left.update({path: look.scan.entries[path].size for path in plan.send})
+        left.update((path, look.scan.entries[path].size) for path in plan.send)
         self.left = left
         return look, plan, copies_of(plan, baseline, look.scan, trusting=not final)
 
-    def _plan(self, transfer: Transfer, baseline: dict[bytes, Seen], *, final: bool) -> tuple[Look, FlushPlan]:
+    def _plan(self, transfer: Transfer, baseline: Baseline, *, final: bool) -> tuple[Look, FlushPlan]:
         """Look at what changed, at everything where that has to be, and say what is to be done."""
-        part = self._written is not None and not self._skipping and not final
+        part = self._settled and not self._skipping and not final
         look = self._look(transfer, walk=final or self._is_due(), part=part)
         if not look.whole:
-            elsewhere = sum(entry.size for path, entry in (self._written or {}).items() if path not in self._owed)
-            room = self._limits.workspace_bytes - elsewhere
+            known = Baseline({path: baseline[path] for path in self._owed if path in baseline})
+            room = self._limits.workspace_bytes - (baseline.file_bytes - known.file_bytes)
             if sum(entry.size for entry in look.scan.entries.values()) <= room:
-                known = {path: baseline[path] for path in self._owed if path in baseline}
                 return look, plan_flush(known, look.scan, room, removes=self._removes)
             look = self._look(transfer, walk=False, part=False)
         since = self._read_since_ns if final else math.inf
@@ -155,28 +161,23 @@ class Flusher:
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
         if look.changed is None:
-            self._written = None
+            self._settled = False
         else:
             self._owed |= look.changed.keys()
         return look
 
-    def _conclude(self, plan: FlushPlan, baseline: dict[bytes, Seen], look: Look, moment: datetime) -> int:
+    def _conclude(self, plan: FlushPlan, baseline: Baseline, scan: Scan, moment: datetime) -> int:
         """In a thread, once all is sent: write the manifest; returns the number of files that it names."""
-        self._keep(plan, baseline, look)
-        entries = plan.kept if look.whole else self._patched(plan.kept)
-        if entries != self._written:
-            self._written = None  # the store may have it although it does not say so
+        for entry in plan.others:
+            baseline[entry.path] = Seen(entry)
+        if baseline.changed or not self._settled or scan.cut is not None:
+            self._settled = False  # the store may have it although it does not say so
             with self._durable.changing:
-                self._durable.write_manifest(entries.values(), moment, self._execution)
-            self._written = entries
-        return sum(entry.kind == "file" for entry in entries.values())
+                self._files = self._durable.write_manifest(_named(baseline, scan), moment, self._execution)
+            baseline.changed, self._settled = False, True
+        return self._files
 
-    def _patched(self, kept: dict[bytes, Entry]) -> dict[bytes, Entry]:
-        """What was written last, with what was looked at in place of what it had of that."""
-        entries = {path: entry for path, entry in (self._written or {}).items() if path not in self._owed}
-        return entries | kept
-
-    async def _known(self, threads: Threads) -> dict[bytes, Seen]:
+    async def _known(self, threads: Threads) -> Baseline:
         """The baseline; read from the store when this directory was filled by another mirror than this one."""
         if self._baseline is None:
             remote = await threads.run(self._durable.load)
@@ -184,7 +185,7 @@ class Flusher:
             self._read_since_ns = time.time_ns() - SETTLED_NANOSECONDS  # the first flush reads every file as it is
         return self._baseline
 
-    async def _remove(self, paths: list[bytes], baseline: dict[bytes, Seen], threads: Threads) -> None:
+    async def _remove(self, paths: list[bytes], baseline: Baseline, threads: Threads) -> None:
         for path in paths:
             baseline[path] = baseline[path].unsure()
         await self._delete([baseline[path].key for path in paths], threads)
@@ -197,15 +198,6 @@ class Flusher:
             whole = [self._durable.files_prefix + key for key in keys]
             await threads.run(partial(self._durable.store.delete, whole))
 
-    def _keep(self, plan: FlushPlan, baseline: dict[bytes, Seen], look: Look) -> None:
-        """Directories and links have no object: the manifest is all the store has of them."""
-        looked = baseline.keys() if look.whole else self._owed & baseline.keys()
-        for path in [path for path in looked if path not in plan.kept and not baseline[path].key]:
-            del baseline[path]
-        for path, entry in plan.kept.items():
-            if entry.kind != "file":
-                baseline[path] = Seen(entry)
-
 
 class _Sending:
     """The files of one flush on their way; what became of each is known at once, also when a later one fails."""
@@ -214,7 +206,7 @@ class _Sending:
         self,
         transfer: Transfer,
         copies: Copies,
-        baseline: dict[bytes, Seen],
+        baseline: Baseline,
         plan: FlushPlan,
         left: dict[bytes, int],
     ) -> None:
@@ -264,9 +256,13 @@ class _Sending:
             self.sent += not copied and (before is None or _is_other(before, now))
         if path not in self.failures:
             self._left.pop(path, None)
-        known = self._baseline.get(path)
-        if known is not None and known.entry.kind == "file":
-            self._plan.kept[path] = known.entry
+
+
+def _named(baseline: Baseline, scan: Scan) -> Iterator[Entry]:
+    """What the manifest names, in order of path; it has no room for what is beyond its bound."""
+    for path, seen in baseline.items():
+        if seen.ours and (scan.cut is None or path in scan.entries or is_below(path, scan.unread)):
+            yield seen.entry
 
 
 def _is_other(before: Seen, now: Seen) -> bool:

@@ -7,41 +7,25 @@ targets are escaped as in `names`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, BinaryIO
 
 import msgspec
 
+from workspace_sync.entry import ENTRIES, FARTHEST_NANOSECONDS, Entry, Kind, clamp_nanoseconds
 from workspace_sync.errors import IllegalName, ManifestUnreadable
 from workspace_sync.names import check_path, escape, unescape
+from workspace_sync.table import Table
 
 MANIFEST_NAME = "manifest.json"
 VERSION = 2
 READABLE = (1, 2)
 """Version 1 had neither executions nor the store's names of objects."""
-Kind = Literal["file", "directory", "link"]
-
-_NANOSECONDS_MAX = 2**63 - 1
-_Nanoseconds = Annotated[int, msgspec.Meta(ge=-_NANOSECONDS_MAX, le=_NANOSECONDS_MAX)]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One name of a workspace. `mode` holds the rwx bits only; `sha256` is a file's, `target` a link's.
-
-    `etag` and `version_id` are what the store calls the object that holds a file's bytes, empty where it says nothing.
-    """
-
-    path: bytes
-    kind: Kind
-    size: int = 0
-    mtime_ns: int = 0
-    mode: int = 0o644
-    sha256: str = ""
-    target: bytes = b""
-    etag: str = ""
-    version_id: str = ""
+_ROWS_FOLLOW = b',"entries":[\n'
+_FOLLOWS = b",\n"
+_END = b"]}\n"
+_Nanoseconds = Annotated[int, msgspec.Meta(ge=-FARTHEST_NANOSECONDS, le=FARTHEST_NANOSECONDS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +52,13 @@ class Manifest:
     """
 
     as_of: str
-    entries: dict[bytes, Entry]
+    entries: Table[Entry] = field(default_factory=lambda: Table(ENTRIES))
     skipped: tuple[Skipped, ...] = ()
     execution: AsOf | None = None
+
+
+class NotByLine(Exception):
+    """What begins like a manifest of ours goes on otherwise; it may be one all the same. Only `durable` sees it."""
 
 
 class _Row(msgspec.Struct, omit_defaults=True):
@@ -85,67 +73,113 @@ class _Row(msgspec.Struct, omit_defaults=True):
     version_id: str = ""
 
 
+_decoder = msgspec.json.Decoder(_Row)
+
+
 class _Execution(msgspec.Struct):
     id: Annotated[str, msgspec.Meta(max_length=200)]
-    number: Annotated[int, msgspec.Meta(ge=0, le=_NANOSECONDS_MAX)]
+    number: Annotated[int, msgspec.Meta(ge=0, le=FARTHEST_NANOSECONDS)]
 
 
-class _Document(msgspec.Struct):
+class _Head(msgspec.Struct):
     version: int
     as_of: str
-    entries: list[_Row]
     execution: _Execution | None = None
 
 
-def clamp_nanoseconds(moment: int) -> int:
-    """A file's time within what the manifest can say (the years 1677 to 2262)."""
-    return max(-_NANOSECONDS_MAX, min(moment, _NANOSECONDS_MAX))
+class _Document(_Head, kw_only=True):
+    entries: list[_Row]
+
+
+def manifest_lines(entries: Iterable[Entry], as_of: str, execution: AsOf | None = None) -> Iterator[bytes]:
+    """`manifest.json`, a line for each entry; they come in order of path, which is checked (`ValueError`)."""
+    ended = None if execution is None else _Execution(execution.execution_id, execution.number)
+    head = msgspec.json.encode(_Head(VERSION, as_of, ended))
+    before, last = head.removesuffix(b"}") + _ROWS_FOLLOW, b""
+    for entry in entries:
+        if entry.path <= last:
+            raise ValueError("entries of a manifest come in order of path")
+        last = entry.path
+        row = _Row(
+            escape(entry.path),
+            entry.kind,
+            clamp_nanoseconds(entry.mtime_ns),
+            entry.mode,
+            entry.size,
+            entry.sha256,
+            escape(entry.target) if entry.target else "",
+            entry.etag,
+            entry.version_id,
+        )
+        yield before + msgspec.json.encode(row)
+        before = _FOLLOWS
+    yield (b"\n" if last else before) + _END
 
 
 def encode_manifest(entries: Iterable[Entry], as_of: str, execution: AsOf | None = None) -> bytes:
-    """`manifest.json`, entries in order of path."""
-    rows = [
-        _Row(
-            path=escape(entry.path),
-            kind=entry.kind,
-            mtime_ns=clamp_nanoseconds(entry.mtime_ns),
-            mode=entry.mode,
-            size=entry.size,
-            sha256=entry.sha256,
-            target=escape(entry.target) if entry.target else "",
-            etag=entry.etag,
-            version_id=entry.version_id,
-        )
-        for entry in sorted(entries, key=lambda entry: entry.path)
-    ]
-    ended = None if execution is None else _Execution(execution.execution_id, execution.number)
-    return msgspec.json.encode(_Document(version=VERSION, as_of=as_of, entries=rows, execution=ended))
+    """`manifest.json` of entries in any order."""
+    return b"".join(manifest_lines(sorted(entries, key=lambda entry: entry.path), as_of, execution))
+
+
+def read_manifest(file: BinaryIO, most_bytes: int) -> Manifest:
+    """The manifest in this file, which may come from anyone: rows with illegal paths are set aside.
+
+    Line by line, if it is written as `manifest_lines` does; raises `NotByLine` when it turns out not to be. Raises
+    `ManifestUnreadable` when it is no manifest of ours, or longer.
+    """
+    head = file.readline(most_bytes + 1)
+    if not head.endswith(_ROWS_FOLLOW):
+        data = head + file.read(most_bytes + 1 - len(head))
+        if len(data) > most_bytes:
+            raise ManifestUnreadable(f"{MANIFEST_NAME} is longer than {most_bytes:,} bytes")
+        return decode_manifest(data)
+    try:
+        known = msgspec.json.decode(head.removesuffix(_ROWS_FOLLOW) + b"}", type=_Head)
+        return _manifest(known, _rows(file, most_bytes - len(head)))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotByLine from error
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """The manifest in these bytes, which may come from anyone: rows with illegal paths are set aside.
-
-    Raises `ManifestUnreadable` when it is no manifest of ours.
-    """
+    """The same of a whole one in these bytes. Raises `ManifestUnreadable`."""
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestUnreadable(f"{MANIFEST_NAME} is not readable: {error}") from error
-    if document.version not in READABLE:
+    return _manifest(document, document.entries)
+
+
+def _rows(file: BinaryIO, left: int) -> Iterator[_Row]:
+    """The rows up to the end of the file, each but the last with a comma behind it."""
+    follows, is_first = False, True
+    while (line := file.readline(left + 1)) != _END:
+        left -= len(line)
+        if left < 0:
+            raise ManifestUnreadable(f"{MANIFEST_NAME} is longer than a manifest may be")
+        if not (follows or is_first):
+            raise NotByLine
+        follows, is_first = line.endswith(_FOLLOWS), False
+        yield _decoder.decode(line.removesuffix(_FOLLOWS))
+    if follows or file.read(1):
+        raise NotByLine
+
+
+def _manifest(head: _Head, rows: Iterable[_Row]) -> Manifest:
+    if head.version not in READABLE:
         raise ManifestUnreadable(
-            f"{MANIFEST_NAME} has version {document.version}; this release reads versions 1 to {VERSION}"
+            f"{MANIFEST_NAME} has version {head.version}; this release reads versions 1 to {VERSION}"
         )
-    entries: dict[bytes, Entry] = {}
+    entries = Table(ENTRIES)
     skipped = []
-    for row in document.entries:
+    for row in rows:
         try:
             entry = _entry(row)
         except (IllegalName, UnicodeEncodeError) as error:
             skipped.append(Skipped(ascii(row.path), str(error)))
         else:
             entries[entry.path] = entry
-    ended = None if document.execution is None else AsOf(document.execution.id, document.execution.number)
-    return Manifest(document.as_of, entries, tuple(skipped), ended)
+    ended = None if head.execution is None else AsOf(head.execution.id, head.execution.number)
+    return Manifest(head.as_of, entries, tuple(skipped), ended)
 
 
 def _entry(row: _Row) -> Entry:

@@ -74,6 +74,8 @@ def unescape(text: str) -> bytes:
 def key_of(path: bytes) -> str:
     """The store key of a path, relative to the workspace's files."""
     key = escape(path)
+    if len(key) <= NAME_BYTES and key.isascii():  # and so is each of its parts
+        return key
     if len(key.encode()) <= KEY_BYTES and all(len(part.encode()) <= NAME_BYTES for part in key.split("/")):
         return key
     return LONG + hashlib.sha256(path).hexdigest()

@@ -9,17 +9,27 @@ directory wins. Of two keys for one path, the one we would write wins.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
+from workspace_sync.baseline import Baseline, Seen
 from workspace_sync.confined import split
+from workspace_sync.entry import ENTRIES, Entry, clamp_nanoseconds
 from workspace_sync.errors import IllegalName
-from workspace_sync.manifest import AsOf, Entry, Manifest, Skipped, clamp_nanoseconds
+from workspace_sync.manifest import AsOf, Manifest, Skipped
 from workspace_sync.names import LONG, escape, key_of, parents, path_of
-from workspace_sync.scan import Scan, Signature, is_below
+from workspace_sync.scan import Scan
 from workspace_sync.store import StoredObject
+from workspace_sync.table import Codec, Table
 
+KEYS = Codec[str](
+    lambda path, key: b"" if key == key_of(path) else key.encode("utf-8", "surrogatepass"),
+    lambda path, data: data.decode("utf-8", "surrogatepass") or key_of(path),
+)
+MOMENTS = Codec[float](lambda _, moment: struct.pack("<d", moment), lambda _, data: float(struct.unpack("<d", data)[0]))
 SAME_PATH = "another key holds the same path"
 
 
@@ -27,61 +37,54 @@ SAME_PATH = "another key holds the same path"
 class Remote:
     """The workspace as the store has it: entries by path, the key of each file, when each object was written."""
 
-    entries: dict[bytes, Entry] = field(default_factory=dict)
-    keys: dict[bytes, str] = field(default_factory=dict)
-    modified: dict[bytes, float] = field(default_factory=dict)
+    entries: Table[Entry] = field(default_factory=lambda: Table(ENTRIES))
+    keys: Table[str] = field(default_factory=lambda: Table(KEYS))
+    modified: Table[float] = field(default_factory=lambda: Table(MOMENTS))
     skipped: list[Skipped] = field(default_factory=list)
     as_of: str = ""
     execution: AsOf | None = None
-    named: AbstractSet[bytes] = frozenset()
-    """What the manifest has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A name as the store has it by our own doing; `signature` is None when the file has to be read to be known.
-
-    Not `ours`: an object that no manifest names. Somebody else has put it there, and it is not for us to remove.
-    """
-
-    entry: Entry
-    key: str = ""
-    signature: Signature | None = None
-    ours: bool = True
-
-    def unsure(self) -> Seen:
-        """The same while it is written or removed: until the store has answered, it may hold anything or nothing."""
-        return replace(self, entry=replace(self.entry, sha256="", etag="", version_id=""), signature=None)
+    unnamed: set[bytes] = field(default_factory=set)
+    """What the manifest does not have."""
 
 
 @dataclass
 class FlushPlan:
     """What one flush does, in this order: `clear` keys in the way, `send` files, `delete` keys, write the manifest.
 
-    `kept` are entries that stay as the store has them: unchanged, or left out this time.
+    Directories and links are in that alone: `others` from now on, those that are `gone` no more.
     """
 
     clear: list[bytes] = field(default_factory=list)
+    gone: list[bytes] = field(default_factory=list)
     send: list[bytes] = field(default_factory=list)
     delete: list[bytes] = field(default_factory=list)
-    kept: dict[bytes, Entry] = field(default_factory=dict)
+    others: list[Entry] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
 
 def merge(manifest: Manifest, objects: Iterable[StoredObject]) -> Remote:
     """The manifest and the listed objects (keys relative to the workspace's files) by the rule above."""
-    remote = Remote(as_of=manifest.as_of, skipped=list(manifest.skipped), execution=manifest.execution)
-    remote.named = manifest.entries.keys()
+    remote = Remote(manifest.entries.copy(), as_of=manifest.as_of, execution=manifest.execution)
+    remote.skipped.extend(manifest.skipped)
     hashed = {key: path for path in manifest.entries if (key := key_of(path)).startswith(LONG)}
+    folders = []
     for stored in objects:
         try:
-            _add_object(remote, manifest, stored, hashed)
+            if stored.key.endswith("/"):  # a folder marker, as S3 consoles make them
+                folders.append(_folder(stored))
+            else:
+                _add_object(remote, manifest, stored, hashed)
         except IllegalName as error:
             remote.skipped.append(Skipped(ascii(stored.key), str(error)))
     for path, entry in manifest.entries.items():
-        if entry.kind != "file":
-            remote.entries.setdefault(path, entry)
+        if entry.kind == "file" and path not in remote.keys:
+            del remote.entries[path]
+    for path in folders:
+        known = remote.entries.get(path)
+        if path not in remote.keys and (known is None or known.kind != "directory"):
+            remote.entries[path] = Entry(path, "directory", mode=0o755)
     _let_directories_win(remote)
+    remote.unnamed = {path for path in remote.entries if path not in manifest.entries}
     return remote
 
 
@@ -99,54 +102,50 @@ def plan_flush(
     """
     plan = FlushPlan(skipped=list(scan.skipped))
     room = workspace_bytes
-    for path, entry in sorted(scan.entries.items()):
-        if entry.kind != "file":
-            plan.kept[path] = entry
-            continue
+    for path, entry in scan.entries.items():
         seen = baseline.get(path)
+        if entry.kind != "file":
+            if seen is None or seen.entry != entry or not seen.ours:
+                plan.others.append(entry)
+            continue
         if entry.size > room:
             plan.skipped.append(Skipped(escape(path), f"does not fit into the {workspace_bytes} bytes of a workspace"))
-            if seen is not None and seen.entry.kind == "file":
-                plan.kept[path] = seen.entry
             continue
         room -= entry.size
         signature = scan.signatures[path]
-        if seen is not None and seen.signature == signature and signature.ctime_ns < read_since_ns:
-            plan.kept[path] = seen.entry
-        else:
+        if seen is None or seen.signature != signature or signature.ctime_ns >= read_since_ns:
             plan.send.append(path)
     _plan_removal(plan, baseline, scan, removes=removes)
     return plan
 
 
 def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed: Mapping[str, bytes]) -> None:
-    if stored.key.endswith("/"):  # a folder marker, as S3 consoles make them
-        _add_folder(remote, manifest, path_of(stored.key.rstrip("/")))
-        return
     path = hashed.get(stored.key) if stored.key.startswith(LONG) else path_of(stored.key)
     if path is None:
         raise IllegalName("a hashed key that the manifest does not know")
-    if path in remote.keys:
-        if remote.keys[path] == key_of(path) or stored.key != key_of(path):
+    other = remote.keys.get(path)
+    if other is not None:
+        if other == key_of(path) or stored.key != key_of(path):
             raise IllegalName(SAME_PATH)
-        remote.skipped.append(Skipped(ascii(remote.keys[path]), SAME_PATH))
+        remote.skipped.append(Skipped(ascii(other), SAME_PATH))
     known = manifest.entries.get(path)
     if known is not None and known.kind == "file" and known.size == stored.size:
         entry = known if _same_object(known, stored) else replace(known, sha256="", etag=stored.etag, version_id="")
     else:
         mode = known.mode if known is not None and known.kind == "file" else 0o644
         entry = Entry(path, "file", stored.size, clamp_nanoseconds(int(stored.modified * 1e9)), mode, etag=stored.etag)
-    remote.entries[path] = entry
+    if other is not None or entry is not known:
+        remote.entries[path] = entry
+    path = path if known is None else known.path  # one object for all tables
     remote.keys[path] = stored.key
     remote.modified[path] = stored.modified
 
 
-def _add_folder(remote: Remote, manifest: Manifest, path: bytes | None) -> None:
+def _folder(stored: StoredObject) -> bytes:
+    path = path_of(stored.key.rstrip("/"))
     if path is None:
         raise IllegalName("a folder below the hashed keys")
-    known = manifest.entries.get(path)
-    entry = known if known is not None and known.kind == "directory" else Entry(path, "directory", mode=0o755)
-    remote.entries.setdefault(path, entry)
+    return path
 
 
 def _same_object(entry: Entry, stored: StoredObject) -> bool:
@@ -175,23 +174,20 @@ def _let_directories_win(remote: Remote) -> None:
 def _plan_removal(plan: FlushPlan, baseline: Mapping[bytes, Seen], scan: Scan, *, removes: bool) -> None:
     """Sort what the directory no longer has: keys in the way of new ones go first.
 
-    What could not be looked at stays; the manifest has no room for what is beyond its bound.
+    What could not be looked at stays.
     """
     for path, seen in baseline.items():
         now = scan.entries.get(path)
-        if now is not None and now.kind == "file":
+        if now is None and (scan.is_unknown(path) or not (removes or any(_is_other(scan, up) for up in parents(path)))):
             continue
-        if now is None and scan.is_unknown(path):
-            if is_below(path, scan.unread):
-                plan.kept[path] = seen.entry
-        elif now is None and not removes and not any(_is_other(scan, parent) for parent in parents(path)):
-            plan.kept[path] = seen.entry
-        elif not seen.key:
-            continue
-        elif now is not None or any(_is_file(scan, parent) for parent in parents(path)):
+        if not seen.key:
+            if now is None or now.kind == "file":
+                plan.gone.append(path)
+        elif now is None and not any(_is_file(scan, parent) for parent in parents(path)):
+            if seen.ours:
+                plan.delete.append(path)
+        elif now is None or now.kind != "file":
             plan.clear.append(path)
-        elif seen.ours:
-            plan.delete.append(path)
 
 
 def _is_other(scan: Scan, path: bytes) -> bool:
@@ -205,7 +201,9 @@ def _is_file(scan: Scan, path: bytes) -> bool:
     return entry is not None and entry.kind == "file"
 
 
-def baseline_of(remote: Remote) -> dict[bytes, Seen]:
+def baseline_of(remote: Remote) -> Baseline:
     """What the store has, as the starting point of a mirror whose directory was filled by someone else."""
-    named = remote.named
-    return {path: Seen(entry, remote.keys.get(path, ""), ours=path in named) for path, entry in remote.entries.items()}
+    baseline = Baseline()
+    for path, entry in remote.entries.items():
+        baseline[path] = Seen(entry, remote.keys.get(path, ""), ours=path not in remote.unnamed)
+    return baseline

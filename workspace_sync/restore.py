@@ -15,13 +15,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 import structlog
+from msgspec.structs import replace
 
+from workspace_sync.baseline import Baseline, Seen
 from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import Entry, Kind
 from workspace_sync.errors import (
     DirectoryFull,
     MirrorClosed,
@@ -31,9 +34,9 @@ from workspace_sync.errors import (
     WorkspaceSyncError,
 )
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import AsOf, Entry, Skipped
+from workspace_sync.manifest import AsOf, Skipped
 from workspace_sync.names import escape, key_of
-from workspace_sync.plan import Remote, Seen
+from workspace_sync.plan import Remote
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import Transfer, check_stop, finish_directory, make_directory, make_link, settled, unusable
 
@@ -90,7 +93,7 @@ class Restoration:
         self._laid_out = False
         self._made: list[Entry] = []
         self._skipped: list[Skipped] = []
-        self._baseline: dict[bytes, Seen] = {}
+        self._baseline = Baseline()
         self._left: dict[bytes, int] = {}
         self._bytes_left = 0
         self._guard = threading.Lock()
@@ -152,9 +155,9 @@ class Restoration:
             raise MirrorClosed("the restore was given up")
         return self.report
 
-    def take_baseline(self) -> dict[bytes, Seen]:
+    def take_baseline(self) -> Baseline:
         """What the store and the directory both have, for the first flush; once."""
-        baseline, self._baseline = self._baseline, {}
+        baseline, self._baseline = self._baseline, Baseline()
         return baseline
 
     async def aclose(self) -> None:
@@ -227,9 +230,8 @@ class Restoration:
 
     def _make_all(self, transfer: Transfer, remote: Remote) -> bool:
         self._skipped = list(remote.skipped)
-        entries = [remote.entries[path] for path in sorted(remote.entries)]
-        _make(transfer, [entry for entry in entries if entry.kind == "directory"], self._skipped)
-        self._made = _make(transfer, [entry for entry in entries if entry.kind == "link"], self._skipped)
+        _make(transfer, _of_kind(remote, "directory"), self._skipped)
+        self._made = _make(transfer, _of_kind(remote, "link"), self._skipped)
         disk = os.fstatvfs(transfer.root)
         blocks = sum(size // disk.f_frsize + 1 for size in self._left.values())
         return blocks <= disk.f_bavail and len(self._left) <= disk.f_favail
@@ -264,18 +266,25 @@ class Restoration:
                 self._baseline[path] = seen
 
     def _conclude(self, transfer: Transfer, remote: Remote) -> RestoreReport:
-        directories = [entry for _, entry in sorted(remote.entries.items()) if entry.kind == "directory"]
+        directories = _of_kind(remote, "directory")
         for entry in reversed(directories):
             try:
                 finish_directory(transfer.root, entry)
             except OSError as error:
                 raise unusable(entry.path, error) from error
         end_ns = time.time_ns()
-        files = [_settle(seen, end_ns) for seen in self._baseline.values() if seen.entry.kind == "file"]
-        self._baseline = {seen.entry.path: seen for seen in files}
-        self._baseline.update({entry.path: Seen(entry) for entry in [*directories, *self._made]})
-        size = sum(seen.entry.size for seen in files)
-        return RestoreReport(len(files), len(directories), len(self._made), size, remote.as_of, tuple(self._skipped))
+        files = size = 0
+        for path, seen in self._baseline.items():
+            if (settled_now := _settle(seen, end_ns)) != seen:
+                self._baseline[path] = settled_now
+            files, size = files + 1, size + seen.entry.size
+        for entry in [*directories, *self._made]:
+            self._baseline[entry.path] = Seen(entry)
+        return RestoreReport(files, len(directories), len(self._made), size, remote.as_of, tuple(self._skipped))
+
+
+def _of_kind(remote: Remote, kind: Kind) -> list[Entry]:
+    return [entry for entry in remote.entries.values() if entry.kind == kind]
 
 
 def _settle(seen: Seen, moment_ns: int) -> Seen:

@@ -98,7 +98,8 @@ class S3Store:
             if size > PART_BYTES:
                 written = self._uploads.put(self._key(key), exact, size)
             else:
-                data = exact.read()
+                data = bytearray(size)
+                exact.readinto(data)
                 with self._entered(self._key(key)):
                     written = self._requests.put(self._key(key), data)
         self._look_again(key)

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import errno
 import heapq
+import marshal
 import math
 import os
 import stat
 import string
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+import msgspec
+
 from workspace_sync.confined import GONE, Opener, examine
 from workspace_sync.descent import Descent
+from workspace_sync.entry import ENTRIES, Entry, clamp_nanoseconds
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import Entry, Skipped, clamp_nanoseconds
+from workspace_sync.manifest import Skipped
 from workspace_sync.names import PATH_BYTES, escape, parents
 from workspace_sync.store import Written
+from workspace_sync.table import Codec, Table
 
 ROW_BYTES = 300
 """What one manifest row takes besides its path, about."""
@@ -40,14 +46,31 @@ Enter = Callable[[int, bytes], None]
 """Called with the descriptor and the path of each directory, before it is listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+_PACKED = struct.Struct("<qqqQ")
+
+
+class Signature(msgspec.Struct, frozen=True, gc=False):
     """What tells a changed file from an unchanged one without reading it."""
 
     size: int
     mtime_ns: int
     ctime_ns: int
     inode: int
+
+
+def _pack(_: bytes, signature: Signature) -> bytes:
+    values = msgspec.structs.astuple(signature)
+    try:
+        return _PACKED.pack(*values)
+    except struct.error:  # some file systems keep times that are far away
+        return marshal.dumps(values).ljust(_PACKED.size + 1)
+
+
+def _unpack(_: bytes, data: bytes) -> Signature:
+    return Signature(*(_PACKED.unpack(data) if len(data) == _PACKED.size else marshal.loads(data)))  # noqa: S302 - ours
+
+
+SIGNATURES = Codec(_pack, _unpack)
 
 
 @dataclass
@@ -58,8 +81,8 @@ class Scan:
     of path. `linked` are files that have other names; a change made by one of these is told under that name alone.
     """
 
-    entries: dict[bytes, Entry] = field(default_factory=dict)
-    signatures: dict[bytes, Signature] = field(default_factory=dict)
+    entries: Table[Entry] = field(default_factory=lambda: Table(ENTRIES))
+    signatures: Table[Signature] = field(default_factory=lambda: Table(SIGNATURES))
     skipped: list[Skipped] = field(default_factory=list)
     unread: set[bytes] = field(default_factory=set)
     cut: bytes | None = None

@@ -66,7 +66,7 @@ class Threads:
         note: Callable[[Result], None] | None = None,
         *,
         at_once: int | None = None,
-    ) -> list[Result]:
+    ) -> None:
         """Run the job for every item; the first error ends it, after the jobs under way have ended.
 
         `at_once`: by no more threads than that. `note` is called on the loop with each result as it comes, so that it
@@ -74,7 +74,6 @@ class Threads:
         others wait for threads too.
         """
         waiting, guard = iter(items), threading.Lock()
-        results: list[Result] = []
 
         async def work() -> None:
             more = True
@@ -83,9 +82,8 @@ class Threads:
                 try:
                     more = await self.run(partial(self._some, job, waiting, guard, some))
                 finally:
-                    for result in some:
-                        results.append(result)
-                        if note is not None:
+                    if note is not None:
+                        for result in some:
                             note(result)
 
         workers = [asyncio.create_task(work()) for _ in range(min(at_once or self._concurrency, self._concurrency))]
@@ -98,7 +96,6 @@ class Threads:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-        return results
 
     def _some(
         self, job: Callable[[Item], Result], waiting: Iterator[Item], guard: threading.Lock, some: list[Result]

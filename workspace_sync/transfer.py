@@ -15,11 +15,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, BinaryIO, cast
 
+from msgspec.structs import replace
+
+from workspace_sync.baseline import Seen
 from workspace_sync.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
+from workspace_sync.entry import Entry
 from workspace_sync.errors import (
     DirectoryFull,
     DirectoryUnusable,
@@ -29,9 +33,7 @@ from workspace_sync.errors import (
     StoreUnavailable,
 )
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import Entry
 from workspace_sync.names import escape, key_of
-from workspace_sync.plan import Seen
 from workspace_sync.scan import Signature, file_entry, signature_of
 from workspace_sync.store import CHUNK_BYTES, ObjectStore, Opened
 

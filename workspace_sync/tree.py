@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from dataclasses import dataclass
+from itertools import chain
 
 from workspace_sync.confined import Opener
 from workspace_sync.errors import WorkspaceTooLarge
@@ -124,7 +125,7 @@ class LiveTree:
         scan, changed = self._scan or Scan(), journal.before
         journal.before = {}
         if changed is None or also is None or scan.unread or scan.cut is not None:
-            whole = Scan(dict(scan.entries), dict(scan.signatures), list(scan.skipped), set(scan.unread), scan.cut)
+            whole = Scan(scan.entries.copy(), scan.signatures.copy(), list(scan.skipped), set(scan.unread), scan.cut)
             whole.special = set(scan.special)
             return Look(whole, changed, whole=True)
         part = Scan(special=set(scan.special))
@@ -184,7 +185,7 @@ class LiveTree:
                 scan.entries[path] = before.entries[path]  # closed to us, not gone
                 if path in before.signatures:
                     scan.signatures[path] = before.signatures[path]
-        for path in before.entries.keys() | scan.entries.keys():
+        for path in chain(scan.entries, (path for path in before.entries if path not in scan.entries)):
             now = (scan.entries.get(path), scan.signatures.get(path))
             if now != (before.entries.get(path), before.signatures.get(path)):
                 self._note(path, before.signatures.get(path))

@@ -11,20 +11,24 @@ import hashlib
 import io
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO, cast
+
+from msgspec.structs import replace
 
 from workspace_sync.archive import Archive, ArchiveLimits
 from workspace_sync.chunks import Chunks
 from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import ENTRIES, Entry
 from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, PathConflict, StoreUnavailable
 from workspace_sync.expected import ANYTHING, Expected
 from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary, info_of, removed
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import MANIFEST_NAME, AsOf, Entry, Manifest
+from workspace_sync.manifest import MANIFEST_NAME, AsOf, Manifest
 from workspace_sync.names import key_of, parents, path_from_text, text_of
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
+from workspace_sync.table import Table
 
 OPEN_ATTEMPTS = 5
 """Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
@@ -67,7 +71,7 @@ class DurableWorkspace:
             top = raw + b"/"
         return [
             info_of(entry)
-            for raw, entry in sorted(remote.entries.items())
+            for raw, entry in remote.entries.items()
             if raw.startswith(top) and (recursive or b"/" not in raw[len(top) :])
         ]
 
@@ -130,8 +134,8 @@ class DurableWorkspace:
             mode = before.mode if before is not None and before.kind == "file" else 0o644
             digest = reader.digest.hexdigest()
             entry = Entry(raw, "file", size, time.time_ns(), mode, digest, b"", written.etag, written.version_id)
-            others = (known for p, known in remote.entries.items() if p != raw)
-            self._durable.write_manifest([*others, entry], execution=remote.execution)
+            remote.entries[raw] = entry
+            self._durable.write_manifest(remote.entries.values(), execution=remote.execution)
             if remote.keys.get(raw, key) != key:
                 self._store.delete([self._durable.files_prefix + remote.keys[raw]])
         return info_of(entry, written.etag)
@@ -147,7 +151,7 @@ class DurableWorkspace:
             self._check(remote, raw, expected)
             if not dry_run:
                 self._store.delete([self._durable.files_prefix + remote.keys[p] for p in gone if p in remote.keys])
-                kept = [entry for p, entry in remote.entries.items() if p not in gone]
+                kept = (entry for p, entry in remote.entries.items() if p not in gone)
                 self._durable.write_manifest(kept, execution=remote.execution)
         return removed(remote.entries[p] for p in gone)
 
@@ -188,7 +192,7 @@ class DurableWorkspace:
         target = DurableFiles(self._store, prefix, TransferLimits().manifest_bytes)
         with target.changing:
             remote = self._durable.load()
-            entries = dict(remote.entries)
+            entries = remote.entries.copy()
             for raw, key in remote.keys.items():
                 if not wanted():
                     break
@@ -210,7 +214,7 @@ class DurableWorkspace:
         try:
             remote = self._durable.load()
         except ManifestUnreadable:  # it goes like any other
-            remote = merge(Manifest("", {}), self._durable.objects())
+            remote = merge(Manifest(""), self._durable.objects())
         return removed(remote.entries.values()), sorted(beside)
 
     def remove_files(self) -> None:
@@ -237,7 +241,7 @@ class DurableWorkspace:
             stored = self._store.stat(self._durable.files_prefix + key_of(raw))
         except ObjectNotFound:
             return merge(manifest, self._durable.objects()), ""
-        known = {raw: manifest.entries[raw]} if raw in manifest.entries else {raw: Entry(raw, "file", -1)}
+        known = Table(ENTRIES, {raw: manifest.entries.get(raw, Entry(raw, "file", -1))})
         one = StoredObject(key_of(raw), stored.size, stored.modified, stored.etag, stored.version_id)
         return merge(Manifest(manifest.as_of, known), [one]), stored.etag
 

@@ -14,7 +14,8 @@ from urllib.parse import quote
 import httpx
 
 from tests.escape.position import Scene
-from workspace_sync.manifest import MANIFEST_NAME, Entry, decode_manifest
+from workspace_sync.entry import Entry
+from workspace_sync.manifest import MANIFEST_NAME, decode_manifest
 
 PATIENCE_SECONDS = 30.0
 MEGABYTE = 1024 * 1024

@@ -15,9 +15,9 @@ import pytest
 from workspace_sync import ArchiveLimits, DurableWorkspace, ObjectStore
 from workspace_sync.archive import Archive
 from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import Entry
 from workspace_sync.errors import ObjectNotFound, StoreUnavailable
 from workspace_sync.local_store import LocalStore
-from workspace_sync.manifest import Entry
 
 PREFIX = "workspaces/sessions/one"
 MOST = 100_000
@@ -40,7 +40,9 @@ def fill(store: ObjectStore, files: dict[bytes, bytes], *others: Entry) -> Durab
     workspace, durable = DurableWorkspace(store, PREFIX), DurableFiles(store, PREFIX, 1 << 20)
     for path, data in files.items():
         workspace.put(path.decode("utf-8", "surrogateescape"), io.BytesIO(data), len(data))
-    durable.write_manifest([*durable.load().entries.values(), *others])
+    entries = durable.load().entries
+    entries.update({entry.path: entry for entry in others})
+    durable.write_manifest(entries.values())
     return workspace
 
 

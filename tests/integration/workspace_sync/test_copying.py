@@ -12,6 +12,7 @@ import pytest
 from workspace_sync import DurableWorkspace, ObjectStore, TransferLimits, Written
 from workspace_sync.copying import CopyPlan, WorkspaceCopy
 from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import Entry
 from workspace_sync.errors import (
     AlreadyThere,
     IllegalName,
@@ -21,7 +22,6 @@ from workspace_sync.errors import (
     WorkspaceTooLarge,
 )
 from workspace_sync.local_store import LocalStore
-from workspace_sync.manifest import Entry
 from workspace_sync.threads import Threads
 
 ONE, TWO = "workspaces/sessions/one", "workspaces/sessions/two"
@@ -61,7 +61,9 @@ def put(store: ObjectStore, prefix: str, **files: bytes) -> DurableWorkspace:
 
 def add(store: ObjectStore, prefix: str, *entries: Entry) -> None:
     durable = DurableFiles(store, prefix, 1 << 20)
-    durable.write_manifest([*durable.load().entries.values(), *entries])
+    every = durable.load().entries
+    every.update({entry.path: entry for entry in entries})
+    durable.write_manifest(every.values())
 
 
 def carry_out(copying: WorkspaceCopy, plan: CopyPlan, executor: ThreadPoolExecutor) -> None:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.integration.workspace_sync.hostile_trees import DEADLINE_SECONDS, Canary, Workspace, picture
 from workspace_sync import ObjectStore
+from workspace_sync.entry import FARTHEST_NANOSECONDS
 from workspace_sync.local_store import LocalStore
-from workspace_sync.manifest import _NANOSECONDS_MAX
 
 FEW = [
     b"a",
@@ -38,7 +38,7 @@ names = st.sampled_from(FEW) | st.binary(min_size=1, max_size=20).map(
     lambda raw: raw.replace(b"/", b"_").replace(b"\0", b"_")
 ).filter(lambda name: name not in (b".", b".."))  # fmt: skip
 modes = st.integers(0, 0o7777)
-times = st.integers(-(2**31) * 10**9, 2**33 * 10**9) | st.integers(0, _NANOSECONDS_MAX // 2)
+times = st.integers(-(2**31) * 10**9, 2**33 * 10**9) | st.integers(0, FARTHEST_NANOSECONDS // 2)
 contents = st.binary(max_size=30) | st.integers(1, 300_000).map(lambda size: b"\0" * size + b"x")
 nodes = st.one_of(
     st.tuples(st.just("file"), names, contents, modes, times),

@@ -12,9 +12,9 @@ import pytest
 
 from workspace_sync import TransferLimits
 from workspace_sync.confined import GONE, opened_directory
+from workspace_sync.entry import Entry
 from workspace_sync.errors import DirectoryUnusable
 from workspace_sync.local_store import LocalStore
-from workspace_sync.manifest import Entry
 from workspace_sync.transfer import Transfer
 
 

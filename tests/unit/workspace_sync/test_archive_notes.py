@@ -18,7 +18,7 @@ from workspace_sync.store import StoredObject
 @pytest.mark.parametrize("key", ["a//b", "/", "../x"], ids=["empty", "root", "up"])
 def test_an_illegal_name_is_told_and_breaks_nothing(tmp_path: Path, key: str) -> None:
     store = open_store(f"file://{tmp_path / 'store'}")
-    remote = merge(Manifest("", {}), [StoredObject(key, 1, 0.0, "etag", "")])
+    remote = merge(Manifest(""), [StoredObject(key, 1, 0.0, "etag", "")])
     archive = Archive(store, "one/workspace/", remote, b"", ArchiveLimits(1_000, str(tmp_path)))
     with zipfile.ZipFile(io.BytesIO(b"".join(archive))) as unpacked:
         assert unpacked.namelist() == [SKIPPED]

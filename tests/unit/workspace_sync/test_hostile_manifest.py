@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workspace_sync.durable import DurableFiles
+from workspace_sync.entry import ENTRIES, Entry
 from workspace_sync.errors import ManifestUnreadable
-from workspace_sync.manifest import Entry, decode_manifest, encode_manifest
+from workspace_sync.local_store import LocalStore
+from workspace_sync.manifest import (
+    AsOf,
+    Manifest,
+    NotByLine,
+    decode_manifest,
+    encode_manifest,
+    manifest_lines,
+    read_manifest,
+)
 from workspace_sync.names import key_of, path_of
+from workspace_sync.table import Table
 
 names = (
     st.binary(min_size=1, max_size=20)
@@ -47,6 +62,57 @@ def test_what_is_written_can_be_read(listed: list[Entry]) -> None:
     manifest = decode_manifest(encode_manifest(listed, ""))
     assert manifest.skipped == ()
     assert manifest.entries.keys() == {entry.path for entry in listed}
+
+
+@given(st.lists(entries, max_size=4, unique_by=lambda entry: entry.path))
+def test_it_is_read_line_by_line_too(listed: list[Entry]) -> None:
+    data = encode_manifest(listed, "now", AsOf("one", 1))
+    assert data.count(b"\n") == len(listed) + 2
+    assert json.loads(data)["version"] == 2
+    assert read_manifest(io.BytesIO(data), len(data)) == decode_manifest(data)
+
+
+LINES = encode_manifest([Entry(b"a", "file"), Entry(b"b", "directory")], "now").splitlines(keepends=True)
+MORE = st.sampled_from([*LINES, b"\n", b",\n", b"x", b"", LINES[1].strip(b",\n") + b"\n"])
+
+
+@given(st.lists(MORE, max_size=6).map(lambda lines: LINES[0] + b"".join(lines)))
+def test_what_is_read_line_by_line_is_what_is_read_as_a_whole(data: bytes) -> None:
+    try:
+        by_line = read_manifest(io.BytesIO(data), len(data))
+    except NotByLine:
+        return
+    assert by_line == decode_manifest(data)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_it_may_be_written_in_any_way_that_json_allows(indent: int | None, tmp_path: Path) -> None:
+    """Also one that begins as ours do: who changes a row by hand may break its line."""
+    store = LocalStore(str(tmp_path))
+    durable = DurableFiles(store, "w", 1000)
+    kept = Manifest("now", Table(ENTRIES, {b"a": Entry(b"a", "file"), b"b": Entry(b"b", "directory")}))
+    whole = json.dumps(json.loads(b"".join(LINES)), indent=indent).encode()
+    for data in (whole, b"".join(LINES), b"".join(LINES).replace(b',"kind', b',\n"kind')):
+        store.put("w/manifest.json", io.BytesIO(data), len(data))
+        assert durable.read_manifest() == kept
+
+
+@pytest.mark.parametrize("size", [0, 50, 120])
+def test_one_that_is_too_long_is_not_read(size: int, tmp_path: Path) -> None:
+    for data in (b"".join(LINES), b"".join(LINES).replace(b"\n", b" ")):
+        with pytest.raises(ManifestUnreadable, match="longer"):
+            read_manifest(io.BytesIO(data), size)
+    broken = b"".join(LINES).replace(b",\n", b",\n\n")
+    store = LocalStore(str(tmp_path))
+    store.put("w/manifest.json", io.BytesIO(broken), len(broken))
+    with pytest.raises(ManifestUnreadable, match="longer"):
+        DurableFiles(store, "w", size).read_manifest()
+
+
+def test_entries_that_are_not_in_order_are_not_written() -> None:
+    for paths in ([b"b", b"a"], [b"a", b"a"]):
+        with pytest.raises(ValueError, match="order"):
+            b"".join(manifest_lines([Entry(path, "file") for path in paths], ""))
 
 
 @given(st.lists(rows, max_size=4), st.integers(0, 3))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
+from workspace_sync.baseline import Seen
+from workspace_sync.entry import ENTRIES, Entry
 from workspace_sync.errors import ManifestUnreadable
-from workspace_sync.manifest import Entry, Manifest, decode_manifest, encode_manifest
+from workspace_sync.manifest import Manifest, decode_manifest, encode_manifest
 from workspace_sync.names import key_of
-from workspace_sync.plan import Seen, merge, plan_flush
+from workspace_sync.plan import FlushPlan, merge, plan_flush
 from workspace_sync.scan import Scan, Signature
 from workspace_sync.store import StoredObject
+from workspace_sync.table import Table
 
 SIGNATURE = Signature(1, 1, 1, 1)
 
@@ -18,8 +23,12 @@ def file(path: bytes, size: int = 1) -> Entry:
     return Entry(path, "file", size, 5, 0o600, "hash")
 
 
+def table(entries: Iterable[Entry]) -> Table[Entry]:
+    return Table(ENTRIES, {entry.path: entry for entry in entries})
+
+
 def manifest(*entries: Entry) -> Manifest:
-    return Manifest("then", {entry.path: entry for entry in entries})
+    return Manifest("then", table(entries))
 
 
 def stored(key: str, size: int = 1) -> StoredObject:
@@ -27,8 +36,10 @@ def stored(key: str, size: int = 1) -> StoredObject:
 
 
 def scan(*entries: Entry) -> Scan:
-    files = {entry.path: SIGNATURE for entry in entries if entry.kind == "file"}
-    return Scan({entry.path: entry for entry in entries}, files)
+    found = Scan()
+    found.entries.update({entry.path: entry for entry in entries})
+    found.signatures.update({entry.path: SIGNATURE for entry in entries if entry.kind == "file"})
+    return found
 
 
 def baseline(*paths: bytes) -> dict[bytes, Seen]:
@@ -38,7 +49,7 @@ def baseline(*paths: bytes) -> dict[bytes, Seen]:
 def test_a_manifest_comes_back() -> None:
     entries = [file(b"\xff/a"), Entry(b"l", "link", 0, -3, 0o777, "", b"../\xfe"), Entry(b"d", "directory", mode=0o700)]
     again = decode_manifest(encode_manifest(entries, "now"))
-    assert again == Manifest("now", {entry.path: entry for entry in entries})
+    assert again == Manifest("now", table(entries))
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"version": 3, "as_of": "", "entries": []}'])
@@ -98,7 +109,19 @@ def test_a_flush_sends_what_changed_and_removes_what_is_gone() -> None:
     known[b"changed"] = Seen(file(b"changed"), "changed", Signature(2, 2, 2, 2))
     plan = plan_flush(known, scan(file(b"same"), file(b"changed"), file(b"new")), 100)
     assert (plan.clear, plan.send, plan.delete) == ([], [b"changed", b"new"], [b"gone"])
-    assert list(plan.kept) == [b"same"]
+
+
+def test_directories_and_links_are_in_the_manifest_alone() -> None:
+    d, e = Entry(b"d", "directory"), Entry(b"e", "link", target=b"d")
+    known = {path: Seen(Entry(path, "directory")) for path in (b"a", b"d", b"e")} | baseline(b"f")
+    plan = plan_flush(known, scan(d, e, file(b"f")), 100)
+    assert (plan.others, plan.gone) == ([e], [b"a"])
+    assert plan == FlushPlan(gone=[b"a"], others=[e])
+
+
+def test_a_directory_that_is_a_file_now_is_no_directory_any_more() -> None:
+    plan = plan_flush({b"d": Seen(Entry(b"d", "directory"))}, scan(file(b"d", 200)), 100)
+    assert (plan.gone, plan.send, len(plan.skipped)) == ([b"d"], [], 1)
 
 
 def test_keys_in_the_way_are_cleared_first() -> None:
@@ -112,4 +135,4 @@ def test_what_could_not_be_listed_is_not_taken_for_gone() -> None:
     now = scan(Entry(b"d", "directory"))
     now.unread.add(b"d")
     plan = plan_flush(baseline(b"d/f"), now, 100)
-    assert (plan.delete, list(plan.kept)) == ([], [b"d", b"d/f"])
+    assert plan == FlushPlan(others=[Entry(b"d", "directory")])
