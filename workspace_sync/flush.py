@@ -104,13 +104,12 @@ class Flusher:
         moment = datetime.now(UTC)
         look, plan, copies = await threads.run(partial(self._prepare, transfer, baseline, final=final))
         await self._remove(plan.clear, baseline, threads)
-        for path in plan.gone:
-            del baseline[path]
         sending = _Sending(transfer, copies, baseline, plan, self.left)
         stale = await sending.run(threads)
         self.left = dict(self.left)  # what holds many names keeps its room when they are gone
         plan.send.clear()
-        await self._delete(stale, threads)
+        if stale:
+            await threads.run(partial(self._delete, stale))
         await self._remove(plan.delete, baseline, threads)
         if not sending.failures:  # else the files are of several moments
             self._execution = as_of or self._execution
@@ -130,6 +129,8 @@ class Flusher:
     def _prepare(self, transfer: Transfer, baseline: Baseline, *, final: bool) -> tuple[Look, FlushPlan, Copies]:
         """In a thread: what there is, what is to be done, and what need not be sent for it."""
         look, plan = self._plan(transfer, baseline, final=final)
+        for path in plan.gone:
+            del baseline[path]
         left = dict.fromkeys([*plan.clear, *plan.delete], 0)
         left.update((path, look.scan.entries[path].size) for path in plan.send)
         self.left = left
@@ -186,17 +187,21 @@ class Flusher:
         return self._baseline
 
     async def _remove(self, paths: list[bytes], baseline: Baseline, threads: Threads) -> None:
+        if paths:
+            await threads.run(partial(self._forget, paths, baseline))
+            for path in paths:
+                self.left.pop(path, None)
+
+    def _forget(self, paths: list[bytes], baseline: Baseline) -> None:
+        """In a thread: remove them from the store."""
         for path in paths:
             baseline[path] = baseline[path].unsure()
-        await self._delete([baseline[path].key for path in paths], threads)
+        self._delete([baseline[path].key for path in paths])
         for path in paths:
             del baseline[path]
-            self.left.pop(path, None)
 
-    async def _delete(self, keys: list[str], threads: Threads) -> None:
-        if keys:
-            whole = [self._durable.files_prefix + key for key in keys]
-            await threads.run(partial(self._durable.store.delete, whole))
+    def _delete(self, keys: list[str]) -> None:
+        self._durable.store.delete([self._durable.files_prefix + key for key in keys])
 
 
 class _Sending:

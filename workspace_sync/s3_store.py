@@ -129,11 +129,10 @@ class S3Store:
     def _as_stream(self, key: str, first: Stretch, offset: int, size: int | None) -> BinaryIO:
         end = first.end if size is None else min(first.end, offset + size)
         reader = ObjectReader(first, offset, end, partial(self._open, key, first.etag))
-        stream = io.BufferedReader(reader, AT_ONCE_BYTES)
         if end - offset > AT_ONCE_BYTES:
-            return cast("BinaryIO", stream)
-        with stream:
-            return io.BytesIO(stream.read(max(end - offset, 0)))
+            return cast("BinaryIO", io.BufferedReader(reader, AT_ONCE_BYTES))
+        with reader:
+            return io.BytesIO(reader.rest())
 
     def _open(self, key: str, etag: str, offset: int, size: int | None) -> Stretch:
         with self._errors(key):

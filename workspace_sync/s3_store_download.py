@@ -43,6 +43,15 @@ class ObjectReader(io.RawIOBase):
             raise StoreUnavailable("an object breaks off before its end; it is read again")
         return 0
 
+    def rest(self) -> bytearray:
+        """All that is left, in memory."""
+        data = bytearray(max(self._end - self._at, 0))
+        with memoryview(data) as view:
+            filled = 0
+            while taken := self.readinto(view[filled:]):
+                filled += taken
+        return data
+
     def close(self) -> None:
         self._let_go()
         super().close()

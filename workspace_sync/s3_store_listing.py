@@ -37,13 +37,13 @@ def read_page(body: bytes | bytearray) -> Page | None:
     """The page; None for what is none, or is written otherwise: botocore reads that, or says what it is."""
     try:
         root = fromstring(bytes(body))  # noqa: S314 - botocore reads with it too
-        if _name(root) != "ListBucketResult":
+        space, _, name = root.tag.rpartition("}")
+        within = f"{space}}}" if space else ""
+        if name != "ListBucketResult" or root.findtext(f"{within}EncodingType") != "url":
             return None
-        told = {_name(each): each.text or "" for each in root if _name(each) != "Contents"}
-        if told.get("EncodingType") != "url":
-            return None
-        token = told["NextContinuationToken"] if told["IsTruncated"] == "true" else ""
-        return Page([_object(each) for each in root if _name(each) == "Contents"], token)
+        more = _text(root, f"{within}IsTruncated") == "true"
+        token = _text(root, f"{within}NextContinuationToken") if more else ""
+        return Page([_object(each, within) for each in root.iterfind(f"{within}Contents")], token)
     except (ParseError, LookupError, ValueError):
         return None
 
@@ -57,12 +57,18 @@ def page_of_botocore(told: Any) -> Page:
     return Page(objects, told["NextContinuationToken"] if told.get("IsTruncated") else "")
 
 
-def _object(contents: Element) -> StoredObject:
-    told = {_name(each): each.text or "" for each in contents}
-    etag = etag_of(told)
-    return StoredObject(
-        unquote_plus(told["Key"], errors="strict"), int(told["Size"]), _seconds(told["LastModified"]), etag
-    )
+def _object(contents: Element, within: str) -> StoredObject:
+    key = unquote_plus(_text(contents, f"{within}Key"), errors="strict")
+    modified = _seconds(_text(contents, f"{within}LastModified"))
+    etag = contents.findtext(f"{within}ETag", "").strip('"')
+    return StoredObject(key, int(_text(contents, f"{within}Size")), modified, etag)
+
+
+def _text(element: Element, name: str) -> str:
+    text = element.findtext(name)
+    if text is None:
+        raise LookupError(name)
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -71,7 +77,3 @@ def _seconds(text: str) -> float:
     if not text.endswith("Z"):
         raise ValueError("a time of another zone")
     return datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp() + float(f"0.{fraction or 0}")
-
-
-def _name(element: Element) -> str:
-    return element.tag.rpartition("}")[2]

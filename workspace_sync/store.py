@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, Protocol, TypeVar
+
+import msgspec
 
 from workspace_sync.errors import IllegalName, StoreRefused
 
@@ -22,8 +23,7 @@ Opened = Callable[[], BinaryIO]
 """Opens an object's bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """One object: its key, its size in bytes and when it was written (seconds since the epoch).
 
     `etag` is as in `Written`; `version_id` is empty in a listing.
@@ -36,8 +36,7 @@ class StoredObject:
     version_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, gc=False):
     """What a write left: the object's ETag (another after each write of other bytes; without quotes), and its version.
 
     `version_id` is empty where the store keeps no versions.

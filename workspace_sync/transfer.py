@@ -163,7 +163,7 @@ class Transfer:
         ):
             check_stop(self.stop)
             descriptor = _created(directory, name)
-            with os.fdopen(descriptor, "wb", buffering=0) as target:
+            try:
                 hole = False
                 for piece in _pieces(source, min(entry.size, CHUNK_BYTES)):
                     check_stop(self.stop)
@@ -180,7 +180,9 @@ class Transfer:
                     self._check_replaced(entry, key, sha256)
                 mtime_ns = entry.mtime_ns if same else int(modified * 1e9)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
-                status = os.fstat(target.fileno())
+                status = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
         return Seen(file_entry(entry.path, status, sha256, entry), key, signature_of(status))
 
     def _check_replaced(self, entry: Entry, key: str, sha256: str) -> None:
