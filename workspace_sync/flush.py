@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 
 from workspace_sync.baseline import Baseline, Seen
 from workspace_sync.copies import Copies, copies_of, copy_to
@@ -27,6 +28,7 @@ from workspace_sync.errors import (
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Skipped
 from workspace_sync.names import escape, key_of
+from workspace_sync.pending import Pending
 from workspace_sync.plan import FlushPlan, baseline_of, plan_flush
 from workspace_sync.scan import Scan, is_below
 from workspace_sync.threads import Threads
@@ -61,7 +63,7 @@ class FlushFailed(WorkspaceSyncError):
 
 
 class Flusher:
-    """Flushes of one directory, one after another. `left`: what one still has to write, with its size.
+    """Flushes of one directory, one after another. `left`: what one still has to write or remove.
 
     Unless it `removes`, the store keeps what the directory does not have.
     """
@@ -80,7 +82,7 @@ class Flusher:
         self._skipping = False
         self._files = 0
         self._read_since_ns = 0
-        self.left: dict[bytes, int] = {}
+        self.left = Pending()
 
     def start_from(self, baseline: Baseline, execution: AsOf | None = None) -> None:
         """Take what a restore brought as what the store has; the manifest is written anew by the first flush."""
@@ -103,14 +105,13 @@ class Flusher:
         baseline = await self._known(threads)
         moment = datetime.now(UTC)
         look, plan, copies = await threads.run(partial(self._prepare, transfer, baseline, final=final))
-        await self._remove(plan.clear, baseline, threads)
-        sending = _Sending(transfer, copies, baseline, plan, self.left)
-        stale = await sending.run(threads)
-        self.left = dict(self.left)  # what holds many names keeps its room when they are gone
-        plan.send.clear()
+        clear, delete, send = _numbers(plan)
+        await self._remove(clear, baseline, threads)
+        sending = _Sending(transfer, copies, baseline, self.left)
+        stale = await sending.run(send, threads)
         if stale:
             await threads.run(partial(self._delete, stale))
-        await self._remove(plan.delete, baseline, threads)
+        await self._remove(delete, baseline, threads)
         if not sending.failures:  # else the files are of several moments
             self._execution = as_of or self._execution
         files = await threads.run(partial(self._conclude, plan, baseline, look.scan, moment))
@@ -131,9 +132,8 @@ class Flusher:
         look, plan = self._plan(transfer, baseline, final=final)
         for path in plan.gone:
             del baseline[path]
-        left = dict.fromkeys([*plan.clear, *plan.delete], 0)
-        left.update((path, look.scan.entries[path].size) for path in plan.send)
-        self.left = left
+        sizes = ((path, look.scan.entries[path].size) for path in plan.send)
+        self.left = Pending(chain(((path, 0) for path in (*plan.clear, *plan.delete)), sizes))
         return look, plan, copies_of(plan, baseline, look.scan, trusting=not final)
 
     def _plan(self, transfer: Transfer, baseline: Baseline, *, final: bool) -> tuple[Look, FlushPlan]:
@@ -186,11 +186,12 @@ class Flusher:
             self._read_since_ns = time.time_ns() - SETTLED_NANOSECONDS  # the first flush reads every file as it is
         return self._baseline
 
-    async def _remove(self, paths: list[bytes], baseline: Baseline, threads: Threads) -> None:
-        if paths:
+    async def _remove(self, numbers: range, baseline: Baseline, threads: Threads) -> None:
+        if numbers:
+            paths = self.left.paths[numbers.start : numbers.stop]
             await threads.run(partial(self._forget, paths, baseline))
-            for path in paths:
-                self.left.pop(path, None)
+            for number in numbers:
+                self.left.done(number)
 
     def _forget(self, paths: list[bytes], baseline: Baseline) -> None:
         """In a thread: remove them from the store."""
@@ -204,6 +205,12 @@ class Flusher:
         self._durable.store.delete([self._durable.files_prefix + key for key in keys])
 
 
+def _numbers(plan: FlushPlan) -> tuple[range, range, range]:
+    """Of what is to be cleared, deleted and sent, one after the other."""
+    clear, delete = len(plan.clear), len(plan.clear) + len(plan.delete)
+    return range(clear), range(clear, delete), range(delete, delete + len(plan.send))
+
+
 class _Sending:
     """The files of one flush on their way; what became of each is known at once, also when a later one fails."""
 
@@ -212,8 +219,7 @@ class _Sending:
         transfer: Transfer,
         copies: Copies,
         baseline: Baseline,
-        plan: FlushPlan,
-        left: dict[bytes, int],
+        left: Pending,
     ) -> None:
         self.failures: dict[bytes, WorkspaceSyncError] = {}
         self.sent = 0
@@ -221,28 +227,28 @@ class _Sending:
         self._transfer = transfer
         self._copies = copies
         self._baseline = baseline
-        self._plan = plan
         self._left = left
         self._stale: list[str] = []
 
-    async def run(self, threads: Threads) -> list[str]:
+    async def run(self, numbers: range, threads: Threads) -> list[str]:
         """Send or copy them all; returns the keys that hold nothing of the workspace any more."""
-        await threads.each(self._one, self._plan.send, note=self._note)
+        await threads.each(self._one, numbers, note=self._note)
         return self._stale
 
-    def _one(self, path: bytes) -> tuple[bytes, Seen | None, bool]:
+    def _one(self, number: int) -> tuple[int, Seen | None, bool]:
         """In a thread: the file as the store has it then, None when it is gone; and whether it was copied."""
+        path = self._left.paths[number]
         before = self._baseline.get(path)
         try:
             is_new = before is None or before.entry.size != self._copies.signatures[path].size
             copied = self._copied(path) if is_new else None
-            return path, copied or self._transfer.send(path, before), copied is not None
+            return number, copied or self._transfer.send(path, before), copied is not None
         except (StoreUnavailable, StoreUnusable):
             self._baseline[path] = (before or Seen(Entry(path, "file"), key_of(path))).unsure()
             raise  # it would be the same for every other file
         except WorkspaceSyncError as error:
             self.failures[path] = error
-            return path, None, False
+            return number, None, False
 
     def _copied(self, path: bytes) -> Seen | None:
         try:
@@ -250,8 +256,9 @@ class _Sending:
         except OSError:
             return None  # said better when it is sent
 
-    def _note(self, result: tuple[bytes, Seen | None, bool]) -> None:
-        path, now, copied = result
+    def _note(self, result: tuple[int, Seen | None, bool]) -> None:
+        number, now, copied = result
+        path = self._left.paths[number]
         before = self._baseline.get(path)
         if now is not None:
             if before is not None and before.key not in ("", now.key):
@@ -260,7 +267,7 @@ class _Sending:
             self.copied += copied
             self.sent += not copied and (before is None or _is_other(before, now))
         if path not in self.failures:
-            self._left.pop(path, None)
+            self._left.done(number)
 
 
 def _named(baseline: Baseline, scan: Scan) -> Iterator[Entry]:

@@ -34,6 +34,7 @@ from workspace_sync.flush import Flusher, FlushReport
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Skipped
 from workspace_sync.names import escape
+from workspace_sync.pending import Pending
 from workspace_sync.restore import Restoration, RestoreReport, Restoring
 from workspace_sync.store import ObjectStore
 from workspace_sync.threads import Threads
@@ -120,14 +121,14 @@ class Mirror:
     @property
     def state(self) -> MirrorState:
         pending = self._requested > self._completed
-        left = self._flusher.left if pending else {}
+        left = self._flusher.left if pending else Pending()
         return MirrorState(
             self._last_flush_at,
             pending,
             self._error,
             self._durable_as_of,
-            len(left),
-            sum(left.values()),
+            left.files,
+            left.size_bytes,
             self._retry_at,
             self._restoring(),
             self._told,
@@ -322,7 +323,8 @@ class Mirror:
                 waiter.set_exception(error)
 
     def _left(self) -> tuple[str, ...]:
-        return tuple(escape(path) for path in sorted(self._flusher.left))
+        left = self._flusher.left
+        return tuple(escape(path) for path in sorted(left.paths[number] for number in left.left()))
 
     @contextlib.contextmanager
     def _filling(self) -> Iterator[tuple[Transfer, Threads]]:

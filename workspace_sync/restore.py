@@ -13,7 +13,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from array import array
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,7 @@ from workspace_sync.errors import (
 from workspace_sync.limits import TransferLimits
 from workspace_sync.manifest import AsOf, Skipped
 from workspace_sync.names import escape, key_of
+from workspace_sync.pending import Pending
 from workspace_sync.plan import Remote
 from workspace_sync.threads import Threads
 from workspace_sync.transfer import Transfer, check_stop, finish_directory, make_directory, make_link, settled, unusable
@@ -94,8 +96,7 @@ class Restoration:
         self._made: list[Entry] = []
         self._skipped: list[Skipped] = []
         self._baseline = Baseline()
-        self._left: dict[bytes, int] = {}
-        self._bytes_left = 0
+        self._left = Pending()
         self._guard = threading.Lock()
         self._error: str | None = None
         self._task: asyncio.Task[WorkspaceSyncError | None] | None = None
@@ -108,7 +109,7 @@ class Restoration:
             return None
         if self._remote is None:
             return Restoring(error=self._error)
-        return Restoring(len(self._left), self._bytes_left, self._error)
+        return Restoring(self._left.files, self._left.size_bytes, self._error)
 
     async def begin(self) -> None:
         """Read what the store has, make directories and links; a few small files then come by themselves.
@@ -124,7 +125,7 @@ class Restoration:
         except WorkspaceSyncError as error:
             self._error = str(error)
             raise
-        if fits and self._bytes_left > self._limits.at_once_bytes:
+        if fits and self._left.size_bytes > self._limits.at_once_bytes:
             return
         task = self._bringing()
         if not fits:
@@ -179,7 +180,7 @@ class Restoration:
     def _how_far(self) -> str:
         if self._remote is None:
             return "the store has not been listed yet"
-        return f"{len(self._left):,} files with {self._bytes_left:,} bytes are still to come"
+        return f"{self._left.files:,} files with {self._left.size_bytes:,} bytes are still to come"
 
     async def _bring_all(self) -> WorkspaceSyncError | None:
         """Until all is there; returns the error that ended it otherwise."""
@@ -207,7 +208,7 @@ class Restoration:
                 return None
 
     async def _attempt(self, step: Callable[[Transfer, Threads], Awaitable[Result]]) -> Result:
-        seconds = self._limits.attempt_seconds + self._bytes_left / SLOWEST
+        seconds = self._limits.attempt_seconds + self._left.size_bytes / SLOWEST
         try:
             async with asyncio.timeout(seconds):
                 with self._work() as (transfer, threads):
@@ -221,8 +222,7 @@ class Restoration:
         """Make directories and links; returns whether the files fit for certain into what room there is."""
         if self._remote is None:
             remote = await threads.run(self._durable.load)
-            self._left = {path: remote.entries[path].size for path in remote.keys}
-            self._bytes_left = sum(self._left.values())
+            self._left = await threads.run(partial(_smallest_first, remote))
             self._remote, self.execution = remote, remote.execution
         fits = await threads.run(partial(self._make_all, transfer, self._remote))
         self._laid_out = True
@@ -233,37 +233,39 @@ class Restoration:
         _make(transfer, _of_kind(remote, "directory"), self._skipped)
         self._made = _make(transfer, _of_kind(remote, "link"), self._skipped)
         disk = os.fstatvfs(transfer.root)
-        blocks = sum(size // disk.f_frsize + 1 for size in self._left.values())
-        return blocks <= disk.f_bavail and len(self._left) <= disk.f_favail
+        blocks = sum(self._left.size(number) // disk.f_frsize + 1 for number in self._left.left())
+        return blocks <= disk.f_bavail and self._left.files <= disk.f_favail
 
     async def _bring(self, transfer: Transfer, threads: Threads) -> None:
         """Fetch what is left, smallest first, then give directories their modes."""
-        remote = self._remote or Remote()
+        remote, left = self._remote or Remote(), self._left
 
-        def fetch(paths: list[bytes]) -> None:
-            with transfer.store.get_ahead((path, transfer.prefix + remote.keys[path]) for path in paths) as asked:
-                for path, opened in asked:
+        def fetch(numbers: Sequence[int]) -> None:
+            wanted = ((number, transfer.prefix + remote.keys[left.paths[number]]) for number in numbers)
+            with transfer.store.get_ahead(wanted) as asked:
+                for number, opened in asked:
+                    path = left.paths[number]
                     entry, key, modified = remote.entries[path], remote.keys[path], remote.modified[path]
-                    self._note(path, transfer.fetch(entry, key, modified, opened))
+                    self._note(number, transfer.fetch(entry, key, modified, opened))
                     check_stop(transfer.stop)
 
-        paths = sorted(self._left, key=self._left.__getitem__)
-        small = bisect.bisect_right(paths, SMALL_BYTES, key=self._left.__getitem__)
-        batches = (paths[start : min(start + SMALL_FILES, small)] for start in range(0, small, SMALL_FILES))
+        numbers = array("Q", left.left())
+        small = bisect.bisect_right(numbers, SMALL_BYTES, key=left.size)
+        batches = (numbers[start : min(start + SMALL_FILES, small)] for start in range(0, small, SMALL_FILES))
         await threads.each(fetch, batches, at_once=SMALL_THREADS)
-        await threads.each(fetch, ([path] for path in paths[small:]))
+        await threads.each(fetch, ([number] for number in numbers[small:]))
         self.report = await threads.run(partial(self._conclude, transfer, remote))
-        self._remote, self._made = None, []
+        self._remote, self._made, self._left = None, [], Pending()
 
-    def _note(self, path: bytes, seen: Seen | None) -> None:
+    def _note(self, number: int, seen: Seen | None) -> None:
         """A file has come, or is gone; called in the thread that fetched it, so that it is seen at once."""
         with self._guard:
-            self._bytes_left -= self._left.pop(path)
+            self._left.done(number)
             self._error = None
             if seen is None:
-                self._skipped.append(Skipped(escape(path), VANISHED))
+                self._skipped.append(Skipped(escape(self._left.paths[number]), VANISHED))
             else:
-                self._baseline[path] = seen
+                self._baseline[seen.entry.path] = seen
 
     def _conclude(self, transfer: Transfer, remote: Remote) -> RestoreReport:
         directories = _of_kind(remote, "directory")
@@ -281,6 +283,11 @@ class Restoration:
         for entry in [*directories, *self._made]:
             self._baseline[entry.path] = Seen(entry)
         return RestoreReport(files, len(directories), len(self._made), size, remote.as_of, tuple(self._skipped))
+
+
+def _smallest_first(remote: Remote) -> Pending:
+    paths = sorted(remote.keys, key=lambda path: remote.entries[path].size)
+    return Pending((path, remote.entries[path].size) for path in paths)
 
 
 def _of_kind(remote: Remote, kind: Kind) -> list[Entry]:

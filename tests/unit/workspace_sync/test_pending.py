@@ -1,0 +1,20 @@
+"""What is still to come of many files."""
+
+from __future__ import annotations
+
+from workspace_sync.pending import Pending
+
+
+def test_it_knows_what_is_left() -> None:
+    pending = Pending([(b"a", 1), (b"b", 20), (b"c", 300)])
+    assert (pending.files, pending.size_bytes, list(pending.left())) == (3, 321, [0, 1, 2])
+    for _ in range(2):  # who is done twice is done
+        pending.done(1)
+        assert (pending.files, pending.size_bytes, list(pending.left())) == (2, 301, [0, 2])
+    assert [pending.paths[number] for number in pending.left()] == [b"a", b"c"]
+    assert pending.size(2) == 300
+
+
+def test_a_size_that_no_file_has_is_taken_for_a_large_one() -> None:
+    assert Pending([(b"a", 10**30), (b"b", 1)]).size_bytes > 10**18
+    assert Pending().files == 0
