@@ -48,8 +48,10 @@ class Baseline(Table[Seen]):
 
     def __setitem__(self, path: bytes, seen: Seen) -> None:
         with self._writing:
-            self._account(self.get(path), seen)
-            super().__setitem__(path, seen)
+            before = self.get(path)
+            self._account(before, seen)
+            self._count += before is None
+            self._set(path, seen)
 
     def __delitem__(self, path: bytes) -> None:
         with self._writing:

@@ -241,12 +241,13 @@ class Restoration:
         remote, left = self._remote or Remote(), self._left
 
         def fetch(numbers: Sequence[int]) -> None:
-            wanted = ((number, transfer.prefix + remote.keys[left.paths[number]]) for number in numbers)
+            named = ((number, remote.keys[left.paths[number]]) for number in numbers)
+            wanted = (((number, key), transfer.prefix + key) for number, key in named)
             with transfer.store.get_ahead(wanted) as asked:
-                for number, opened in asked:
+                for (number, key), opened in asked:
                     path = left.paths[number]
-                    entry, key, modified = remote.entries[path], remote.keys[path], remote.modified[path]
-                    self._note(number, transfer.fetch(entry, key, modified, opened))
+                    modified = partial(remote.modified.__getitem__, path)
+                    self._note(number, transfer.fetch(remote.entries[path], key, modified, opened))
                     check_stop(transfer.stop)
 
         numbers = array("Q", left.left())

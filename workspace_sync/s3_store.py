@@ -26,7 +26,7 @@ from workspace_sync.s3_store_answers import etag_of, require_s3_answers
 from workspace_sync.s3_store_check import Probe
 from workspace_sync.s3_store_credentials import renew_from_files
 from workspace_sync.s3_store_download import ObjectReader
-from workspace_sync.s3_store_errors import refused, translated
+from workspace_sync.s3_store_errors import Translated, refused
 from workspace_sync.s3_store_leftovers import Leftovers
 from workspace_sync.s3_store_new_directories import Entered, NewDirectories
 from workspace_sync.s3_store_requests import Requests
@@ -236,7 +236,7 @@ class S3Store:
         return self._prefix + check_key(key)
 
     def _errors(self, key: str = "") -> contextlib.AbstractContextManager[None]:
-        return translated(self.description, key)
+        return Translated(self.description, key)
 
 
 def _client(

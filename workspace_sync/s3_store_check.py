@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workspace_sync.errors import ObjectNotFound, PermissionMissing, StoreError, StoreRefused, StoreUnavailable
-from workspace_sync.s3_store_errors import forbidden, refused, translated
+from workspace_sync.s3_store_errors import Translated, forbidden, refused
 
 CONTENT = b"written by sandcell to see whether it may; it can be removed"
 _NO_UPLOAD = "sandcell-asks-whether-it-may"
@@ -57,7 +57,7 @@ class Probe:
 
     def _list(self) -> None:
         try:
-            with translated(self._where):
+            with Translated(self._where):
                 self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._key("workspaces") + "/", MaxKeys=1)
         except ObjectNotFound as error:
             raise StoreRefused(
@@ -66,13 +66,13 @@ class Probe:
             ) from error
 
     def _write(self, name: str) -> None:
-        with translated(self._where):
+        with Translated(self._where):
             self._client.put_object(Bucket=self._bucket, Key=self._probe(name), Body=CONTENT)
 
     def _read(self, name: str, *, wrote: bool) -> None:
         """Without an object of ours an absent one is asked for: who may read is told that it is absent, if he lists."""
         try:
-            with translated(self._where):
+            with Translated(self._where):
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._probe(name))
                 with contextlib.closing(answer["Body"]) as body:
                     content = body.read(len(CONTENT) + 1)
@@ -87,7 +87,7 @@ class Probe:
                 raise StoreRefused(f"{self._where}: it gives back other bytes than were written. Check what answers")
 
     def _delete(self, name: str) -> None:
-        with translated(self._where):
+        with Translated(self._where):
             answer = self._client.delete_objects(
                 Bucket=self._bucket, Delete={"Objects": [{"Key": self._probe(name)}], "Quiet": True}
             )
@@ -106,7 +106,7 @@ class Probe:
         found = []
         for ask in asked:
             try:
-                with translated(self._where):
+                with Translated(self._where):
                     ask()
             except PermissionMissing as error:
                 found += [f"without {each}, {_ADVICE[each]}" for each in error.permissions if each in _ADVICE]

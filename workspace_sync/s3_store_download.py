@@ -48,8 +48,8 @@ class ObjectReader(io.RawIOBase):
         data = bytearray(max(self._end - self._at, 0))
         with memoryview(data) as view:
             filled = 0
-            while taken := self.readinto(view[filled:]):
-                filled += taken
+            while filled < len(data):
+                filled += self.readinto(view[filled:])
         return data
 
     def close(self) -> None:

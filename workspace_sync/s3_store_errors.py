@@ -7,9 +7,7 @@ code and the name of a permission: a server's text may hold anything.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from botocore import exceptions as boto
@@ -74,15 +72,25 @@ _UNOBTAINABLE = (
 )  # fmt: skip
 
 
-@contextlib.contextmanager
-def translated(where: str, key: str = "") -> Iterator[None]:
-    """Let only our errors out of the block; `where` says which store."""
-    try:
-        yield
-    except boto.ClientError as error:
-        raise refusal(where, error, key) from error
-    except (boto.BotoCoreError, boto.HTTPClientError, ResponseParserError) as error:
-        raise silence(where, error) from error
+class Translated:
+    """Lets only our errors out of the block; `where` says which store. A class, since each request enters two."""
+
+    __slots__ = ("_key", "_where")
+
+    def __init__(self, where: str, key: str = "") -> None:
+        self._where = where
+        self._key = key
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, boto.ClientError):
+            raise refusal(self._where, error, self._key) from error
+        if isinstance(error, boto.BotoCoreError | boto.HTTPClientError | ResponseParserError):
+            raise silence(self._where, error) from error
 
 
 def refusal(where: str, error: boto.ClientError, key: str = "") -> StoreError:

@@ -24,23 +24,25 @@ class Key:
 
 
 class Signer:
-    """Signs for one host and region; keeps the key of the day."""
+    """Signs for one host and region; keeps the key of the day and what the second is called."""
 
     def __init__(self, host: str, region: str) -> None:
         self._host = host
         self._region = region
         self._derived: tuple[str, str, bytes] = ("", "", b"")
+        self._moment: tuple[int, str] = (0, "")
 
     def sign(
         self, method: str, path: str, query: str, headers: Mapping[str, str], *, key: Key, sha256: str, now: float
     ) -> dict[str, str]:
         """All headers of the request, signed. `path` and `query` are as sent; header names are lower case."""
-        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+        moment = self._moment_of(int(now))
         signed = {"host": self._host, **headers, "x-amz-content-sha256": sha256, "x-amz-date": moment}
         if key.token:
             signed["x-amz-security-token"] = key.token
-        names = ";".join(sorted(signed))
-        lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
+        in_order = sorted(signed)
+        names = ";".join(in_order)
+        lines = "".join([f"{name}:{signed[name]}\n" for name in in_order])
         request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{sha256}"
         scope = f"{moment[:8]}/{self._region}/s3/aws4_request"
         text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
@@ -49,6 +51,13 @@ class Signer:
             f"AWS4-HMAC-SHA256 Credential={key.id}/{scope}, SignedHeaders={names}, Signature={signature}"
         )
         return signed
+
+    def _moment_of(self, now: int) -> str:
+        known, moment = self._moment
+        if known != now:
+            moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+            self._moment = (now, moment)
+        return moment
 
     def _of_day(self, secret: str, day: str) -> bytes:
         known_secret, known_day, derived = self._derived

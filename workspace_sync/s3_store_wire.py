@@ -7,13 +7,12 @@ request and its whole answer, in memory; an `Incoming` is an answer whose body i
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from select import POLLIN, poll
@@ -103,7 +102,7 @@ class Wire:
         """
         request = self._request("GET", key, {})
         connection = self._kept() or self._connected()
-        with _closed_on_errors(connection):
+        with _ClosedOnErrors(connection):
             connection.sendall(request)
         return connection
 
@@ -272,7 +271,7 @@ def _exchanged(
     meanwhile: Callable[[], object] | None,
 ) -> AnyReading:
     until = time.monotonic() + EXCHANGE_SECONDS
-    with _closed_on_errors(connection):
+    with _ClosedOnErrors(connection):
         _send(connection, head, body, until)
         if meanwhile is not None:
             meanwhile()
@@ -282,7 +281,7 @@ def _exchanged(
 def _answered(connection: socket.socket, reading: AnyReading, until: float) -> AnyReading:
     """Read until the reading is done."""
     try:
-        with _closed_on_errors(connection):
+        with _ClosedOnErrors(connection):
             while not reading.done:
                 _check_time(until)
                 if room := reading.room():
@@ -299,20 +298,23 @@ def _answered(connection: socket.socket, reading: AnyReading, until: float) -> A
     return reading
 
 
-@contextlib.contextmanager
-def _closed_on_errors(connection: socket.socket) -> Iterator[None]:
-    """Close the connection when an exchange fails, which is told by `WireBroken` or `TimeoutError`."""
-    try:
-        yield
-    except TimeoutError:
-        connection.close()
-        raise
-    except (OSError, httptools.HttpParserError) as error:
-        connection.close()
-        raise WireBroken(type(error).__name__) from error
-    except BaseException:
-        connection.close()
-        raise
+class _ClosedOnErrors:
+    """Closes the connection when an exchange fails, which is told by `WireBroken` or `TimeoutError`."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return
+        self._connection.close()
+        if isinstance(error, OSError | httptools.HttpParserError) and not isinstance(error, TimeoutError):
+            raise WireBroken(type(error).__name__) from error
 
 
 def _send(connection: socket.socket, head: bytes, body: Body, until: float) -> None:

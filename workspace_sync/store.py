@@ -17,6 +17,7 @@ import msgspec
 from workspace_sync.errors import IllegalName, StoreRefused
 
 CHUNK_BYTES = 1 << 20
+_NO_PARTS = frozenset(("", ".", ".."))
 
 Item = TypeVar("Item")
 Opened = Callable[[], BinaryIO]
@@ -109,7 +110,7 @@ class ObjectStore(Protocol):
 
 def check_key(key: str) -> str:
     """The key itself when it is one; raises `IllegalName` for what could climb out or that no store takes."""
-    if "\0" in key or any(part in ("", ".", "..") for part in key.split("/")):
+    if "\0" in key or not _NO_PARTS.isdisjoint(key.split("/")):
         raise IllegalName(f"{key!a} is not a key")
     return key
 

@@ -14,7 +14,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, BinaryIO, cast
@@ -89,11 +89,12 @@ class Transfer:
                 return None
             raise DirectoryUnusable(f"{escape(path)} cannot be read: {error.strerror}") from error
 
-    def fetch(self, entry: Entry, key: str, modified: float, opened: Opened | None = None) -> Seen | None:
+    def fetch(self, entry: Entry, key: str, modified: Callable[[], float], opened: Opened | None = None) -> Seen | None:
         """Write an object to the directory; None when it has vanished from the store. Raises `DirectoryUnusable`.
 
-        `opened` opens it the first time, when it has been asked for already. Other bytes than the manifest's are asked
-        for again, unless the object is another one by now or they come twice.
+        `modified` tells when it was written, the time of bytes that the manifest does not know. `opened` opens it the
+        first time, when it has been asked for already. Other bytes than the manifest's are asked for again, unless the
+        object is another one by now or they come twice.
         """
         told = ""
         get = partial(self.store.get, self.prefix + key)
@@ -154,7 +155,7 @@ class Transfer:
                 left -= len(piece)
             return status, digest.hexdigest(), signature_of(os.fstat(descriptor)) == signature_of(status)
 
-    def _fetch_once(self, entry: Entry, key: str, modified: float, told: str, opened: Opened) -> Seen:
+    def _fetch_once(self, entry: Entry, key: str, modified: Callable[[], float], told: str, opened: Opened) -> Seen:
         head, name = split(entry.path)
         digest = hashlib.sha256()
         with (
@@ -178,7 +179,7 @@ class Transfer:
                 same = not entry.sha256 or sha256 == entry.sha256
                 if not same and sha256 != told:
                     self._check_replaced(entry, key, sha256)
-                mtime_ns = entry.mtime_ns if same else int(modified * 1e9)
+                mtime_ns = entry.mtime_ns if same else int(modified() * 1e9)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
                 status = os.fstat(descriptor)
             finally:
