@@ -9,7 +9,6 @@ directory wins. Of two keys for one path, the one we would write wins.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -29,17 +28,15 @@ KEYS = Codec[str](
     lambda path, key: b"" if key == key_of(path) else key.encode("utf-8", "surrogatepass"),
     lambda path, data: data.decode("utf-8", "surrogatepass") or key_of(path),
 )
-MOMENTS = Codec[float](lambda _, moment: struct.pack("<d", moment), lambda _, data: float(struct.unpack("<d", data)[0]))
 SAME_PATH = "another key holds the same path"
 
 
 @dataclass
 class Remote:
-    """The workspace as the store has it: entries by path, the key of each file, when each object was written."""
+    """The workspace as the store has it: entries by path, the key of each file."""
 
     entries: Table[Entry] = field(default_factory=lambda: Table(ENTRIES))
     keys: Table[str] = field(default_factory=lambda: Table(KEYS))
-    modified: Table[float] = field(default_factory=lambda: Table(MOMENTS))
     skipped: list[Skipped] = field(default_factory=list)
     as_of: str = ""
     execution: AsOf | None = None
@@ -138,7 +135,6 @@ def _add_object(remote: Remote, manifest: Manifest, stored: StoredObject, hashed
         remote.entries[path] = entry
     path = path if known is None else known.path  # one object for all tables
     remote.keys[path] = stored.key
-    remote.modified[path] = stored.modified
 
 
 def _folder(stored: StoredObject) -> bytes:
@@ -167,7 +163,6 @@ def _let_directories_win(remote: Remote) -> None:
         if entry is not None:
             remote.skipped.append(Skipped(escape(path), "is a directory as well"))
             remote.keys.pop(path, None)
-            remote.modified.pop(path, None)
         remote.entries[path] = Entry(path, "directory", mode=0o755)
 
 

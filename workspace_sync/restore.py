@@ -245,9 +245,7 @@ class Restoration:
             wanted = (((number, key), transfer.prefix + key) for number, key in named)
             with transfer.store.get_ahead(wanted) as asked:
                 for (number, key), opened in asked:
-                    path = left.paths[number]
-                    modified = partial(remote.modified.__getitem__, path)
-                    self._note(number, transfer.fetch(remote.entries[path], key, modified, opened))
+                    self._note(number, transfer.fetch(remote.entries[left.paths[number]], key, opened))
                     check_stop(transfer.stop)
 
         numbers = array("Q", left.left())

@@ -14,7 +14,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, BinaryIO, cast
@@ -89,18 +89,17 @@ class Transfer:
                 return None
             raise DirectoryUnusable(f"{escape(path)} cannot be read: {error.strerror}") from error
 
-    def fetch(self, entry: Entry, key: str, modified: Callable[[], float], opened: Opened | None = None) -> Seen | None:
+    def fetch(self, entry: Entry, key: str, opened: Opened | None = None) -> Seen | None:
         """Write an object to the directory; None when it has vanished from the store. Raises `DirectoryUnusable`.
 
-        `modified` tells when it was written, the time of bytes that the manifest does not know. `opened` opens it the
-        first time, when it has been asked for already. Other bytes than the manifest's are asked for again, unless the
-        object is another one by now or they come twice.
+        `opened` opens it the first time, when it has been asked for already. Other bytes than the manifest's are asked
+        for again, unless the object is another one by now or they come twice.
         """
         told = ""
         get = partial(self.store.get, self.prefix + key)
         for attempt in range(1, self.limits.fetch_attempts + 1):
             try:
-                return self._fetch_once(entry, key, modified, told, opened if opened and attempt == 1 else get)
+                return self._fetch_once(entry, key, told, opened if opened and attempt == 1 else get)
             except ObjectNotFound:
                 return None
             except StoreError as error:
@@ -155,7 +154,7 @@ class Transfer:
                 left -= len(piece)
             return status, digest.hexdigest(), signature_of(os.fstat(descriptor)) == signature_of(status)
 
-    def _fetch_once(self, entry: Entry, key: str, modified: Callable[[], float], told: str, opened: Opened) -> Seen:
+    def _fetch_once(self, entry: Entry, key: str, told: str, opened: Opened) -> Seen:
         head, name = split(entry.path)
         digest = hashlib.sha256()
         with (
@@ -176,21 +175,24 @@ class Transfer:
                     os.fchown(descriptor, *self.owner)
                 os.fchmod(descriptor, entry.mode)
                 sha256 = digest.hexdigest()
-                same = not entry.sha256 or sha256 == entry.sha256
-                if not same and sha256 != told:
-                    self._check_replaced(entry, key, sha256)
-                mtime_ns = entry.mtime_ns if same else int(modified() * 1e9)
+                same = sha256 == (entry.sha256 or sha256)
+                mtime_ns = entry.mtime_ns if same else self._replaced_ns(entry, key, sha256, told)
                 os.utime(descriptor, ns=(mtime_ns, mtime_ns))
                 status = os.fstat(descriptor)
             finally:
                 os.close(descriptor)
         return Seen(file_entry(entry.path, status, sha256, entry), key, signature_of(status))
 
-    def _check_replaced(self, entry: Entry, key: str, sha256: str) -> None:
-        """Raise `_OtherBytes` when the object is still the one that holds other bytes."""
-        if entry.etag and self.store.stat(self.prefix + key).etag == entry.etag:
+    def _replaced_ns(self, entry: Entry, key: str, sha256: str, told: str) -> int:
+        """When the object was written that holds other bytes than the manifest's.
+
+        Raises `_OtherBytes` when it is still the one that the manifest knows, unless the same ones were `told` before.
+        """
+        stored = self.store.stat(self.prefix + key)
+        if sha256 != told and entry.etag and stored.etag == entry.etag:
             what = f"{self.store.description}: {escape(entry.path)} arrived damaged; it is asked for again"
             raise _OtherBytes(what, sha256)
+        return int(stored.modified * 1e9)
 
 
 class SteadyReader(io.RawIOBase):

@@ -58,7 +58,7 @@ def test_a_swapped_directory_is_not_entered(transfer: Transfer, make: bool) -> N
 def test_a_restored_file_replaces_a_link_and_does_not_pass_through_one(transfer: Transfer, tmp_path: Path) -> None:
     for key in ("file", "real/file"):
         transfer.store.put(f"w/{key}", io.BytesIO(b"new"), 3)
-    assert transfer.fetch(Entry(b"file", "file", 3), "file", lambda: 0.0) is not None
+    assert transfer.fetch(Entry(b"file", "file", 3), "file") is not None
     with pytest.raises(DirectoryUnusable, match="cannot be written"):
         transfer.fetch(Entry(b"real/file", "file", 3), "real/file", 0.0)
     assert (tmp_path / "live/file").read_text() == "new"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -110,6 +111,24 @@ def test_what_was_seen_comes_back(entry: Entry, key: str, data: st.DataObject, o
     same = st.builds(Signature, st.just(entry.size), st.just(entry.mtime_ns), times, times)
     seen = Seen(entry, key, data.draw(st.one_of(st.none(), SIGNATURE, same)), ours)
     assert SEEN.unpack(entry.path, SEEN.pack(entry.path, seen)) == seen
+
+
+def test_a_name_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path, what the store has of it and the sign by which a change is seen; as objects that was 0.7 kB."""
+    monkeypatch.undo()
+    names, digest = 20_000, "0123456789abcdef"
+    tracemalloc.start()
+    try:
+        baseline = Baseline()
+        for number in range(names):
+            path = b"directory/%06d.bin" % number
+            entry = Entry(path, "file", 10**6 + number, 10**18 + number, sha256=digest * 4, etag=digest * 2)
+            baseline[path] = Seen(entry, key_of(path), Signature(entry.size, entry.mtime_ns, 10**18, 10**6 + number))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(baseline) == names
+    assert taken / names < 250
 
 
 def files(*sizes: int) -> Iterator[Seen]:
