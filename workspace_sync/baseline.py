@@ -15,8 +15,8 @@ from workspace_sync.names import key_of
 from workspace_sync.scan import Signature
 from workspace_sync.table import Codec, Table
 
-_SIGNED = struct.Struct("<qQ")
-_OURS, _OWN_KEY, _SEEN_AS_IT_IS, _OTHER = 1, 2, 4, 8
+_SIGNS = struct.Struct("<qQ")
+_OURS, _OWN_KEY, _SIGNED, _OTHER = 1, 2, 4, 8
 _LENGTH = struct.Struct("<I")
 
 
@@ -74,37 +74,31 @@ def _file_bytes(entry: Entry | None) -> int:
 
 def _pack(path: bytes, seen: Seen) -> bytes:
     """The signature of a file that is as its entry says takes no room but for what the entry does not have."""
-    entry, signature = seen.entry, seen.signature
-    has, head = _OURS if seen.ours else 0, b""
+    ours = _OURS if seen.ours else 0
+    entry, signature = pack_entry(seen.entry), seen.signature
     own_key = seen.key == key_of(path)
-    has |= _OWN_KEY if own_key else 0
-    if signature is not None and (signature.size, signature.mtime_ns) == (entry.size, entry.mtime_ns):
-        with contextlib.suppress(struct.error):
-            head = _SIGNED.pack(signature.ctime_ns, signature.inode)
-            has, signature = has | _SEEN_AS_IT_IS, None
-    if signature is not None or (seen.key and not own_key):
-        other = marshal.dumps((seen.key, None if signature is None else msgspec.structs.astuple(signature)))
-        has, head = has | _OTHER, head + _LENGTH.pack(len(other)) + other
-    return bytes([has]) + head + pack_entry(entry)
+    if own_key or not seen.key:
+        kept = ours | (_OWN_KEY if own_key else 0)
+        if signature is None:
+            return bytes([kept]) + entry
+        if (signature.size, signature.mtime_ns) == (seen.entry.size, seen.entry.mtime_ns):
+            with contextlib.suppress(struct.error):
+                return bytes([kept | _SIGNED]) + _SIGNS.pack(signature.ctime_ns, signature.inode) + entry
+    other = marshal.dumps((seen.key, None if signature is None else msgspec.structs.astuple(signature)), 2)
+    return bytes([ours | _OTHER]) + _LENGTH.pack(len(other)) + other + entry
 
 
 def _unpack(path: bytes, data: bytes) -> Seen:
-    has, at = data[0], 1
-    key, signed = key_of(path) if has & _OWN_KEY else "", None
-    if has & _SEEN_AS_IT_IS:
-        signed = _SIGNED.unpack_from(data, at)
-        at += _SIGNED.size
-    other = None
+    has, ours = data[0], bool(data[0] & _OURS)
     if has & _OTHER:
-        at += _LENGTH.size
-        end = at + _LENGTH.unpack_from(data, at - _LENGTH.size)[0]
-        key, other = marshal.loads(data[at:end])  # noqa: S302 - our own, of this process
-        at = end
-    entry = unpack_entry(path, data, at)
-    signature = None if other is None else Signature(*other)
-    if signed is not None:
-        signature = Signature(entry.size, entry.mtime_ns, *signed)
-    return Seen(entry, key, signature, bool(has & _OURS))
+        end = 1 + _LENGTH.size + _LENGTH.unpack_from(data, 1)[0]
+        key, values = marshal.loads(data[1 + _LENGTH.size : end])  # noqa: S302 - our own, of this process
+        return Seen(unpack_entry(path, data, end), key, values and Signature(*values), ours)
+    key = key_of(path) if has & _OWN_KEY else ""
+    if not has & _SIGNED:
+        return Seen(unpack_entry(path, data, 1), key, None, ours)
+    entry = unpack_entry(path, data, 1 + _SIGNS.size)
+    return Seen(entry, key, Signature(entry.size, entry.mtime_ns, *_SIGNS.unpack_from(data, 1)), ours)
 
 
 SEEN = Codec(_pack, _unpack)

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from workspace_sync.entry import Entry
-from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, WorkspaceTooLarge
+from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, StoreUnavailable, WorkspaceTooLarge
 from workspace_sync.manifest import (
     MANIFEST_NAME,
     AsOf,
@@ -99,20 +99,28 @@ class DurableFiles:
         as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         counts = _Counts()
         with tempfile.SpooledTemporaryFile(CHUNK_BYTES) as file:
-            for line in manifest_lines(counts.of(entries), as_of, execution):
-                file.write(line)
-                if file.tell() > self._manifest_bytes:  # nobody would read it any more
-                    raise WorkspaceTooLarge(
-                        f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: "
-                        "remove some"
-                    )
-            size = file.tell()
-            file.seek(0)
+            size = self._spool(manifest_lines(counts.of(entries), as_of, execution), cast("BinaryIO", file))
             self.store.put(self._manifest_key, cast("BinaryIO", file), size)
         counted = _counted.get(self.store)
         if counted is not None:
             counted(self.prefix, counts.files, counts.file_bytes)
         return counts.files
+
+    def _spool(self, lines: Iterable[bytes], file: BinaryIO) -> int:
+        """Write them into a file, to be read from its start; returns their size."""
+        size = 0
+        try:
+            for line in lines:
+                size += file.write(line)
+                if size > self._manifest_bytes:  # nobody would read it any more
+                    raise WorkspaceTooLarge(
+                        f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: "
+                        "remove some"
+                    )
+            file.seek(0)
+        except OSError as error:
+            raise StoreUnavailable(f"no room on this host to write {self._manifest_key}: {error.strerror}") from error
+        return size
 
 
 @dataclass

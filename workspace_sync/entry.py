@@ -51,8 +51,8 @@ def pack_entry(entry: Entry) -> bytes:
     try:
         head = _HEAD.pack(_KINDS.index(entry.kind), has, entry.mode, entry.size, entry.mtime_ns)
     except struct.error:
-        return _ODD + marshal.dumps(msgspec.structs.astuple(entry)[1:])
-    return head + sha256 + etag + (marshal.dumps(rest) if has & _REST else b"")
+        return _ODD + marshal.dumps(msgspec.structs.astuple(entry)[1:], 2)
+    return head + sha256 + etag + (marshal.dumps(rest, 2) if has & _REST else b"")
 
 
 def unpack_entry(path: bytes, data: bytes, start: int = 0) -> Entry:

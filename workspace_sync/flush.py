@@ -81,6 +81,8 @@ class Flusher:
         self._owed: set[bytes] = set()
         self._skipping = False
         self._files = 0
+        self._bound: tuple[bytes, frozenset[bytes]] | None = None
+        """What kept names out of the last manifest."""
         self._read_since_ns = 0
         self.left = Pending()
 
@@ -171,11 +173,12 @@ class Flusher:
         """In a thread, once all is sent: write the manifest; returns the number of files that it names."""
         for entry in plan.others:
             baseline[entry.path] = Seen(entry)
-        if baseline.changed or not self._settled or scan.cut is not None:
+        bound = None if scan.cut is None else (scan.cut, frozenset(scan.unread))
+        if baseline.changed or not self._settled or bound != self._bound:
             self._settled = False  # the store may have it although it does not say so
             with self._durable.changing:
-                self._files = self._durable.write_manifest(_named(baseline, scan), moment, self._execution)
-            baseline.changed, self._settled = False, True
+                self._files = self._durable.write_manifest(_rows(baseline, scan), moment, self._execution)
+            baseline.changed, self._settled, self._bound = False, True, bound
         return self._files
 
     async def _known(self, threads: Threads) -> Baseline:
@@ -265,17 +268,17 @@ class _Sending:
                 self._stale.append(before.key)
             self._baseline[path] = now
             self.copied += copied
-            self.sent += not copied and (before is None or _is_other(before, now))
+            self.sent += not copied and (before is None or _holds_other_bytes(before, now))
         if path not in self.failures:
             self._left.done(number)
 
 
-def _named(baseline: Baseline, scan: Scan) -> Iterator[Entry]:
+def _rows(baseline: Baseline, scan: Scan) -> Iterator[Entry]:
     """What the manifest names, in order of path; it has no room for what is beyond its bound."""
     for path, seen in baseline.items():
-        if seen.ours and (scan.cut is None or path in scan.entries or is_below(path, scan.unread)):
+        if seen.ours and (not scan.is_beyond(path) or is_below(path, scan.unread)):
             yield seen.entry
 
 
-def _is_other(before: Seen, now: Seen) -> bool:
+def _holds_other_bytes(before: Seen, now: Seen) -> bool:
     return before.key != now.key or before.entry.sha256 != now.entry.sha256

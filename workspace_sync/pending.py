@@ -17,7 +17,7 @@ class Pending:
         self._sizes = array("q")
         for path, size in sized:
             self.paths.append(path)
-            self._sizes.append(min(size, LARGEST))
+            self._sizes.append(max(0, min(size, LARGEST)))
         self._done = bytearray(len(self.paths))
         self.files = len(self.paths)
         self.size_bytes = sum(self._sizes)

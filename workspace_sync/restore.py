@@ -276,6 +276,8 @@ class Restoration:
         end_ns = time.time_ns()
         files = size = 0
         for path, seen in self._baseline.items():
+            if seen.entry.kind != "file":  # of an attempt that was cut off right here
+                continue
             if (settled_now := _settle(seen, end_ns)) != seen:
                 self._baseline[path] = settled_now
             files, size = files + 1, size + seen.entry.size

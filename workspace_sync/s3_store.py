@@ -32,7 +32,7 @@ from workspace_sync.s3_store_new_directories import Entered, NewDirectories
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.s3_store_stretch import Stretch
 from workspace_sync.s3_store_upload import PART_BYTES, Uploads
-from workspace_sync.store import ExactReader, Item, Opened, StoredObject, Written, check_key
+from workspace_sync.store import CHUNK_BYTES, ExactReader, Item, Opened, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
@@ -99,7 +99,9 @@ class S3Store:
                 written = self._uploads.put(self._key(key), exact, size)
             else:
                 data = bytearray(size)
-                exact.readinto(data)
+                with memoryview(data) as view:
+                    for start in range(0, max(size, 1), CHUNK_BYTES):
+                        exact.readinto(view[start : start + CHUNK_BYTES])
                 with self._entered(self._key(key)):
                     written = self._requests.put(self._key(key), data)
         self._look_again(key)

@@ -41,6 +41,8 @@ def read_page(body: bytes | bytearray) -> Page | None:
         within = f"{space}}}" if space else ""
         if name != "ListBucketResult" or root.findtext(f"{within}EncodingType") != "url":
             return None
+        if any(each.tag.rpartition("}")[0] != space for each in root):
+            return None
         more = _text(root, f"{within}IsTruncated") == "true"
         token = _text(root, f"{within}NextContinuationToken") if more else ""
         return Page([_object(each, within) for each in root.iterfind(f"{within}Contents")], token)

@@ -63,7 +63,7 @@ def _pack(_: bytes, signature: Signature) -> bytes:
     try:
         return _PACKED.pack(*values)
     except struct.error:  # some file systems keep times that are far away
-        return marshal.dumps(values).ljust(_PACKED.size + 1)
+        return marshal.dumps(values, 2).ljust(_PACKED.size + 1)
 
 
 def _unpack(_: bytes, data: bytes) -> Signature:
@@ -92,9 +92,11 @@ class Scan:
 
     def is_unknown(self, path: bytes) -> bool:
         """Whether the path may be there although it was not found."""
-        if self.cut is not None and path.split(b"/") >= self.cut.split(b"/"):
-            return True
-        return is_below(path, self.unread)
+        return self.is_beyond(path) or is_below(path, self.unread)
+
+    def is_beyond(self, path: bytes) -> bool:
+        """Whether it comes after the names that a manifest has room for."""
+        return self.cut is not None and path.split(b"/") >= self.cut.split(b"/")
 
 
 def is_below(path: bytes, directories: set[bytes]) -> bool:

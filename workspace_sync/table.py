@@ -27,7 +27,7 @@ _UNKNOWN: Any = object()
 
 @dataclass(frozen=True)
 class Codec(Generic[Value]):
-    """A value as bytes, and back, given its path. Equal values have equal bytes."""
+    """A value as bytes, and back, given its path."""
 
     pack: Callable[[bytes, Value], bytes]
     unpack: Callable[[bytes, bytes], Value]
@@ -170,9 +170,9 @@ class Table(MutableMapping[bytes, Value]):
             return dict(self._fresh), self._packed.blocks
 
     def _rows(self) -> Iterator[tuple[bytes, Value]]:
-        fresh, blocks = self._snapshot()
-        for path, cell in _merged_rows(fresh, blocks):
-            yield path, fresh[path] if cell is None else self._codec.unpack(path, cell)
+        (fresh, blocks), unpack = self._snapshot(), self._codec.unpack
+        rows = _merged_rows(fresh, blocks)
+        return ((path, fresh[path] if cell is None else unpack(path, cell)) for path, cell in rows)
 
 
 class _Values(ValuesView[Value]):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import io
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -15,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.workspace_sync.hostile_trees import QUICK, Workspace, picture, removed
-from workspace_sync import TransferLimits
-from workspace_sync.errors import WorkspaceTooLarge
+from workspace_sync import Mirror, TransferLimits
+from workspace_sync.errors import FlushIncomplete, StoreUnavailable, WorkspaceTooLarge
 from workspace_sync.local_store import LocalStore
 from workspace_sync.names import PATH_BYTES
 from workspace_sync.scan import Scan, scan_directory
@@ -156,6 +160,68 @@ def test_more_names_than_fit_take_no_more_memory(kind: str, live: Path) -> None:
     assert len(scan.entries) <= 333
     assert len(scan.skipped) >= 1
     assert peak < 500_000
+
+
+@pytest.mark.parametrize("removes", [True, False], ids=["all", "part"])
+def test_names_that_found_no_room_are_in_the_manifest_again_once_there_is(
+    removes: bool,
+    local: Workspace,
+    live: Path,
+    executor: ThreadPoolExecutor,
+) -> None:
+    """Pipes take room too, and leave no other trace; a mirror of a part keeps what the directory does not have."""
+    limits = replace(QUICK, manifest_bytes=6_000, watch=False)
+    names = {"afile", "zdir", "zfile", "zlink"}
+    if not removes:
+        other = local.directory()
+        (other / "aother").symlink_to("x")
+        local.flush(other)
+        names.add("aother")
+
+    def named() -> set[str]:
+        return {info.path for info in local.durable.list()} - {"zfile"}
+
+    async def run() -> None:
+        mirror = Mirror(str(live), local.store, local.prefix, limits=limits, executor=executor, removes=removes)
+        try:
+            await mirror.flush(60)
+            assert named() == names - {"zfile"}
+            for number in range(40):
+                os.mkfifo(live / f"m{number:03}")
+            assert (await mirror.flush(60)).files == 1
+            assert named() == names - {"zdir", "zfile", "zlink"}
+            written = local.durable.summary().as_of
+            await mirror.flush(60)
+            assert local.durable.summary().as_of == written
+            for number in range(40):
+                (live / f"m{number:03}").unlink()
+            assert (await mirror.flush(60)).files == 2
+            assert named() == names - {"zfile"}
+        finally:
+            await mirror.aclose()
+
+    (live / "zdir").mkdir()
+    (live / "zlink").symlink_to("x")
+    for name in ("afile", "zfile"):
+        (live / name).write_text("1")
+    asyncio.run(run())
+
+
+def test_a_host_without_room_for_a_manifest_is_told_and_tried_again(
+    local: Workspace, live: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(tempfile.SpooledTemporaryFile[bytes]):
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (live / "file").write_text("1")
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "SpooledTemporaryFile", Full)
+        with pytest.raises(FlushIncomplete, match=r"no room on this host.*No space left"):
+            local.flush(live)
+        with pytest.raises(StoreUnavailable, match="no room on this host"):
+            local.durable.put("other", io.BytesIO(b"1"), 1)
+    assert local.flush(live).files == 1
 
 
 def test_a_walk_ends_at_its_time_within_one_directory_too(live: Path) -> None:

@@ -15,6 +15,7 @@ def test_it_knows_what_is_left() -> None:
     assert pending.size(2) == 300
 
 
-def test_a_size_that_no_file_has_is_taken_for_a_large_one() -> None:
+def test_a_size_that_no_file_has_is_taken_for_one_that_it_can_have() -> None:
     assert Pending([(b"a", 10**30), (b"b", 1)]).size_bytes > 10**18
+    assert Pending([(b"a", -(10**30)), (b"b", 1)]).size_bytes == 1
     assert Pending().files == 0

@@ -68,8 +68,21 @@ def test_the_next_page_is_asked_for_with_what_this_one_says() -> None:
         page(contents("key", "2026-11-21T22:51:53+01:00")),
         page(contents("bad%ff")),
         page(contents("key").replace("<Size>7", "<Size>many")),
+        page(contents("key").replace("<Contents>", '<Contents xmlns="urn:other">')),
     ],
-    ids=["html", "text", "cut", "literal", "endless", "no-token", "no-time", "other-zone", "not-utf-8", "no-size"],
+    ids=[
+        "html",
+        "text",
+        "cut",
+        "literal",
+        "endless",
+        "no-token",
+        "no-time",
+        "other-zone",
+        "not-utf-8",
+        "no-size",
+        "two-names",
+    ],
 )
 def test_what_is_written_otherwise_is_left_to_botocore(body: bytes) -> None:
     assert read_page(body) is None
