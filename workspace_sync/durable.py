@@ -23,7 +23,7 @@ from workspace_sync.manifest import (
     read_manifest,
 )
 from workspace_sync.plan import Remote, merge
-from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
+from workspace_sync.store import CHUNK_BYTES, FileSource, ObjectStore, StoredObject, check_key
 
 PREFIX_BYTES = 100
 """Longest prefix of one workspace inside the store."""
@@ -100,7 +100,8 @@ class DurableFiles:
         counts = _Counts()
         with tempfile.SpooledTemporaryFile(CHUNK_BYTES) as file:
             size = self._spool(manifest_lines(counts.of(entries), as_of, execution), cast("BinaryIO", file))
-            self.store.put(self._manifest_key, cast("BinaryIO", file), size)
+            source = FileSource(cast("BinaryIO", file), size)
+            self.store.put(self._manifest_key, cast("BinaryIO", source), size)
         counted = _counted.get(self.store)
         if counted is not None:
             counted(self.prefix, counts.files, counts.file_bytes)

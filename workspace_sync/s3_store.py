@@ -32,7 +32,7 @@ from workspace_sync.s3_store_new_directories import Entered, NewDirectories
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.s3_store_stretch import Stretch
 from workspace_sync.s3_store_upload import PART_BYTES, Uploads
-from workspace_sync.store import CHUNK_BYTES, ExactReader, Item, Opened, StoredObject, Written, check_key
+from workspace_sync.store import CHUNK_BYTES, ExactReader, FileSource, Item, Opened, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
@@ -44,6 +44,8 @@ QUICK_COPY_BYTES = 256 << 20
 """A larger object may take the server longer to copy than it may take to answer anything else."""
 COPY_TIMEOUT_SECONDS = 600.0
 DELETE_BATCH = 1000
+IN_ONE_BYTES = 64 << 20
+"""A file up to this size that can be read again goes by one request: there is nothing to be held for another one."""
 AT_ONCE_BYTES = 64 * 1024
 """A smaller object is read as soon as it is opened, so that its connection is free again."""
 
@@ -95,15 +97,18 @@ class S3Store:
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
         exact = ExactReader(source, size)
         with self._errors(key):
-            if size > PART_BYTES:
-                written = self._uploads.put(self._key(key), exact, size)
-            else:
+            if size <= PART_BYTES:
                 data = bytearray(size)
                 with memoryview(data) as view:
                     for start in range(0, max(size, 1), CHUNK_BYTES):
                         exact.readinto(view[start : start + CHUNK_BYTES])
                 with self._entered(self._key(key)):
                     written = self._requests.put(self._key(key), data)
+            elif isinstance(source, FileSource) and size <= IN_ONE_BYTES:
+                with self._entered(self._key(key)):
+                    written = self._requests.put(self._key(key), source)
+            else:
+                written = self._uploads.put(self._key(key), exact, size)
         self._look_again(key)
         return written
 

@@ -24,11 +24,12 @@ from botocore.utils import get_environ_proxies
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.s3_store_answers import etag_of
 from workspace_sync.s3_store_listing import PAGE_BYTES, Page, page_of_botocore, page_query, read_page
+from workspace_sync.s3_store_payload import Body, Payload, md5_of, sha256_of
 from workspace_sync.s3_store_reading import Answer, WireBroken
 from workspace_sync.s3_store_signature import Key
 from workspace_sync.s3_store_stretch import BEYOND_THE_END, Streamed, Stretch, stretch_of
-from workspace_sync.s3_store_wire import Address, Body, Incoming, Wire
-from workspace_sync.store import Written
+from workspace_sync.s3_store_wire import Address, Incoming, Wire
+from workspace_sync.store import FileSource, Written
 
 Told = TypeVar("Told", Answer, Incoming)
 
@@ -55,16 +56,15 @@ class Requests:
         self._sha256: bool | None = None
         self._asked_sha256 = False
 
-    def put(self, key: str, data: Body) -> Written:
+    def put(self, key: str, data: Payload) -> Written:
         """Write a whole object."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        answer = self._write(key, data, {}, sha256, self._client.put_object)
+        answer = self._write(key, data, {}, sha256_of(data), self._client.put_object)
         return Written(answer.etag, answer.headers.get("x-amz-version-id", ""))
 
     def put_part(self, key: str, upload_id: str, number: int, data: Body) -> str:
         """Write a part of a large object, hashed in the one way that this server checks. Returns its ETag."""
         compares = self.compares_sha256()
-        sha256 = UNSIGNED if compares is False else hashlib.sha256(data).hexdigest()
+        sha256 = UNSIGNED if compares is False else sha256_of(data)
         query = {"partNumber": str(number), "uploadId": upload_id}
         send = partial(self._client.upload_part, UploadId=upload_id, PartNumber=number)
         return self._write(key, data, query, sha256, send, verify=not compares).etag
@@ -72,7 +72,7 @@ class Requests:
     def _write(
         self,
         key: str,
-        data: Body,
+        data: Payload,
         query: dict[str, str],
         sha256: str,
         by_botocore: Callable[..., Any],
@@ -86,7 +86,8 @@ class Requests:
             lambda wire: wire.exchange("PUT", key, query=query, body=data, sha256=sha256, meanwhile=meanwhile)
         )
         if answer is None:
-            told = by_botocore(Bucket=self._bucket, Key=key, Body=bytes(data))["ResponseMetadata"]
+            body = data.begun() if isinstance(data, FileSource) else bytes(data)
+            told = by_botocore(Bucket=self._bucket, Key=key, Body=body)["ResponseMetadata"]
             answer = Answer(
                 told["HTTPStatusCode"], {name.lower(): value for name, value in told["HTTPHeaders"].items()}
             )
@@ -251,12 +252,12 @@ def _status(wire: Wire, key: str, sha256: str) -> int:
 class _Tag:
     """The ETag of these bytes where it is their MD5; computed once, when first asked for."""
 
-    def __init__(self, data: Body) -> None:
+    def __init__(self, data: Payload) -> None:
         self._data = data
         self._known = ""
 
     def compute(self) -> str:
-        self._known = self._known or hashlib.md5(self._data, usedforsecurity=False).hexdigest()
+        self._known = self._known or md5_of(self._data)
         return self._known
 
 

@@ -9,8 +9,9 @@ from botocore.exceptions import BotoCoreError, HTTPClientError
 from urllib3.exceptions import HTTPError
 
 from workspace_sync.errors import StoreUnavailable
+from workspace_sync.s3_store_payload import Body
 from workspace_sync.s3_store_reading import Answer, WireBroken
-from workspace_sync.s3_store_wire import Body, Incoming
+from workspace_sync.s3_store_wire import Incoming
 from workspace_sync.store import CHUNK_BYTES
 
 BEYOND_THE_END = 416

@@ -7,7 +7,6 @@ request and its whole answer, in memory; an `Incoming` is an answer whose body i
 
 from __future__ import annotations
 
-import hashlib
 import socket
 import ssl
 import threading
@@ -20,12 +19,12 @@ from typing import TypeVar
 
 import httptools
 
+from workspace_sync.s3_store_payload import Body, Payload, pieces_of, sha256_of, size_of
 from workspace_sync.s3_store_reading import Answer, Opening, Reading, WireBroken
 from workspace_sync.s3_store_signature import Key, Signer, quoted_path, quoted_query
+from workspace_sync.store import FileSource
 
 RECEIVE_BYTES = 1 << 16
-SENT_BYTES = 1 << 18
-"""Of a body at a time: each has the time that an answer has, however long the whole takes on a slow link."""
 JOINED_BYTES = 1 << 16
 """A body up to this size goes out in one piece with its head."""
 MAX_IDLE = 32
@@ -38,7 +37,6 @@ EXCHANGE_SECONDS = 600.0
 SLOWEST = 100_000
 """Bytes a second: what comes slower than that, after the time of an exchange, is given up."""
 
-Body = bytes | bytearray | memoryview
 AnyReading = TypeVar("AnyReading", bound=Reading)
 
 
@@ -76,7 +74,7 @@ class Wire:
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        body: Body = b"",
+        body: Payload = b"",
         sha256: str = "",
         most_bytes: int = JOINED_BYTES,
         meanwhile: Callable[[], object] | None = None,
@@ -125,16 +123,16 @@ class Wire:
         headers: Mapping[str, str] | None,
         *,
         query: Mapping[str, str] | None = None,
-        body: Body = b"",
+        body: Payload = b"",
         sha256: str = "",
     ) -> bytes:
         path = quoted_path(self._address.path + key)
         asked = quoted_query(query) if query else ""
-        digest = sha256 or hashlib.sha256(body).hexdigest()
+        digest = sha256 or sha256_of(body)
         signed = self._signer.sign(method, path, asked, headers or {}, key=self._key(), sha256=digest, now=time.time())
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
         target = f"{path}?{asked}" if asked else path
-        return f"{method} {target} HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode()
+        return f"{method} {target} HTTP/1.1\r\n{lines}content-length: {size_of(body)}\r\n\r\n".encode()
 
     def close(self) -> None:
         """Close what is idle; connections in use are closed when their exchange ends."""
@@ -145,7 +143,7 @@ class Wire:
             connection.close()
 
     def _carry(
-        self, new: Callable[[], AnyReading], head: bytes, body: Body, meanwhile: Callable[[], object] | None
+        self, new: Callable[[], AnyReading], head: bytes, body: Payload, meanwhile: Callable[[], object] | None
     ) -> tuple[socket.socket, AnyReading]:
         connection = self._kept()
         if connection is not None:
@@ -267,7 +265,7 @@ def _exchanged(
     connection: socket.socket,
     new: Callable[[], AnyReading],
     head: bytes,
-    body: Body,
+    body: Payload,
     meanwhile: Callable[[], object] | None,
 ) -> AnyReading:
     until = time.monotonic() + EXCHANGE_SECONDS
@@ -317,15 +315,14 @@ class _ClosedOnErrors:
             raise WireBroken(type(error).__name__) from error
 
 
-def _send(connection: socket.socket, head: bytes, body: Body, until: float) -> None:
-    if len(body) <= JOINED_BYTES:
+def _send(connection: socket.socket, head: bytes, body: Payload, until: float) -> None:
+    if not isinstance(body, FileSource) and len(body) <= JOINED_BYTES:
         connection.sendall(head + bytes(body))
         return
     connection.sendall(head)
-    with memoryview(body) as view:
-        for start in range(0, len(view), SENT_BYTES):
-            _check_time(until)
-            connection.sendall(view[start : start + SENT_BYTES])
+    for piece in pieces_of(body):
+        _check_time(until)
+        connection.sendall(piece)
 
 
 def _check_time(until: float) -> None:

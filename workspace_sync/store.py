@@ -123,6 +123,35 @@ def one_by_one(
     yield ((item, partial(get, key)) for item, key in wanted)
 
 
+class FileSource(io.RawIOBase):
+    """A source of exactly `size` bytes that may be read from its start again: no store has to hold them in memory."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._file = file
+        self.size = size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """What follows."""
+        piece = self._file.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def begun(self) -> BinaryIO:
+        """The file, at its start."""
+        self._file.seek(0)
+        return self._file
+
+    def pieces(self, piece_bytes: int) -> Iterator[bytes]:
+        """All of it, from its start."""
+        reader = ExactReader(self.begun(), self.size)
+        while piece := reader.read(piece_bytes):
+            yield piece
+
+
 class ExactReader(io.RawIOBase):
     """A source that fails unless it gives exactly `size` bytes; what stores read through."""
 

@@ -1,0 +1,114 @@
+"""A file of our own, as a manifest, that goes to S3 by one request: read as it is sent, and again when it has to be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+
+from tests.doubles.faulty_s3 import Damaged, FaultyS3, Reset
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
+from workspace_sync import s3_store
+from workspace_sync.errors import ObjectNotFound, StoreRefused, StoreUnavailable
+from workspace_sync.local_store import LocalStore
+from workspace_sync.s3_store import S3Store
+from workspace_sync.s3_store_upload import PART_BYTES
+from workspace_sync.store import FileSource, ObjectStore, Written
+
+SIZE = 2 * PART_BYTES + 1000
+MEASURED = """
+import sys
+from workspace_sync.s3_store import S3Store
+from workspace_sync.store import FileSource
+endpoint, bucket, prefix, file, size, key_id, secret = sys.argv[1:]
+peak = lambda: int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) * 1024
+store = S3Store(bucket, prefix, endpoint_url=endpoint, access_key=(key_id, secret))
+store.check()
+before = peak()
+store.put("object", FileSource(open(file, "rb"), int(size)), int(size))
+print(peak() - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "file"
+    path.write_bytes(os.urandom(SIZE))
+    return path
+
+
+@pytest.fixture
+def store(behind_faulty: S3Store) -> S3Store:
+    return behind_faulty
+
+
+def put(store: ObjectStore, path: Path, size: int = SIZE) -> Written:
+    with path.open("rb") as file:
+        return store.put("object", cast("BinaryIO", FileSource(file, size)), size)
+
+
+def holds(store: ObjectStore, path: Path) -> bool:
+    with store.get("object") as stream:
+        return stream.read() == path.read_bytes()
+
+
+def sent(faulty: FaultyS3) -> list[str]:
+    return [each for each in faulty.operations() if each in ("PutObject", "CreateMultipartUpload", "UploadPart")]
+
+
+def test_it_goes_by_one_request(faulty: FaultyS3, store: S3Store, content: Path) -> None:
+    written = put(store, content)
+    assert sent(faulty) == ["PutObject"]
+    assert holds(store, content)
+    assert store.stat("object").etag == written.etag
+
+
+def test_a_larger_one_goes_in_parts(
+    faulty: FaultyS3, store: S3Store, content: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_store, "IN_ONE_BYTES", SIZE - 1)
+    put(store, content)
+    assert sent(faulty).count("UploadPart") == 3
+    assert holds(store, content)
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "by botocore too"])
+def test_what_breaks_off_is_sent_again_from_its_start(
+    faulty: FaultyS3, store: S3Store, content: Path, times: int
+) -> None:
+    faulty.fail(Reset(), "PutObject", times=times)
+    put(store, content)
+    assert sent(faulty) == ["PutObject"] * (times + 1)
+    assert holds(store, content)
+
+
+def test_what_arrives_damaged_is_not_taken_for_written(faulty: FaultyS3, store: S3Store, content: Path) -> None:
+    faulty.fail(Damaged(), "PutObject", times=1)
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        put(store, content)
+    put(store, content)
+    assert holds(store, content)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1], ids=["longer", "shorter"])
+def test_a_file_of_another_size_is_not_written(store: S3Store, content: Path, wrong: int, tmp_path: Path) -> None:
+    for each in (store, LocalStore(str(tmp_path / "store"))):
+        with pytest.raises(StoreRefused, match="announced size"):
+            put(each, content, SIZE + wrong)
+        with pytest.raises(ObjectNotFound):
+            each.stat("object")
+
+
+def test_it_is_never_whole_in_memory(store: S3Store, faulty: FaultyS3, tmp_path: Path) -> None:
+    size, path = 40_000_000, tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(size)
+    arguments = [faulty.endpoint, BUCKET, "measured", str(path), str(size), *ACCESS_KEY]
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *arguments], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert int(done.stdout) < 8_000_000
