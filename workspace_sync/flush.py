@@ -108,6 +108,7 @@ class Flusher:
         moment = datetime.now(UTC)
         look, plan, copies = await threads.run(partial(self._prepare, transfer, baseline, final=final))
         clear, delete, send = _numbers(plan)
+        plan.send.clear()  # what is left has them
         await self._remove(clear, baseline, threads)
         sending = _Sending(transfer, copies, baseline, self.left)
         stale = await sending.run(send, threads)

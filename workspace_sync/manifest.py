@@ -178,6 +178,7 @@ def _manifest(head: _Head, rows: Iterable[_Row]) -> Manifest:
             skipped.append(Skipped(ascii(row.path), str(error)))
         else:
             entries[entry.path] = entry
+    entries.pack()
     ended = None if head.execution is None else AsOf(head.execution.id, head.execution.number)
     return Manifest(head.as_of, entries, tuple(skipped), ended)
 

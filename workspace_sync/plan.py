@@ -81,6 +81,7 @@ def merge(manifest: Manifest, objects: Iterable[StoredObject]) -> Remote:
         if path not in remote.keys and (known is None or known.kind != "directory"):
             remote.entries[path] = Entry(path, "directory", mode=0o755)
     _let_directories_win(remote)
+    remote.keys.pack()
     remote.unnamed = {path for path in remote.entries if path not in manifest.entries}
     return remote
 

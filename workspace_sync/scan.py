@@ -187,6 +187,8 @@ class _Walk:
             if deeper is None:
                 self._names -= len(self._waiting.pop().names)
                 self._full = min(self._full, len(self._waiting))
+        self._scan.entries.pack()
+        self._scan.signatures.pack()
         return self._scan
 
     def _check_time(self) -> None:

@@ -136,11 +136,20 @@ class Table(MutableMapping[bytes, Value]):
     def items(self) -> ItemsView[bytes, Value]:
         return _Items(self)
 
+    def pack(self) -> None:
+        """Pack what is not yet, unless it is little: whoever fills a table calls it in the end."""
+        with self._writing:
+            if self._packed.blocks:
+                self._pack()
+
     def _set(self, path: bytes, value: Value) -> None:
         self._fresh[path] = value
         if len(self._fresh) >= max(LEAST_FRESH, self._count // FRESH_SHARE):
-            self._packed = self._merged(sorted(self._fresh))  # first, so that who reads meanwhile finds all
-            self._fresh = {}
+            self._pack()
+
+    def _pack(self) -> None:
+        self._packed = self._merged(sorted(self._fresh))  # first, so that who reads meanwhile finds all
+        self._fresh = {}
 
     def _merged(self, paths: list[bytes]) -> _Blocks:
         """The blocks with what is fresh in its place; those that have nothing of it stay as they are."""

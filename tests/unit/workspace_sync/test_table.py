@@ -68,6 +68,7 @@ def test_it_holds_what_a_dict_would_in_order(
 ) -> None:
     table, model = Table(NUMBERS), dict[bytes, int]()
     change(table, model, first)
+    table.pack()
     copied, reading, was = table.copy(), iter(table.items()), sorted(model.items())
     begun = [next(reading)] if was else []
     change(table, model, then)
