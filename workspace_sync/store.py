@@ -124,10 +124,11 @@ def one_by_one(
 
 
 class FileSource(io.RawIOBase):
-    """A source of exactly `size` bytes that may be read from its start again: no store has to hold them in memory."""
+    """A file of exactly `size` bytes, which may be read from its start again: no store has to hold them in memory."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         super().__init__()
+        file.seek(0)
         self._file = file
         self.size = size
 
