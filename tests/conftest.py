@@ -39,6 +39,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that leaves a container, mount, cgroup, loop device, network namespace or process."""
     if _one_of_several(session):
         return
+    leftovers.forget_namespaces(session.stash[leftovers.BEFORE])
     left = leftovers.since(session.stash[leftovers.BEFORE])
     if left:
         print("\nleft behind by the tests:", *left, sep="\n  ")

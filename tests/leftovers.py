@@ -15,19 +15,31 @@ MARK = "TEST_RUN_OF_SANDCELL"
 RUN_DIR = Path("/run/sandcell-test")
 """Where the services of the tests have their sandboxes' sockets."""
 
+NAMESPACES = "/run/netns"
+
 BEFORE = pytest.StashKey[dict[str, set[str]]]()
 
 
 def snapshot() -> dict[str, set[str]]:
     """What is on the host now, by kind."""
     return {
-        "mount": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
+        "mount": _mounts(),
         "cgroup": _cgroups(),
         "loop device": set(_lines("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")),
         "network namespace": set(_lines("ip", "netns", "list")),
         "process": _marked_processes() | _sandboxed_processes(),
         "run directory": {top for top, _, _ in os.walk(RUN_DIR) if Path(top).name.count("-") == 4},
     }
+
+
+def forget_namespaces(before: dict[str, set[str]]) -> None:
+    """Undo what `ip netns add` does the first time on a host: it mounts its directory over itself, for good.
+
+    While a namespace is left in it, it stays.
+    """
+    while NAMESPACES not in before["mount"] and NAMESPACES in _mounts():
+        if subprocess.run(["umount", NAMESPACES], capture_output=True, timeout=10, check=False).returncode != 0:
+            break
 
 
 def since(before: dict[str, set[str]], *, patience_seconds: float = 10) -> list[str]:
@@ -39,6 +51,10 @@ def since(before: dict[str, set[str]], *, patience_seconds: float = 10) -> list[
         if not left or time.monotonic() > give_up:
             return left
         time.sleep(0.2)
+
+
+def _mounts() -> set[str]:
+    return {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
 
 
 def _cgroups() -> set[str]:
