@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import LiveSession
+from kernel_gateway.client import LiveSession, Result
 from kernel_gateway.client.errors import ServiceUnavailable
 from kernel_gateway.shapes import Command, Execution
 from tests.escape.attempt import Attempt, Family
@@ -27,7 +27,7 @@ def held(scene: Scene) -> None:
     session = scene.session
     scene.position.forget()  # the kernel may be another one by now, or be so soon
     generation = session.refresh().generation
-    told = session.run("6 * 7", timeout_seconds=30)
+    told = _answered(scene)
     assert (told.ok, told.text) == (True, "42"), told
     assert told.generation >= generation
     # A command needs a process of its own: what an attempt has left behind makes room for it.
@@ -48,6 +48,14 @@ def settled(scene: Scene) -> None:
         time.sleep(5)
         assert any(scene.session.run("1", timeout_seconds=60).ok for _ in range(3))
     held(scene)
+
+
+def _answered(scene: Scene) -> Result:
+    """The next execution; once more in the sandbox that follows when what an attempt has left ends gVisor's by it."""
+    told = scene.session.run("6 * 7", timeout_seconds=30)
+    death = told.execution.death
+    ended = scene.position.runtime == "runsc" and death is not None and death.cause == "sandbox"
+    return scene.session.run("6 * 7", timeout_seconds=30) if ended else told
 
 
 def _command(session: LiveSession, line: str) -> Command:
