@@ -28,6 +28,7 @@ from workspace_sync.s3_store_credentials import renew_from_files
 from workspace_sync.s3_store_download import ObjectReader
 from workspace_sync.s3_store_errors import Translated, refused
 from workspace_sync.s3_store_leftovers import Leftovers
+from workspace_sync.s3_store_models import without_prose
 from workspace_sync.s3_store_new_directories import Entered, NewDirectories
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.s3_store_stretch import Stretch
@@ -73,6 +74,7 @@ class S3Store:
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
         session = botocore.session.get_session()
+        without_prose(session)
         with self._errors():
             if access_key is not None:
                 session.set_credentials(*access_key)
