@@ -34,7 +34,7 @@ escape: ## the escape corpus: every attempt to get out of a session, under runc 
 	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "runsc-" $(SHARED) --durations=5
 
 test-long: ## the soaks and full-size runs
-	@scripts/install dev
+	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m pytest -m long
 
@@ -52,7 +52,7 @@ format:
 	.venv/bin/ruff check --fix .
 
 bench: ## the figures of the README, as ratios measured in one run
-	@scripts/install dev
+	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m benchmarks
 

@@ -186,7 +186,7 @@ class Uploads:
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int, md5: str) -> Written:
         """`md5` is that of all bytes, if it can be the ETag that stays, whatever the answer says it is."""
-        rule = _composed(parts)
+        by_rule = {_composed(parts), md5} - {""}
         try:
             with self._entered(upload.key):
                 told = self._client.complete_multipart_upload(
@@ -194,11 +194,13 @@ class Uploads:
                 )
         except ClientError as error:
             lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
-            told = self._completed(upload.key, {rule, md5} - {""}) if lost else None
+            told = self._completed(upload.key, by_rule) if lost else None
             if told is None:
                 raise
         etag = etag_of(told)
-        if self._tagged_as_whole is None or etag not in (rule, md5):  # where ETags go by no rule the size has to tell
+        if (
+            self._tagged_as_whole is None or etag not in by_rule
+        ):  # by no rule, or none (Ceph): then the size has to tell
             told = self._client.head_object(Bucket=self._bucket, Key=upload.key)
             if told["ContentLength"] != size:
                 raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")

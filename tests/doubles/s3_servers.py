@@ -1,27 +1,23 @@
-"""Real S3 servers as child processes on ports of the kernel's choosing: rclone over a directory, and moto."""
+"""Real S3 servers as child processes: rclone over a directory, moto, and Ceph (`ceph`)."""
 
 from __future__ import annotations
 
 import contextlib
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
 
+from tests.doubles.ceph import ceph_gateway
+from tests.doubles.server_process import answers, free_port, server_process
+
 ACCESS_KEY = ("AKIASANDCELLTESTS000", "sandcell-tests-secret-key-0123456789")
 BUCKET = "sandcell-tests"
 READY_SECONDS = 30
+LOG = "server.log"
+ATTEMPTS = 5
 BIN = Path(sys.executable).parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def rclone_command(port: int, directory: Path) -> list[str]:
@@ -40,26 +36,23 @@ def moto_command(port: int, directory: Path) -> list[str]:
 
 @contextlib.contextmanager
 def s3_server(kind: str, directory: Path) -> Iterator[str]:
-    """Start `rclone` or `moto`; yields its endpoint URL with the bucket made; stopped by its own id at the end."""
+    """Start `rclone`, `moto` or `ceph`; yields its endpoint URL with the bucket made; stopped at the end."""
+    with ceph_gateway(directory, ACCESS_KEY) if kind == "ceph" else _of_one_process(kind, directory) as port:
+        endpoint = f"http://127.0.0.1:{port}"
+        make_bucket(endpoint)
+        yield endpoint
+
+
+@contextlib.contextmanager
+def _of_one_process(kind: str, directory: Path) -> Iterator[int]:
     command = {"rclone": rclone_command, "moto": moto_command}[kind]
-    for _ in range(5):  # another process may take the port before the server does
+    for _ in range(ATTEMPTS):  # another process may take the port before the server does
         port = free_port()
-        with (directory / "server.log").open("wb") as log:
-            process = subprocess.Popen(command(port, directory), stdout=log, stderr=log, cwd=directory)
-        try:
-            if _answers(process, port):
-                endpoint = f"http://127.0.0.1:{port}"
-                make_bucket(endpoint)
-                yield endpoint
+        with server_process(command(port, directory), directory, LOG) as process:
+            if answers(process, port, READY_SECONDS):
+                yield port
                 return
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(10)
-    raise AssertionError(f"{kind} did not start: {(directory / 'server.log').read_text()[-2000:]}")
+    raise AssertionError(f"{kind} did not start: {(directory / LOG).read_text()[-2000:]}")
 
 
 def make_bucket(endpoint: str) -> None:
@@ -75,14 +68,3 @@ def make_bucket(endpoint: str) -> None:
         pass
     finally:
         client.close()
-
-
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with socket.create_connection(("127.0.0.1", port), 1):
-                return process.poll() is None
-        except OSError:
-            time.sleep(0.05)
-    return False

@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,18 +21,13 @@ import pytest
 
 from kernels.dialing import dial_in
 from kernels.guest_client import GuestClient, KernelExit, KernelStarted
+from tests.doubles.server_process import free_port
 
 GUEST = Path(__file__).parents[3] / "kernels/guest"
 USER = 61234
 
 
 Told = KernelStarted | KernelExit | str
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:

@@ -17,6 +17,9 @@ from workspace_sync import ObjectStore
 from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
 
+CEPH = pytest.param("ceph", marks=pytest.mark.long)
+"""Its packages are large, and it takes twenty seconds to start."""
+
 
 @pytest.fixture(scope="session")
 def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -30,7 +33,13 @@ def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield endpoint
 
 
-@pytest.fixture(params=["local", "rclone", "moto"])
+@pytest.fixture(scope="session")
+def ceph_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with s3_server("ceph", tmp_path_factory.mktemp("ceph")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=["local", "rclone", "moto", CEPH])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
     """An empty store of each kind."""
     if request.param == "local":
@@ -50,7 +59,7 @@ def proxy(rclone_endpoint: str) -> Iterator[FaultyProxy]:
     faulty.close()
 
 
-@pytest.fixture(scope="module", params=["rclone", "moto"])
+@pytest.fixture(scope="module", params=["rclone", "moto", CEPH])
 def proxy_of_each(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
     with FaultyS3(request.getfixturevalue(f"{request.param}_endpoint")) as proxy:
         yield proxy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import pytest
 
 from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Reset, Stall, Torn
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
+from tests.integration.workspace_sync.s3_writing import on_its_own, peak_growth, told_damaged
 from workspace_sync import s3_store, s3_store_upload
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.s3_store import S3Store
@@ -28,26 +28,11 @@ PARTS = 3
 SIZE = (PARTS - 1) * PART_BYTES + 1000
 SECONDS = 120.0
 
-CHILD = """
-import sys
-from workspace_sync.s3_store import S3Store
-endpoint, bucket, prefix, file, size, key_id, secret = sys.argv[1:]
-store = S3Store(bucket, prefix, endpoint_url=endpoint, access_key=(key_id, secret))
-store.put("large", open(file, "rb", buffering=0), int(size))
-"""
-MEASURED = """
-import sys
-from workspace_sync.s3_store import S3Store
-endpoint, bucket, prefix, file, size, key_id, secret = sys.argv[1:]
-peak = lambda: int(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]) * 1024
-store = S3Store(bucket, prefix, endpoint_url=endpoint, access_key=(key_id, secret))
-store.check()
-before = peak()
-store.put("large", open(file, "rb", buffering=0), int(size))
+PUT = 'store.put("large", open(file, "rb", buffering=0), size)'
+PUT_AND_GOT = f"""{PUT}
 with store.get("large") as stream:
     while stream.read(1 << 20):
         pass
-print(peak() - before)
 """
 
 
@@ -100,8 +85,7 @@ def test_what_a_killed_process_had_sent_is_not_sent_again(
 
     faulty.done = count
     faulty.fail(Stall(), "UploadPart", skip=PARTS - 1)
-    arguments = [faulty.endpoint, BUCKET, prefix, str(tmp_path / "large"), str(SIZE), *ACCESS_KEY]
-    child = subprocess.Popen([sys.executable, "-c", CHILD, *arguments])
+    child = subprocess.Popen(on_its_own(PUT, faulty.endpoint, prefix, tmp_path / "large", SIZE))
     try:
         assert enough.wait(SECONDS)
     finally:
@@ -181,19 +165,30 @@ def test_what_arrives_damaged_is_not_taken_for_written(
     faulty: FaultyS3, store: S3Store, content: bytes, size: int
 ) -> None:
     data = content[:size]
-    faulty.fail(Damaged(), "PutObject" if size == 1000 else "UploadPart", times=1)
-    with pytest.raises(StoreUnavailable, match="damaged"):
-        store.put("damaged", io.BytesIO(data), size)
-    put_at_last(store, "damaged", data)
+    name = "PutObject" if size == 1000 else "UploadPart"
+    faulty.fail(Damaged(), name, times=1)
+    if told_damaged(lambda: store.put("damaged", io.BytesIO(data), size)):
+        put_at_last(store, "damaged", data)
+    else:
+        again = -(-size // PART_BYTES) + 1
+        assert faulty.operations().count(name) == again, "the server compares, and what it refused was sent again"
     with store.get("damaged") as stream:
         assert stream.read() == data
 
 
-def test_an_object_in_parts_is_known_by_the_etag_it_will_have(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+def test_an_object_in_parts_is_known_by_the_etag_it_will_have(
+    faulty: FaultyS3, store: S3Store, content: bytes, request: pytest.FixtureRequest, *, told: bool
+) -> None:
+    if not told:  # as Ceph's gateway answers, release 16 at least
+        complete = "after-call.s3.CompleteMultipartUpload"
+        store._client.meta.events.register(complete, lambda parsed, **_: parsed.update(ETag=""))
+    tells = told and request.node.callspec.params["proxy_of_each"] != "ceph"
     for key in ("first", "second"):
         faulty.requests.clear()
         written = store.put(key, io.BytesIO(content), SIZE)
-        assert faulty.operations().count("HeadObject") == (key == "first"), "the first one tells how the server is"
+        looked = faulty.operations().count("HeadObject")
+        assert looked == (key == "first" or not tells), "the first one tells how the server is"
         assert written.etag == store.stat(key).etag
         assert [each.etag for each in store.list(key)] == [written.etag]
         store.copy(key, "renamed", etag=written.etag)
@@ -274,9 +269,5 @@ def test_memory_is_bounded_both_ways(moto_endpoint: str, prefix: str, tmp_path: 
     with (tmp_path / "large").open("wb") as file:
         for _ in range(size >> 20):
             file.write(os.urandom(1 << 20))
-    arguments = [moto_endpoint, BUCKET, prefix, str(tmp_path / "large"), str(size), *ACCESS_KEY]
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, *arguments], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 80 << 20
+    most = (s3_store_upload.PARTS_IN_MEMORY + 2) * PART_BYTES
+    assert peak_growth(PUT_AND_GOT, moto_endpoint, prefix, tmp_path / "large", size) < most

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.doubles.faulty_s3 import FaultyS3, Refusal
-from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, free_port
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
+from tests.doubles.server_process import free_port
 from workspace_sync.errors import PermissionMissing, StoreRefused, StoreUnavailable, StoreUnusable
 from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
