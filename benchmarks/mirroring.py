@@ -1,6 +1,6 @@
 """Files to an S3 server and back: a mirror against `rclone sync` and `aws s3 sync`, in turn, with peak memory of each.
 
-A row per thing to do, for each of two servers: the seconds and MiB of all three, the ratio to the faster of the other
+A row per thing to do, for each of three servers: the seconds and MiB of all three, the ratio to the faster of the other
 two. Theirs is the time of the command, ours that of the flush or restore in a process that runs already, as the service
 does; what is in the store afterwards is compared with what was sent. Each has a server of its own, which comes to rest
 between two measures.
@@ -138,7 +138,7 @@ def run(_service: RunningService, _environments: Path, rounds: int = 7) -> str:
     short = rounds < 7
     figures = Figures()
     many, large, most = (20, 9_000_000, 50) if short else (10_000, 10**9, 100_000)
-    for kind in ("rclone",) if short else ("rclone", "moto"):
+    for kind in ("rclone",) if short else ("rclone", "moto", "ceph"):
         _compare(figures, kind, f"{many:,} files of 10 KB", lambda top: _tree(top, many, KB), None, short=short)
         _compare(
             figures,

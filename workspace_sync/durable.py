@@ -18,6 +18,7 @@ from workspace_sync.manifest import (
     AsOf,
     Manifest,
     NotByLine,
+    as_text,
     decode_manifest,
     manifest_lines,
     read_manifest,
@@ -96,7 +97,7 @@ class DurableFiles:
 
         The entries come in order of path. Returns how many files they are.
         """
-        as_of = (moment or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        as_of = as_text(moment or datetime.now(UTC))
         counts = _Counts()
         with tempfile.SpooledTemporaryFile(CHUNK_BYTES) as file:
             size = self._spool(manifest_lines(counts.of(entries), as_of, execution), cast("BinaryIO", file))

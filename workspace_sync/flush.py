@@ -26,7 +26,7 @@ from workspace_sync.errors import (
     WorkspaceSyncError,
 )
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import AsOf, Skipped
+from workspace_sync.manifest import AsOf, Skipped, as_text
 from workspace_sync.names import escape, key_of
 from workspace_sync.pending import Pending
 from workspace_sync.plan import FlushPlan, baseline_of, plan_flush
@@ -122,7 +122,7 @@ class Flusher:
         self._skipping = bool(plan.skipped)
         if sending.failures:
             raise FlushFailed(sending.failures)
-        taken = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        taken = as_text(moment)
         removed = len(plan.clear) + len(plan.delete)
         skipped, special = tuple(plan.skipped), len(look.scan.special)
         return FlushReport(files, sending.sent, removed, taken, self._execution, skipped, special, sending.copied)

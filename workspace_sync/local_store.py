@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 
 from workspace_sync.confined import CREATE, DIRECTORY, GONE, open_regular, opened_directory, split
 from workspace_sync.errors import IllegalName, ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
-from workspace_sync.store import CHUNK_BYTES, ExactReader, Item, Opened, StoredObject, Written, check_key, one_by_one
+from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, Item, StoredObject, Written, check_key, one_by_one
 
 INCOMING = b".incoming"
 LEFTOVER_SECONDS = 86_400
@@ -66,9 +66,7 @@ class LocalStore:
         stream.seek(offset)
         return stream if size is None else cast("BinaryIO", io.BufferedReader(_Part(stream, size)))
 
-    def get_ahead(
-        self, wanted: Iterable[tuple[Item, str]]
-    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> contextlib.AbstractContextManager[Ahead[Item]]:
         return one_by_one(self.get, wanted)
 
     def stat(self, key: str) -> StoredObject:

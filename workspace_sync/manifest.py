@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, BinaryIO
 
 import msgspec
@@ -26,6 +27,11 @@ _ROWS_FOLLOW = b',"entries":[\n'
 _FOLLOWS = b",\n"
 _END = b"]}\n"
 _Nanoseconds = Annotated[int, msgspec.Meta(ge=-FARTHEST_NANOSECONDS, le=FARTHEST_NANOSECONDS)]
+
+
+def as_text(moment: datetime) -> str:
+    """A moment in UTC as a manifest says it (RFC 3339, microseconds)."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,8 +287,9 @@ class Restoration:
 
 
 def _smallest_first(remote: Remote) -> Pending:
-    paths = sorted(remote.keys, key=lambda path: remote.entries[path].size)
-    return Pending((path, remote.entries[path].size) for path in paths)
+    paths = list(remote.keys)
+    sizes = array("Q", (remote.entries[path].size for path in paths))
+    return Pending((paths[index], sizes[index]) for index in sorted(range(len(paths)), key=sizes.__getitem__))
 
 
 def _of_kind(remote: Remote, kind: Kind) -> list[Entry]:

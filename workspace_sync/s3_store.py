@@ -33,7 +33,7 @@ from workspace_sync.s3_store_new_directories import Entered, NewDirectories
 from workspace_sync.s3_store_requests import Requests
 from workspace_sync.s3_store_stretch import Stretch
 from workspace_sync.s3_store_upload import PART_BYTES, Uploads
-from workspace_sync.store import CHUNK_BYTES, ExactReader, FileSource, Item, Opened, StoredObject, Written, check_key
+from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
@@ -121,7 +121,7 @@ class S3Store:
         return self._as_stream(key, self._open(key, "", offset, size), offset, size)
 
     @contextlib.contextmanager
-    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Iterator[tuple[Item, Opened]]]:
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Ahead[Item]]:
         with contextlib.closing(ahead(wanted, self._ask, self._open_asked, self.get, self._silence_seconds)) as asked:
             yield asked
 

@@ -22,6 +22,8 @@ _NO_PARTS = frozenset(("", ".", ".."))
 Item = TypeVar("Item")
 Opened = Callable[[], BinaryIO]
 """Opens an object's bytes."""
+Ahead = Iterator[tuple[Item, Opened]]
+"""Objects that were asked for ahead, each with what opens it."""
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
@@ -66,9 +68,7 @@ class ObjectStore(Protocol):
         Nothing before `offset` is moved; beyond the object's end there is nothing. Raises `ObjectNotFound`.
         """
 
-    def get_ahead(
-        self, wanted: Iterable[tuple[Item, str]]
-    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> contextlib.AbstractContextManager[Ahead[Item]]:
         """Objects, in the order in which they come, each with what opens it as `get` does, for one thread.
 
         `wanted` are their keys, each with what stands for it. Further ones are asked for already, where that is faster:
@@ -116,9 +116,7 @@ def check_key(key: str) -> str:
 
 
 @contextlib.contextmanager
-def one_by_one(
-    get: Callable[[str], BinaryIO], wanted: Iterable[tuple[Item, str]]
-) -> Iterator[Iterator[tuple[Item, Opened]]]:
+def one_by_one(get: Callable[[str], BinaryIO], wanted: Iterable[tuple[Item, str]]) -> Iterator[Ahead[Item]]:
     """`get_ahead` of a store where nothing is gained by asking ahead."""
     yield ((item, partial(get, key)) for item, key in wanted)
 

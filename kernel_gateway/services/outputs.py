@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from kernel_gateway.errors import NotFound, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.mirrors import Mirrors
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.pieces import Pieces
 from kernel_gateway.services.registry import Registry
 from kernels.transcript import BLOB_DIRECTORY
 from workspace_sync.errors import ObjectNotFound
@@ -54,7 +54,7 @@ class Outputs:
         except BaseException:
             source.close()
             raise
-        chunks = _Pieces(self._parts.mirrors, source, start, end - start)
+        chunks = Pieces(self._parts.mirrors, _Part(source, start, end - start))
         return FullOutput(chunks, start, end, size, MEDIA_TYPES.get(ending))
 
     def _open(self, session_id: str, digest: str) -> tuple[BinaryIO, int, str]:
@@ -77,44 +77,26 @@ class Outputs:
         raise NotFound("this session has no such output")
 
 
-class _Pieces:
-    """Bytes of a source, piece by piece; closed at their end, on error, or by `aclose`."""
+class _Part:
+    """So many bytes of a source, from its byte `start` on, piece by piece; blocking."""
 
-    def __init__(self, mirrors: Mirrors, source: BinaryIO, start: int, length: int) -> None:
-        self._mirrors = mirrors
+    def __init__(self, source: BinaryIO, start: int, length: int) -> None:
         self._source = source
         self._skip = start
         self._left = length
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            with translated():
-                piece = await self._mirrors.run(self._read)
-        except BaseException:
-            await self.aclose()
-            raise
-        if not piece:
-            await self.aclose()
-            raise StopAsyncIteration
-        return piece
-
-    async def aclose(self) -> None:
-        """Let go of the source; safe to call again."""
-        self._left = 0
-        self._source.close()
-
-    def _read(self) -> bytes:
+    def __next__(self) -> bytes:
         if self._left <= 0:
-            return b""
+            raise StopIteration
         if self._skip:
             _skip(self._source, self._skip)
             self._skip = 0
         piece = self._source.read(min(self._left, PIECE_BYTES))
         self._left -= len(piece)
         return piece
+
+    def close(self) -> None:
+        self._source.close()
 
 
 def _size_of(source: BinaryIO) -> int:

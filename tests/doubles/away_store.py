@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from workspace_sync import ObjectStore, StoredObject, Written
 from workspace_sync.errors import StoreUnavailable
-from workspace_sync.store import Item, Opened, one_by_one
+from workspace_sync.store import Ahead, Item, one_by_one
 
 
 class AwayStore:
@@ -33,9 +33,7 @@ class AwayStore:
         self.before_get(key)
         return self._here().get(key, offset, size)
 
-    def get_ahead(
-        self, wanted: Iterable[tuple[Item, str]]
-    ) -> contextlib.AbstractContextManager[Iterator[tuple[Item, Opened]]]:
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> contextlib.AbstractContextManager[Ahead[Item]]:
         return one_by_one(self.get, wanted)
 
     def stat(self, key: str) -> StoredObject:
