@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -24,6 +25,10 @@ from tests import leftovers
 from tests.running_service import RunningService
 
 REPOSITORY = Path(__file__).parent.parent
+
+# No test passes or fails by how long it takes: the machine may be busy with another.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

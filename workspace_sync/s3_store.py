@@ -74,8 +74,8 @@ class S3Store:
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
         session = botocore.session.get_session()
-        without_prose(session)
         with self._errors():
+            without_prose(session)
             if access_key is not None:
                 session.set_credentials(*access_key)
             else:
@@ -154,15 +154,17 @@ class S3Store:
         return StoredObject(key, answer["ContentLength"], modified, etag_of(answer), answer.get("VersionId", ""))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        start, token, more = self._prefix + prefix, "", True
-        while more:
-            with self._errors(prefix):
-                page = self._requests.page(start, token)
-            for each in page.objects:
-                if each.key.startswith(start):
-                    yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
-            if more := bool(page.token):
-                if page.token == token:
+        start, token = self._prefix + prefix, ""
+        with contextlib.closing(self._requests.pages(start)) as pages:
+            while True:
+                with self._errors(prefix):
+                    page = next(pages, None)
+                if page is None:
+                    return
+                for each in page.objects:
+                    if each.key.startswith(start):
+                        yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
+                if page.token and page.token == token:
                     raise StoreRefused(f"{self.description}: its listing comes to no end")
                 token = page.token
 

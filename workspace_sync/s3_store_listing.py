@@ -6,6 +6,7 @@ what XML cannot.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -33,8 +34,11 @@ def page_query(prefix: str, token: str) -> dict[str, str]:
     return {**query, "continuation-token": token} if token else query
 
 
-def read_page(body: bytes | bytearray) -> Page | None:
-    """The page; None for what is none, or is written otherwise: botocore reads that, or says what it is."""
+def read_page(body: bytes | bytearray, ask: Callable[[str], object] = lambda _token: None) -> Page | None:
+    """The page; None for what is none, or is written otherwise: botocore reads that, or says what it is.
+
+    `ask` is called with the token of the next page, if there is one, before the objects of this one are looked at.
+    """
     try:
         root = fromstring(bytes(body))  # noqa: S314 - botocore reads with it too
         space, _, name = root.tag.rpartition("}")
@@ -45,6 +49,8 @@ def read_page(body: bytes | bytearray) -> Page | None:
             return None
         more = _text(root, f"{within}IsTruncated") == "true"
         token = _text(root, f"{within}NextContinuationToken") if more else ""
+        if token:
+            ask(token)
         return Page([_object(each, within) for each in root.iterfind(f"{within}Contents")], token)
     except (ParseError, LookupError, ValueError):
         return None

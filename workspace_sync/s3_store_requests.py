@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -105,30 +105,60 @@ class Requests:
             raise StoreUnavailable(f"{self._where}: an object was replaced while it was read; it is read again")
         return stretch
 
-    def ask(self, key: str) -> socket.socket | None:
-        """Ask for a whole object, to be `opened` once it comes; None where only `open` gets it."""
+    def ask(self, key: str, query: dict[str, str] | None = None) -> socket.socket | None:
+        """Ask for a whole object, to be `opened` once it comes, or what is queried; None where only botocore may."""
         wire = self._found_wire()
         try:
-            return None if wire is None else wire.ask(key)
+            return None if wire is None else wire.ask(key, query)
         except (WireBroken, TimeoutError):
             return None
 
     def opened(self, key: str, connection: socket.socket) -> Stretch:
         """What was asked for on this connection, which goes on here; as of `open`."""
-        if self._found_wire() is None:  # given up meanwhile; else it goes on with the connection
-            connection.close()
-        incoming = self._lean(lambda wire: wire.opened(connection))
+        incoming = self._come(connection, lambda wire: wire.opened(connection))
         return self._by_botocore(key, "bytes=0-", 0) if incoming is None else stretch_of(incoming, 0)
 
-    def page(self, prefix: str, token: str) -> Page:
-        """A page of the listing of all keys that begin so. Raises as botocore."""
+    def pages(self, prefix: str) -> Generator[Page]:
+        """The listing of all keys that begin so: a page is asked for while the one before is looked at.
+
+        Raises as botocore.
+        """
+        token, asked = "", list[socket.socket]()
+
+        def ask(following: str) -> None:
+            if (connection := self.ask("", page_query(prefix, following))) is not None:
+                asked.append(connection)
+
+        def let_go() -> None:
+            while asked:
+                asked.pop().close()
+
+        try:
+            while True:
+                answer = self._listed(prefix, token, asked.pop() if asked else None)
+                page = None if answer is None else read_page(answer.body, ask)
+                if page is None:
+                    let_go()  # what was asked for may not be what follows
+                    after = {"ContinuationToken": token} if token else {}
+                    page = page_of_botocore(self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after))
+                yield page
+                token = page.token
+                if not token:
+                    return
+        finally:
+            let_go()
+
+    def _listed(self, prefix: str, token: str, asked: socket.socket | None) -> Answer | None:
+        if asked is not None:
+            return self._come(asked, lambda wire: wire.answered(asked, PAGE_BYTES), tagged=False)
         query = page_query(prefix, token)
-        answer = self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
-        page = None if answer is None else read_page(answer.body)
-        if page is None:
-            after = {"ContinuationToken": token} if token else {}
-            page = page_of_botocore(self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after))
-        return page
+        return self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
+
+    def _come(self, connection: socket.socket, read: Callable[[Wire], Told], *, tagged: bool = True) -> Told | None:
+        """What comes on a connection, which goes on with the wire, unless that was given up meanwhile."""
+        if self._found_wire() is None:
+            connection.close()
+        return self._lean(read, tagged=tagged)
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -84,21 +84,19 @@ class Wire:
         `meanwhile` is done once all is sent, while the server works; twice, if it has to be sent twice.
         """
         request = self._request(method, key, headers, query=query, body=body, sha256=sha256)
-        connection, reading = self._carry(lambda: Reading(most_bytes), request, body, meanwhile)
-        self._keep(connection, again=reading.again)
-        return reading.answer
+        return self._read(*self._carry(lambda: Reading(most_bytes), request, body, meanwhile))
 
     def open(self, key: str, headers: Mapping[str, str], most_bytes: int = JOINED_BYTES) -> Incoming:
         """GET an object, its body as it comes; an answer that is none is read whole. Raises as `exchange`."""
         request = self._request("GET", key, headers)
         return self._incoming(*self._carry(lambda: Opening(most_bytes), request, b"", None))
 
-    def ask(self, key: str) -> socket.socket:
-        """Ask for a whole object; the answer comes on this connection, for `opened` to read it.
+    def ask(self, key: str, query: Mapping[str, str] | None = None) -> socket.socket:
+        """GET; the answer comes on this connection, for `opened` (an object's) or `answered` to read it.
 
         Raises `WireBroken`, `TimeoutError`, both of them also when the server has just closed a kept connection.
         """
-        request = self._request("GET", key, {})
+        request = self._request("GET", key, {}, query=query)
         connection = self._kept() or self._connected()
         with _ClosedOnErrors(connection):
             connection.sendall(request)
@@ -108,6 +106,15 @@ class Wire:
         """The answer to what was asked, as of `open`; the connection is not the caller's any more. Raises as `ask`."""
         until = time.monotonic() + EXCHANGE_SECONDS
         return self._incoming(connection, _answered(connection, Opening(most_bytes), until))
+
+    def answered(self, connection: socket.socket, most_bytes: int) -> Answer:
+        """The answer to what was asked, as of `exchange`; the connection is not the caller's any more. Raises so."""
+        until = time.monotonic() + EXCHANGE_SECONDS
+        return self._read(connection, _answered(connection, Reading(most_bytes), until))
+
+    def _read(self, connection: socket.socket, reading: Reading) -> Answer:
+        self._keep(connection, again=reading.again)
+        return reading.answer
 
     def _incoming(self, connection: socket.socket, opening: Opening) -> Incoming:
         if opening.left:
