@@ -198,9 +198,8 @@ class Uploads:
             if told is None:
                 raise
         etag = etag_of(told)
-        if (
-            self._tagged_as_whole is None or etag not in by_rule
-        ):  # by no rule, or none (Ceph): then the size has to tell
+        # Told by no rule, or not at all (by Ceph's gateway): then the size has to tell.
+        if self._tagged_as_whole is None or etag not in by_rule:
             told = self._client.head_object(Bucket=self._bucket, Key=upload.key)
             if told["ContentLength"] != size:
                 raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")

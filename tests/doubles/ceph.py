@@ -1,6 +1,6 @@
 """Ceph's object gateway over a cluster of its own, one monitor and one store: a server that copies without reading.
 
-Its packages (`scripts/install ceph`) come with the benchmarks and the long tests alone: they take 300 MB.
+Its packages (`scripts/install long`) come with the benchmarks and the long tests alone: they take 300 MB.
 """
 
 from __future__ import annotations
