@@ -288,7 +288,7 @@ class Restoration:
 
 def _smallest_first(remote: Remote) -> Pending:
     paths = list(remote.keys)
-    sizes = array("Q", (remote.entries[path].size for path in paths))
+    sizes = [remote.entries[path].size for path in paths]
     return Pending((paths[index], sizes[index]) for index in sorted(range(len(paths)), key=sizes.__getitem__))
 
 

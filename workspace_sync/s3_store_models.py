@@ -9,8 +9,6 @@ from typing import Any
 
 from botocore.loaders import JSONFileLoader
 
-_PROSE = frozenset({"documentation", "documentationUrl"})
-
 
 def without_prose(session: Any) -> None:
     """Let this botocore session read its models so; before its first client is made."""
@@ -22,15 +20,14 @@ class _Models(JSONFileLoader):
 
     def load_file(self, file_path: str) -> dict[str, Any] | None:
         """The model at this path, to which `.json` or `.json.gz` is added; None when there is none."""
-        plain, packed = Path(f"{file_path}.json"), Path(f"{file_path}.json.gz")
-        if plain.is_file():
-            content = plain.read_bytes()
-        elif packed.is_file():
-            content = gzip.decompress(packed.read_bytes())
-        else:
-            return None
-        return json.loads(content, object_pairs_hook=_said)  # type: ignore[no-any-return]
+        for suffix, unpacked in ((".json", bytes), (".json.gz", gzip.decompress)):
+            try:
+                content = Path(file_path + suffix).read_bytes()
+            except OSError:  # not there, or where this process may not look
+                continue
+            return json.loads(unpacked(content), object_pairs_hook=_said)  # type: ignore[no-any-return]
+        return None
 
 
 def _said(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: "" if name in _PROSE and isinstance(value, str) else value for name, value in pairs}
+    return {name: "" if name == "documentation" and isinstance(value, str) else value for name, value in pairs}

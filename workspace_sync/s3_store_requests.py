@@ -106,7 +106,7 @@ class Requests:
         return stretch
 
     def ask(self, key: str, query: dict[str, str] | None = None) -> socket.socket | None:
-        """Ask for a whole object, to be `opened` once it comes, or what is queried; None where only botocore may."""
+        """Ask for a whole object, to be `opened` once it comes, or what is queried; None where that fails."""
         wire = self._found_wire()
         try:
             return None if wire is None else wire.ask(key, query)

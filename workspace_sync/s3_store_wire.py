@@ -108,7 +108,7 @@ class Wire:
         return self._incoming(connection, _answered(connection, Opening(most_bytes), until))
 
     def answered(self, connection: socket.socket, most_bytes: int) -> Answer:
-        """The answer to what was asked, as of `exchange`; the connection is not the caller's any more. Raises so."""
+        """The answer to what was asked, read whole; the connection is not the caller's any more. Raises as `ask`."""
         until = time.monotonic() + EXCHANGE_SECONDS
         return self._read(connection, _answered(connection, Reading(most_bytes), until))
 

@@ -48,7 +48,7 @@ class Outputs:
         if not DIGEST.fullmatch(digest):
             raise NotFound("an output is named by the 64 hexadecimal digits of its SHA-256")
         with translated():
-            source, size, ending = await self._parts.mirrors.run(lambda: self._open(session_id, digest))
+            source, size, ending = await self._parts.mirrors.run_apart(lambda: self._open(session_id, digest))
         try:
             start, end = bounds(size)
         except BaseException:
@@ -86,7 +86,7 @@ class _Part:
         self._left = length
 
     def __next__(self) -> bytes:
-        if self._left <= 0:
+        if self._left <= 0 or self._source.closed:
             raise StopIteration
         if self._skip:
             _skip(self._source, self._skip)

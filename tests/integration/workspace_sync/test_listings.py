@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -14,6 +15,7 @@ from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from tests.doubles.scripted_s3 import ScriptedS3, answer
 from workspace_sync.errors import StoreRefused
 from workspace_sync.s3_store import S3Store
+from workspace_sync.s3_store_requests import Requests
 
 PAGES = 3
 SECONDS = 60.0
@@ -90,12 +92,20 @@ def test_a_page_is_asked_for_before_the_one_before_is_taken(listing: Listing) ->
         assert listing.asked == [0, 1, 2]
 
 
-def test_what_is_not_wanted_any_more_is_let_go_of(listing: Listing) -> None:
+def test_what_is_not_wanted_any_more_is_let_go_of(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[socket.socket | None] = []
+    ask = Requests.ask
+
+    def noted(self: Requests, key: str, query: dict[str, str] | None = None) -> socket.socket | None:
+        asked.append(ask(self, key, query))
+        return asked[-1]
+
+    monkeypatch.setattr(Requests, "ask", noted)
     with served(listing) as store:
         listed = cast("Generator[object]", store.list("key-"))
         with closing(listed):
             next(listed)
-        listing.wait_for([0, 1])
+        assert [each is not None and each.fileno() for each in asked] == [-1]
 
 
 @pytest.mark.parametrize("number", range(PAGES))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from workspace_sync.entry import Entry
 from workspace_sync.pending import Pending
+from workspace_sync.plan import Remote
+from workspace_sync.restore import _smallest_first
 
 
 def test_it_knows_what_is_left() -> None:
@@ -19,3 +22,11 @@ def test_a_size_that_no_file_has_is_taken_for_one_that_it_can_have() -> None:
     assert Pending([(b"a", 10**30), (b"b", 1)]).size_bytes > 10**18
     assert Pending([(b"a", -(10**30)), (b"b", 1)]).size_bytes == 1
     assert Pending().files == 0
+
+
+def test_the_smallest_comes_first_whatever_sizes_a_listing_tells() -> None:
+    remote = Remote()
+    for path, size in ((b"a", 10**30), (b"b", 5), (b"c", -1), (b"d", 5)):
+        remote.entries[path] = Entry(path, "file", size, 0, 0o644)
+        remote.keys[path] = path.decode()
+    assert _smallest_first(remote).paths == [b"c", b"b", b"d", b"a"]
