@@ -135,8 +135,7 @@ class Requests:
 
         try:
             while True:
-                answer = self._listed(prefix, token, asked.pop() if asked else None)
-                page = None if answer is None else read_page(answer.body, ask)
+                page = self._page(prefix, token, asked.pop() if asked else None, ask)
                 if page is None:
                     let_go()  # what was asked for may not be what follows
                     after = {"ContinuationToken": token} if token else {}
@@ -148,11 +147,14 @@ class Requests:
         finally:
             let_go()
 
-    def _listed(self, prefix: str, token: str, asked: socket.socket | None) -> Answer | None:
-        if asked is not None:
-            return self._come(asked, lambda wire: wire.answered(asked, PAGE_BYTES), tagged=False)
-        query = page_query(prefix, token)
-        return self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
+    def _page(self, prefix: str, token: str, asked: socket.socket | None, ask: Callable[[str], object]) -> Page | None:
+        """What comes of a page that was `asked` for or is now; None when botocore has to ask."""
+        if asked is None:
+            query = page_query(prefix, token)
+            answer = self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
+        else:
+            answer = self._come(asked, lambda wire: wire.answered(asked, PAGE_BYTES), tagged=False)
+        return None if answer is None else read_page(answer.body, ask)
 
     def _come(self, connection: socket.socket, read: Callable[[Wire], Told], *, tagged: bool = True) -> Told | None:
         """What comes on a connection, which goes on with the wire, unless that was given up meanwhile."""

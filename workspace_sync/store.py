@@ -79,7 +79,10 @@ class ObjectStore(Protocol):
         """The object's size, time and ETag. Raises `ObjectNotFound`."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """Every object whose key starts with `prefix` (which ends in `/`), in no particular order."""
+        """Every object whose key starts with `prefix` (which ends in `/`), in no particular order.
+
+        To be read on without a pause: what follows may have been asked for already.
+        """
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove these objects; absent ones are fine."""
