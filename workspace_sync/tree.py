@@ -21,6 +21,9 @@ from workspace_sync.scan import Scan, Signature, is_below, scan_directory
 from workspace_sync.second_look import MOST_LINKED, NotKnown, SecondLook
 from workspace_sync.watch import Told, Watch
 
+FEW_NAMES = 2_000
+"""So many are walked, in milliseconds, when something may have happened that was not told; else the next walk tells."""
+
 
 class Journal:
     """The files and names that changed since this was last emptied; all may have, at first."""
@@ -143,7 +146,7 @@ class LiveTree:
             self._identity = (status.st_dev, status.st_ino)
         try:
             told = None if walk or self._scan is None or self._watch is None else self._watch.take()
-            if told is None or self._scan is None:
+            if told is None or self._scan is None or (told.doubtful and len(self._scan.entries) <= FEW_NAMES):
                 self._walk(root, until)
             elif told.names or told.trees:
                 try:

@@ -33,6 +33,37 @@ class Told:
     names: set[bytes] = field(default_factory=set)
     trees: set[bytes] = field(default_factory=set)
     removed: set[bytes] = field(default_factory=set)
+    doubtful: bool = False
+    """Whether a name was made, written to and lost: it may have been another one of a file that was not told of."""
+
+
+@dataclass
+class _Made:
+    """Names that were made since the last `take`, and whether they were written to."""
+
+    written: dict[bytes, bool] = field(default_factory=dict)
+    moved: dict[int, bool | None] = field(default_factory=dict)
+    """By the cookie of a move that has begun; None for a name that was there before."""
+
+    def lost(self, path: bytes, event: Event) -> bool:
+        """Take in what happened to a name; whether one that was written to is lost by it."""
+        before = self.written.pop(path, None) if event.mask & _LISTED else None
+        if event.mask & flags.MOVED_FROM:
+            self.moved[event.cookie] = before
+            return False
+        if event.mask & flags.CREATE:
+            self.written[path] = False
+        elif event.mask & flags.MOVED_TO:
+            arrived = self.moved.pop(event.cookie, False)
+            if arrived is not None:
+                self.written[path] = arrived
+        elif event.mask & _WRITTEN and path in self.written:
+            self.written[path] = True
+        return bool(before)
+
+    def gone(self) -> bool:
+        """Whether one that was written to went to where nothing is told of."""
+        return any(self.moved.values())
 
 
 class Watch:
@@ -88,11 +119,12 @@ class Watch:
         """What happened since this was last called; None when it is not known, and the whole is to be walked again."""
         if self._source is None or not self._whole:
             return None
-        told = Told()
+        told, made = Told(), _Made()
         for event in self._source.read(timeout=0):
-            if event.mask & _LOST or not self._note(event, told):
+            if event.mask & _LOST or not self._note(event, told, made):
                 self.close()
                 return None
+        told.doubtful |= made.gone()
         return told
 
     def close(self) -> None:
@@ -105,7 +137,7 @@ class Watch:
         self._paths = {}
         self._bytes = 0
 
-    def _note(self, event: Event, told: Told) -> bool:
+    def _note(self, event: Event, told: Told, made: _Made) -> bool:
         """Add one event; False when it cannot be said what it means."""
         path = self._paths.get(event.wd)
         if path is None:
@@ -115,10 +147,12 @@ class Watch:
             self._bytes -= len(path)
         if event.mask & (flags.IGNORED | flags.DELETE_SELF):
             return path != b""
-        return not event.name or self._note_name(path, os.fsencode(event.name), event.mask, told)
+        return not event.name or self._note_name(path, event, told, made)
 
-    def _note_name(self, directory: bytes, name: bytes, mask: int, told: Told) -> bool:
+    def _note_name(self, directory: bytes, event: Event, told: Told, made: _Made) -> bool:
+        name, mask = os.fsencode(event.name), event.mask
         path = directory + b"/" + name if directory else name
+        told.doubtful |= not mask & flags.ISDIR and made.lost(path, event)
         if mask & flags.ISDIR and mask & (flags.MOVED_FROM | flags.MOVED_TO):
             return False  # what is below it would be told under its old path
         if mask & _LISTED and directory:

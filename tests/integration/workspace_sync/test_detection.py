@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from tests.integration.workspace_sync.test_mirror import picture
-from workspace_sync import AsOf, DurableWorkspace, Mirror, TransferLimits
+from workspace_sync import AsOf, DurableWorkspace, Mirror, TransferLimits, tree
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.local_store import LocalStore
 from workspace_sync.store import Written
@@ -325,6 +325,53 @@ def test_what_fails_is_still_owed_and_what_was_told_meanwhile_too(place: Place) 
         assert (place.content("f"), place.content("g")) == (b"22", b"333")
 
     place.run(scenario, retry_seconds=0.05, retry_max_seconds=0.1)
+
+
+def _replaced(live: Path) -> None:
+    (live / "c").write_text("c")
+    (live / "c").rename(live / "b")
+
+
+def _made_again(live: Path) -> None:
+    (live / "b").unlink()
+    (live / "b").write_text("other")
+
+
+def _renamed_and_removed(live: Path) -> None:
+    (live / "b").rename(live / "c")
+    (live / "c").unlink()
+
+
+LOST: list[Callable[[Path], None]] = [
+    lambda live: (live / "b").unlink(),
+    _replaced,
+    _made_again,
+    _renamed_and_removed,
+    lambda live: (live / "b").rename(live.parent / "elsewhere"),
+]
+
+
+@pytest.mark.parametrize("lose", LOST, ids=["removed", "replaced", "made again", "renamed, removed", "moved out"])
+@pytest.mark.parametrize("few", [True, False], ids=["few names", "more"])
+def test_what_was_written_under_another_name_that_is_lost_is_found(
+    place: Place, lose: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, *, few: bool
+) -> None:
+    if not few:
+        monkeypatch.setattr(tree, "FEW_NAMES", 0)
+
+    async def scenario(mirror: Mirror) -> None:
+        live = place.live
+        (live / "a").write_text("old")
+        await mirror.flush(SECONDS)
+        (live / "b").hardlink_to(live / "a")
+        (live / "b").write_text("new")
+        lose(live)
+        await mirror.flush(SECONDS)
+        if not few:
+            await mirror.flush(SECONDS, final=True)
+        assert place.content("a") == b"new"
+
+    place.run(scenario)
 
 
 def test_no_change_is_missed_while_code_goes_on(place: Place, tmp_path: Path) -> None:
