@@ -79,6 +79,7 @@ class Audit:
         """Take the record of one call of an interface, once it is over; says whether there was room."""
         call.user_agent, call.error_message = bounded(call.user_agent), bounded(call.error_message)
         call.target, call.access_key_id = bounded(call.target), bounded(call.access_key_id)
+        now = self._clock.now()
         return self.record(
             API,
             call.event_name,
@@ -87,7 +88,8 @@ class Audit:
             target=call.target,
             principal_id=call.principal.id if call.principal else None,
             session_id=call.session_id,
-            detail=detail(call, rfc3339(self._clock.now())),
+            detail=detail(call, rfc3339(now)),
+            at=now,
         )
 
     def record(
@@ -101,8 +103,12 @@ class Audit:
         principal_id: str | None = None,
         session_id: str | None = None,
         detail: dict[str, Any] | None = None,
+        at: float | None = None,
     ) -> bool:
-        """Take a record, to be written soon; says whether there was room. `detail` is JSON: plain values."""
+        """Take a record, to be written soon; says whether there was room. `detail` is JSON: plain values.
+
+        `at` is when it happened, now unless told.
+        """
         owner = _owner(kind, principal_id, session_id, allowed=allowed)
         self._wake.set()
         if not self._has_room(owner):
@@ -110,7 +116,7 @@ class Audit:
             self._dropped[owner if known else (None, None, allowed)] += 1
             return False
         row = AuditRow(
-            at=self._clock.now(),
+            at=self._clock.now() if at is None else at,
             kind=kind,
             event=event,
             allowed=allowed,
