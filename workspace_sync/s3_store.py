@@ -20,7 +20,7 @@ import botocore.session
 from botocore.config import Config
 from botocore.handlers import add_expect_header
 
-from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
 from workspace_sync.s3_store_ahead import ahead
 from workspace_sync.s3_store_answers import etag_of, require_s3_answers
 from workspace_sync.s3_store_check import Probe
@@ -154,7 +154,7 @@ class S3Store:
         return StoredObject(key, answer["ContentLength"], modified, etag_of(answer), answer.get("VersionId", ""))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        start, token = self._prefix + prefix, ""
+        start = self._prefix + prefix
         with contextlib.closing(self._requests.pages(start)) as pages:
             while True:
                 with self._errors(prefix):
@@ -164,9 +164,6 @@ class S3Store:
                 for each in page.objects:
                     if each.key.startswith(start):
                         yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
-                if page.token and page.token == token:
-                    raise StoreRefused(f"{self.description}: its listing comes to no end")
-                token = page.token
 
     def delete(self, keys: Iterable[str]) -> None:
         waiting = [self._prefix + key for key in keys]  # also what other tools made and `check_key` would refuse

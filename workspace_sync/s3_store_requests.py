@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
-from workspace_sync.errors import StoreUnavailable
+from workspace_sync.errors import StoreRefused, StoreUnavailable
 from workspace_sync.s3_store_answers import etag_of
 from workspace_sync.s3_store_listing import PAGE_BYTES, Page, page_of_botocore, page_query, read_page
 from workspace_sync.s3_store_payload import Body, Payload, md5_of, sha256_of
@@ -115,13 +115,13 @@ class Requests:
 
     def opened(self, key: str, connection: socket.socket) -> Stretch:
         """What was asked for on this connection, which goes on here; as of `open`."""
-        incoming = self._come(connection, lambda wire: wire.opened(connection))
+        incoming = self._lean(lambda wire: wire.opened(connection), asked=connection)
         return self._by_botocore(key, "bytes=0-", 0) if incoming is None else stretch_of(incoming, 0)
 
     def pages(self, prefix: str) -> Generator[Page]:
         """The listing of all keys that begin so: a page is asked for while the one before is looked at.
 
-        Raises as botocore.
+        Raises as botocore, and `StoreRefused` when there is no end.
         """
         token, asked = "", list[socket.socket]()
 
@@ -141,9 +141,11 @@ class Requests:
                     after = {"ContinuationToken": token} if token else {}
                     page = page_of_botocore(self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after))
                 yield page
-                token = page.token
-                if not token:
+                if not page.token:
                     return
+                if page.token == token:
+                    raise StoreRefused(f"{self._where}: its listing comes to no end")
+                token = page.token
         finally:
             let_go()
 
@@ -153,14 +155,8 @@ class Requests:
             query = page_query(prefix, token)
             answer = self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
         else:
-            answer = self._come(asked, lambda wire: wire.answered(asked, PAGE_BYTES), tagged=False)
+            answer = self._lean(lambda wire: wire.answered(asked, PAGE_BYTES), tagged=False, asked=asked)
         return None if answer is None else read_page(answer.body, ask)
-
-    def _come(self, connection: socket.socket, read: Callable[[Wire], Told], *, tagged: bool = True) -> Told | None:
-        """What comes on a connection, which goes on with the wire, unless that was given up meanwhile."""
-        if self._found_wire() is None:
-            connection.close()
-        return self._lean(read, tagged=tagged)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -181,10 +177,17 @@ class Requests:
         headers = {"content-range": told.get("ContentRange", ""), "etag": told["ETag"]}
         return stretch_of(Streamed(Answer(200, headers), int(told["ContentLength"]), told["Body"]), offset)
 
-    def _lean(self, ask: Callable[[Wire], Told], *, tagged: bool = True) -> Told | None:
-        """What tells of a success (`tagged`: by an ETag), or None when botocore has to ask."""
+    def _lean(
+        self, ask: Callable[[Wire], Told], *, tagged: bool = True, asked: socket.socket | None = None
+    ) -> Told | None:
+        """What tells of a success (`tagged`: by an ETag), or None when botocore has to ask.
+
+        `asked` is the connection on which it comes, if it was asked for already.
+        """
         wire = self._found_wire()
         if wire is None:
+            if asked is not None:  # the wire was given up meanwhile; else the connection goes on with it
+                asked.close()
             return None
         try:
             told = ask(wire)
