@@ -6,7 +6,6 @@ Its limits on what a kernel may publish are off: they would drop what is counted
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from tests.conformance.jupyter import client_environments
+from tests.doubles.server_process import free_port
 
 TOKEN = "token-of-the-peer"
 START_SECONDS = 60
@@ -31,8 +31,7 @@ class KernelGateway:
 
     def __init__(self, data_dir: Path, home: Path) -> None:
         place = client_environments.installed("jupyter_kernel_gateway", data_dir) / "bin"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         flags = [f"--KernelGatewayApp.port={port}", f"--KernelGatewayApp.auth_token={TOKEN}", *LIMITS_OFF]
         variables = {**os.environ, "HOME": str(home), "PATH": f"{place}:{os.environ['PATH']}"}

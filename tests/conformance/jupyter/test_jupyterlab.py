@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from tests.browser.chromium import Page, chromium
 from tests.conformance.jupyter.conftest import Agents
+from tests.doubles.server_process import free_port
 
 SECONDS = 120
 SCREENSHOT = "jupyterlab-attached.png"
@@ -50,8 +50,7 @@ def lab(
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
     (tmp_path / "files").mkdir()
     nbformat.write(notebook, tmp_path / "files/look.ipynb")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     flags = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--ServerApp.open_browser=False", "--allow-root"]
     flags += ["--IdentityProvider.token=lab", f"--ServerApp.root_dir={tmp_path / 'files'}"]
     variables = {**os.environ, "HOME": str(tmp_path), "JUPYTER_CONFIG_PATH": str(lab_configuration)}

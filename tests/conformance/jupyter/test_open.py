@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from tests.conformance.jupyter.conftest import Agents
+from tests.doubles.server_process import free_port
 
 SECONDS = 120
 OWN_CONFIGURATION = """
@@ -27,8 +27,7 @@ c.IdentityProvider.token = "lab"
 
 
 def test_a_lab_is_opened_and_closed(agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     (tmp_path / ".jupyter").mkdir()
     (tmp_path / ".jupyter/jupyter_server_config.py").write_text(OWN_CONFIGURATION.format(port=port))
     lab = client_environment("jupyterlab") / "bin"

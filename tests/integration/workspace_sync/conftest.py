@@ -66,6 +66,12 @@ def proxy_of_each(request: pytest.FixtureRequest) -> Iterator[FaultyS3]:
 
 
 @pytest.fixture
+def server_kind(request: pytest.FixtureRequest) -> str:
+    """Of the server that `faulty` is before."""
+    return str(request.node.callspec.params["proxy_of_each"])
+
+
+@pytest.fixture
 def faulty(proxy_of_each: FaultyS3) -> Iterator[FaultyS3]:
     """Each S3 server behind a proxy that can make it fail; every test begins with it in good health."""
     yield proxy_of_each

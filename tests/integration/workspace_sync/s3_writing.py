@@ -1,14 +1,12 @@
-"""Writes to S3 in a process of their own, and writes that arrive damaged."""
+"""Writes to S3 in a process of their own."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
-from workspace_sync.errors import StoreUnavailable
 
 OPENING = """
 import sys
@@ -38,14 +36,3 @@ def peak_growth(program: str, endpoint: str, prefix: str, file: Path, size: int)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_SECONDS)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
-
-
-def told_damaged(write: Callable[[], object]) -> bool:
-    """Whether the store says of a write that it arrived damaged."""
-    try:
-        write()
-    except StoreUnavailable as error:
-        if "damaged" not in str(error):
-            raise
-        return True
-    return False

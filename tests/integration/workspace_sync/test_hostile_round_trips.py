@@ -110,7 +110,7 @@ def run(store: ObjectStore, executor: ThreadPoolExecutor, top: Path, *arguments:
     asyncio.run(follow(workspace, *arguments))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(rounds=st.lists(steps, min_size=3, max_size=3), anew=st.lists(st.booleans(), min_size=3, max_size=3))
 def test_any_changes_of_any_tree_come_back(
     executor: ThreadPoolExecutor, rounds: list[list[tuple[int, tuple[Any, ...]]]], anew: list[bool]
@@ -122,7 +122,7 @@ def test_any_changes_of_any_tree_come_back(
         canary.check(store)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(rounds=st.lists(steps, min_size=2, max_size=2))
 def test_any_changes_of_any_tree_come_back_from_every_store(
     store: ObjectStore, executor: ThreadPoolExecutor, tmp_path: Path, rounds: list[list[tuple[int, tuple[Any, ...]]]]

@@ -137,7 +137,7 @@ def local(executor: ThreadPoolExecutor, tmp_path: Path) -> Bench:
     return Bench(LocalStore(str(tmp_path / "store")), executor, tmp_path)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(first=trees, second=trees)
 def test_any_tree_comes_back_and_any_change_follows(bench: Bench, first: dict, second: dict) -> None:
     round_bench = Bench(bench.store, bench.executor, bench.top)

@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.errors import InvalidNotebook
@@ -326,7 +326,7 @@ def put(whole: Any, way: tuple[Any, ...], value: Any) -> Any:
     return whole
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.sampled_from(places(SOUND)), ANY_JSON | st.sampled_from([[], {}, "", 0, True, None, "code", "stream"]))
 def test_any_value_at_any_place_is_read_or_refused_with_a_sentence(way: tuple[Any, ...], value: Any) -> None:
     data = json.dumps(put(SOUND, way, value)).encode()

@@ -8,7 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels import chain
@@ -55,7 +55,7 @@ def made(*cells: Cell | Note) -> Any:
     return notebook(cells, session_id="s", environment="python")
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(CELL | st.builds(Note, ANY_TEXT, ANY_TEXT), max_size=5))
 def test_every_notebook_is_valid_and_written_the_same_way_each_time(cells: list[Cell | Note]) -> None:
     first = made(*cells)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.replay import compare, hidden_names, judge
@@ -61,7 +61,7 @@ OUTPUT = st.one_of(
     JSON,
 )
 OUTPUTS = st.lists(OUTPUT, max_size=5)
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=150)
 
 
 @MANY

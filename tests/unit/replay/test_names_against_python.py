@@ -77,7 +77,7 @@ def run(cell: str, names: dict[str, Any]) -> NameError | None:
     return None
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.lists(CELL, min_size=1, max_size=4))
 def test_what_python_misses_is_foretold(cells: list[str]) -> None:
     for cell in cells:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import nbformat
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel_gateway.services.outcomes import trimmed
@@ -84,7 +84,7 @@ def distinct(row: ExecutionRow | NoteRow) -> Any:
     return row.id if isinstance(row, ExecutionRow) else id(row)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(EXECUTION | NOTE, max_size=5, unique_by=distinct))
 def test_every_session_is_a_valid_notebook(rows: list[ExecutionRow | NoteRow]) -> None:
     made = notebook(rows)

@@ -97,7 +97,7 @@ HOSTILE += ["import os", "\n%%bash\n", "%", "!", "?", "(", ")", "x", " ", "\t", 
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of the cells, as in the session
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(["'''\\\x0c'''"], False)
 @given(st.lists(st.lists(st.sampled_from(HOSTILE), max_size=8).map("".join), min_size=1, max_size=4), st.booleans())
 def test_any_notebook_makes_a_script_that_compiles_and_says_the_rest_in_comments(

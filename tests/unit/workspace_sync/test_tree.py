@@ -154,7 +154,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(steps)
 def test_whatever_is_done_what_is_known_is_what_a_walk_finds(
     done: list[tuple[int, bytes, bytes, bool]],
