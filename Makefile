@@ -7,9 +7,12 @@ SANDCELL := .venv/bin/sandcell
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 
-# Shares tests out between two processes (tests/conftest.py says how): each waits for sandboxes half of the time.
+# Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes a third of the time.
 # `make test` keeps the order of the folders, so that the many short modules of tests/unit come last.
-SHARED := --numprocesses 2 --dist loadscope
+WORKERS ?= 3
+SHARED = --numprocesses $(WORKERS) --dist loadscope
+# Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
+SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
 .PHONY: run demo test escape test-long check format bench image
 
@@ -25,7 +28,7 @@ demo: ## run the example analysis against the running service
 test: ## every test but the escape corpus and the long ones
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus" $(SHARED) --no-loadscope-reorder
+	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus" --sample=$(SEED) $(SHARED) --no-loadscope-reorder
 
 escape: ## the escape corpus: every attempt to get out of a session, under runc and under gVisor's runsc
 	@scripts/install dev
@@ -33,10 +36,10 @@ escape: ## the escape corpus: every attempt to get out of a session, under runc 
 	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "not runsc-" $(SHARED) --durations=5
 	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "runsc-" $(SHARED) --durations=5
 
-test-long: ## the soaks and full-size runs
+test-long: ## the soaks and full-size runs, and every case of the matrices of which `make test` runs a sample
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m long
+	$(SUDO) .venv/bin/python -m pytest -m "long or sample"
 
 check: ## format, lint, types, import contracts, the tables of the docs
 	@scripts/install dev

@@ -1,7 +1,7 @@
 """Fixtures that many tests share, and the check that a test run leaves nothing behind.
 
-`environments_dir` and `environment`: the built environment `python` (`make test` builds it). `runtime`: a real OCI
-runtime in directories of its own. `service`: one real service for the whole run, `make_service` starts more.
+`environments_dir` and `environment`: the built environment `python` (`make test` builds it). `service`: one real
+service for the whole run; `make_service` starts others, which end with the module.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import hypothesis
@@ -21,7 +22,7 @@ from xdist.scheduler import LoadScopeScheduling
 from kernels.environment import Environment
 from kernels.oci import environments
 from kernels.oci.command import RUNTIMES
-from tests import leftovers
+from tests import leftovers, sampling
 from tests.running_service import RunningService
 
 REPOSITORY = Path(__file__).parent.parent
@@ -29,6 +30,21 @@ REPOSITORY = Path(__file__).parent.parent
 # No test passes or fails by how long it takes: the machine may be busy with another.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    sampling.add_option(parser)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return sampling.header(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    sampling.mark_matrices(items)
+    yield  # here pytest leaves out what `-m` and `-k` do not ask for: a sample is of the rest
+    sampling.draw(config, items)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -99,28 +115,42 @@ def short_directory() -> Iterator[Path]:
         yield Path(name)
 
 
+MakeService = Callable[..., RunningService]
+
+
+@contextmanager
+def _services(environments_dir: Path) -> Iterator[MakeService]:
+    """Start services, each with directories of its own unless given; stop all at the end."""
+    with ExitStack() as stack:
+
+        def make(
+            data_dir: Path | None = None, extra_environment: Mapping[str, str] | None = None, **settings: object
+        ) -> RunningService:
+            directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
+            service = RunningService(directory, {"environments_dir": environments_dir, **settings}, extra_environment)
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            stack.callback(service.stop)
+            service.start()
+            return service
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_service(environments_dir: Path) -> Iterator[MakeService]:
+    """Starts services that are stopped when the module is done: one that idles costs the others time and memory."""
+    with _services(environments_dir) as make:
+        yield make
+
+
 @pytest.fixture(scope="session")
-def make_service(environments_dir: Path) -> Iterator[Callable[..., RunningService]]:
-    """Starts services, each with directories of its own unless given; all are stopped at the end of the run."""
-    started: list[RunningService] = []
-
-    def make(
-        data_dir: Path | None = None, extra_environment: Mapping[str, str] | None = None, **settings: object
-    ) -> RunningService:
-        directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
-        service = RunningService(directory, {"environments_dir": environments_dir, **settings}, extra_environment)
-        started.append(service)
-        service.start()
-        return service
-
-    yield make
-    for service in started:
-        service.stop()
-    for service in started:
-        shutil.rmtree(service.data_dir, ignore_errors=True)
+def make_shared_service(environments_dir: Path) -> Iterator[MakeService]:
+    """Starts services that live as long as the run."""
+    with _services(environments_dir) as make:
+        yield make
 
 
 @pytest.fixture(scope="session")
-def service(make_service: Callable[..., RunningService]) -> RunningService:
+def service(make_shared_service: MakeService) -> RunningService:
     """One real service for tests that do not restart or starve it."""
-    return make_service(invocations_per_second=1000)
+    return make_shared_service(invocations_per_second=1000)

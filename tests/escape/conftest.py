@@ -86,7 +86,9 @@ def _rank(item: pytest.Item) -> tuple[int, int, str]:
 
 
 @pytest.fixture(scope="session")
-def yards(make_service: Callable[..., RunningService], environments_dir: Path) -> Iterator[Callable[[str], Yard]]:
+def yards(
+    make_shared_service: Callable[..., RunningService], environments_dir: Path
+) -> Iterator[Callable[[str], Yard]]:
     """Opens the yard of a runtime, once."""
     opened: dict[str, Yard] = {}
     bait = Path(tempfile.mkdtemp(prefix="bait", dir="/tmp"))
@@ -101,7 +103,7 @@ def yards(make_service: Callable[..., RunningService], environments_dir: Path) -
     def open_yard(runtime: str) -> Yard:
         if runtime not in opened:
             first_uid = 2_000_000_000 + os.getpid() % 1000 * 16 * 65_536 + RUNTIMES.index(runtime) * 8 * 65_536
-            service = make_service(
+            service = make_shared_service(
                 None,
                 role.variables,
                 environments_file=role.environments_file,

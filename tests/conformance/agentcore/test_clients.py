@@ -17,6 +17,7 @@ Said = Callable[[str], dict[str, Any]]
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_everything_a_client_offers_works(name: str, said: Said, verdicts: Verdicts) -> None:
     steps = said(name)["steps"]
@@ -29,6 +30,7 @@ def works(report: dict[str, Any]) -> list[str]:
     return sorted(row for row, verdict in report["steps"].items() if verdict == "works")
 
 
+@pytest.mark.long  # each client runs its whole script
 @pytest.mark.timeout(900)
 def test_the_table_of_the_docs_is_what_came_of_it(said: Said, environments_dir: Path) -> None:
     """`scripts/agentcore_clients.py` writes what this run said into the docs."""
@@ -37,6 +39,8 @@ def test_the_table_of_the_docs_is_what_came_of_it(said: Said, environments_dir: 
     assert agentcore_clients.results() == results, "run .venv/bin/python scripts/agentcore_clients.py"
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
 def test_every_operation_is_called_by_some_client(said: Said, verdicts: Verdicts, proxy: WatchingProxy) -> None:
     for name in SCRIPTS:
         said(name)

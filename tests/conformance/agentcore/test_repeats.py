@@ -28,6 +28,7 @@ def through(session: Session, client: Any) -> Session:
     return Session(client, session.id, session.identifier)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["standard", "legacy", "adaptive"])
 def test_code_longer_than_the_read_timeout_is_answered_in_time(account: Account, fresh: Session, mode: str) -> None:
     impatient = account.client(read_timeout=3, retries={"mode": mode})
@@ -35,6 +36,7 @@ def test_code_longer_than_the_read_timeout_is_answered_in_time(account: Account,
     assert fresh.code("print(runs)") == "1"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("mode", "lost"), [("standard", 2), ("legacy", 4)])
 def test_an_answer_that_is_lost_is_given_again(
     account: Account, proxy: WatchingProxy, fresh: Session, mode: str, lost: int

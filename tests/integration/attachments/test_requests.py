@@ -47,8 +47,10 @@ def test_what_follows_a_cell_that_fails_is_aborted_for_its_client_alone(on_gatew
 def test_all_cells_of_a_page_that_follow_one_that_fails_at_once_are_aborted(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann = await room.attach("ann")
-        fails = await ann.execute("1/0")
+        fails = await ann.execute("input(); 1/0", allow_stdin=True)
         follow = [await ann.execute("print('never')") for _ in range(20)]
+        await ann.until(lambda: bool(ann.of(fails, "input_request")))
+        await ann.send("stdin", "input_reply", {"value": "all are sent", "status": "ok"})
         assert (await ann.done(fails))["status"] == "error"
         assert [(await ann.done(each))["status"] for each in follow] == ["aborted"] * 20
         assert (await ann.done(await ann.execute("1")))["status"] == "ok", (

@@ -31,7 +31,8 @@ class Shell:
     def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """Start a command and let it run."""
         return subprocess.Popen(
-            [sys.executable, "-m", "kernel_gateway", *arguments],
+            # A shell that runs the tests in the background has SIGINT ignored, and what it starts inherits that.
+            ["env", "--default-signal=INT", sys.executable, "-m", "kernel_gateway", *arguments],
             cwd=self.directory,
             env={**self.environment, **(variables or {})},
             stdin=subprocess.PIPE,

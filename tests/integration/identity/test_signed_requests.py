@@ -46,7 +46,7 @@ def credentials(key: AccessKeyInfo, token: str | None = None) -> Credentials:
     return Credentials(key.id, key.secret_access_key, token)
 
 
-def signed(  # noqa: PLR0917 - a request has these parts
+def signed(
     service: RunningService,
     key: AccessKeyInfo,
     path: str = LIST,

@@ -32,6 +32,7 @@ for _ in range(200):
 """Fills the memory with pages that count for no process, held by processes smaller than the guest."""
 
 
+@pytest.mark.long  # the killer needs half a minute, and minutes on a busy machine
 @pytest.mark.parametrize("runtime", ["runc"])
 def test_memory_that_hides_from_the_killer_does_not_have_the_guest_killed(in_sandboxes: Callable[[Test], None]) -> None:
     async def test(sandboxes: Sandboxes) -> None:

@@ -66,7 +66,7 @@ def refusal(answer: httpx.Response) -> dict[str, Any]:
         ("GET", "/v1/sessions/{session}/files?path=a/../../etc", 400, "invalid_path"),
     ],
 )
-def test_an_address_that_is_wrong(  # noqa: PLR0917 - a column each
+def test_an_address_that_is_wrong(
     http: httpx.Client, session_id: str, method: str, path: str, status: int, code: str
 ) -> None:
     answer = http.request(method, path.replace("{session}", session_id))
@@ -102,7 +102,7 @@ def test_an_address_that_is_wrong(  # noqa: PLR0917 - a column each
         ("/v1/keys", b'{"principal": "me", "secret": "mine"}', 400, "invalid_request", "secret"),
     ],
 )
-def test_a_body_that_is_wrong(  # noqa: PLR0917 - a column each
+def test_a_body_that_is_wrong(
     http: httpx.Client, session_id: str, path: str, content: bytes, status: int, code: str, field: str | None
 ) -> None:
     answer = http.post(path.replace("{session}", session_id), content=content, headers=JSON)

@@ -131,7 +131,7 @@ def test_nobody_else_is_copied_from_or_to(
     ],
     ids=["no-target", "empty", "itself", "up", "absolute", "absent", "no-path", "many", "unknown"],
 )
-def test_a_copy_that_makes_no_sense(  # noqa: PLR0917 - a column each
+def test_a_copy_that_makes_no_sense(
     me: httpx.Client, one: str, two: str, body: dict[str, object], status: int, code: str
 ) -> None:
     body = {name: {"SAME": one, "TWO": two}.get(str(value), value) for name, value in body.items()}

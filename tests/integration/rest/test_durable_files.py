@@ -71,7 +71,7 @@ def test_a_file_is_told_without_its_bytes(http: httpx.Client, ten: str, workspac
         ({"If-None-Match": OTHER}, TEN, 200, None),
     ],
 )
-def test_bytes_are_read_as_asked(  # noqa: PLR0917 - a column each
+def test_bytes_are_read_as_asked(
     http: httpx.Client, ten: str, asked: dict[str, str], sent: bytes, status: int, where: str | None
 ) -> None:
     answer = http.get(ten, headers=asked)

@@ -28,7 +28,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield endpoint
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def owner(server: str) -> Iterator[Any]:
     """boto3 with the real keys: sees everything."""
     client = boto3.session.Session().client(

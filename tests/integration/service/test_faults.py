@@ -164,7 +164,9 @@ def with_store(make_service: MakeService, store: FaultyProxy) -> Callable[[], Ru
     key, secret = ACCESS_KEY
     environment = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
     url = f"s3://{BUCKET}/here?endpoint_url={store.endpoint}&region=us-east-1"
-    return lambda: make_service(extra_environment=environment, store=url, flush_deadline_seconds=2)
+    return lambda: make_service(
+        extra_environment=environment, store=url, flush_deadline_seconds=2, sweep_interval_seconds=0.5
+    )
 
 
 def file_in_store(session: LiveSession, name: str) -> str:

@@ -78,13 +78,15 @@ class Workspace:
         """A mirror of this directory, to be closed by the caller."""
         return Mirror(str(directory), self.store, self.prefix, limits=limits, executor=self.executor)
 
-    def flush(self, directory: Path, limits: TransferLimits = QUICK) -> FlushReport:
+    def flush(
+        self, directory: Path, limits: TransferLimits = QUICK, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> FlushReport:
         """Flush by a mirror made anew."""
 
         async def flush() -> FlushReport:
             mirror = self.mirror(directory, limits)
             try:
-                return await mirror.flush(DEADLINE_SECONDS)
+                return await mirror.flush(deadline_seconds)
             finally:
                 await mirror.aclose()
 

@@ -218,7 +218,7 @@ def test_a_host_without_room_for_a_manifest_is_told_and_tried_again(
     with monkeypatch.context() as full:
         full.setattr(tempfile, "SpooledTemporaryFile", Full)
         with pytest.raises(FlushIncomplete, match=r"no room on this host.*No space left"):
-            local.flush(live)
+            local.flush(live, deadline_seconds=2)
         with pytest.raises(StoreUnavailable, match="no room on this host"):
             local.durable.put("other", io.BytesIO(b"1"), 1)
     assert local.flush(live).files == 1

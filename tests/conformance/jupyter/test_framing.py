@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jupyter_server.services.kernels.connection import base as theirs
 
 from kernel_gateway.faces.jupyter import framing
 from kernel_gateway.faces.jupyter.framing import MalformedFrame
@@ -34,6 +38,17 @@ CHANNELS = st.sampled_from(["shell", "iopub", "stdin", "control"])
 BUFFERS = st.lists(st.binary(max_size=60), max_size=4)
 
 
+@pytest.fixture(scope="module")
+def theirs(client_environment: Callable[[str], Path]) -> ModuleType:
+    """jupyter_server's framing, from the environment of JupyterLab: beside us it would be imported by every process."""
+    (site_packages,) = client_environment("jupyterlab").glob("lib/python3*/site-packages")
+    sys.path.append(str(site_packages))
+    try:
+        return importlib.import_module("jupyter_server.services.kernels.connection.base")
+    finally:
+        sys.path.remove(str(site_packages))
+
+
 def dumped(value: Any) -> bytes:
     return json.dumps(value).encode()
 
@@ -45,7 +60,7 @@ def message(header: Any, parent: Any, metadata: Any, content: Any, buffers: list
 
 @given(CHANNELS, HEADERS, OBJECTS, OBJECTS, BUFFERS)
 def test_a_v1_frame_is_the_one_that_jupyter_server_makes(
-    channel: str, header: Any, metadata: Any, content: Any, buffers: list[bytes]
+    theirs: ModuleType, channel: str, header: Any, metadata: Any, content: Any, buffers: list[bytes]
 ) -> None:
     parts = [*map(dumped, (header, {}, metadata, content)), *buffers]
     assert framing.pack_v1(channel, parts) == theirs.serialize_msg_to_ws_v1(parts, channel)
@@ -53,7 +68,7 @@ def test_a_v1_frame_is_the_one_that_jupyter_server_makes(
 
 @given(CHANNELS, HEADERS, OBJECTS, OBJECTS, BUFFERS)
 def test_a_v1_frame_of_theirs_is_read_as_they_read_it(
-    channel: str, header: Any, metadata: Any, content: Any, buffers: list[bytes]
+    theirs: ModuleType, channel: str, header: Any, metadata: Any, content: Any, buffers: list[bytes]
 ) -> None:
     frame = theirs.serialize_msg_to_ws_v1([*map(dumped, (header, {}, metadata, content)), *buffers], channel)
     found = framing.unpack_v1(frame)
@@ -63,7 +78,7 @@ def test_a_v1_frame_of_theirs_is_read_as_they_read_it(
 
 @given(CHANNELS, HEADERS, HEADERS, OBJECTS, OBJECTS)
 def test_a_legacy_frame_says_what_jupyter_servers_says(
-    channel: str, header: Any, parent: Any, metadata: Any, content: Any
+    theirs: ModuleType, channel: str, header: Any, parent: Any, metadata: Any, content: Any
 ) -> None:
     frame = framing.pack_legacy(channel, message(header, parent, metadata, content, []))
     assert frame is not None
@@ -74,7 +89,7 @@ def test_a_legacy_frame_says_what_jupyter_servers_says(
 
 @given(CHANNELS, HEADERS, OBJECTS, OBJECTS, BUFFERS)
 def test_a_legacy_frame_of_theirs_is_read_as_they_read_it(
-    channel: str, header: Any, metadata: Any, content: Any, buffers: list[bytes]
+    theirs: ModuleType, channel: str, header: Any, metadata: Any, content: Any, buffers: list[bytes]
 ) -> None:
     told = {"channel": channel, "header": header, "parent_header": {}, "metadata": metadata, "content": content}
     frame = theirs.serialize_binary_message({**told, "buffers": buffers})
