@@ -4,6 +4,8 @@ PYTHON ?= python3
 export PYTHON
 export SANDCELL_DATA_DIR ?= $(CURDIR)/.sandcell
 SANDCELL := .venv/bin/sandcell
+# Where this is set (images of CI set it), each of the hundreds of processes of a test run would compile its modules.
+unexport PYTHONDONTWRITEBYTECODE
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 
