@@ -14,8 +14,6 @@ import os
 import socket
 from typing import Final, TypeVar
 
-import msgspec
-
 from kernels import errors
 from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
 from kernels.launcher import wire
@@ -144,7 +142,7 @@ class LauncherRuntime:
             while (packet := await self._packets.receive()) is not None:
                 try:
                     reply = wire.decode_reply(packet.data)
-                except msgspec.MsgspecError:
+                except ValueError:
                     close_all(packet.descriptors)
                     continue
                 heard = self._waiting.get(reply.number)

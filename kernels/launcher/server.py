@@ -13,8 +13,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import msgspec
-
 from kernels.errors import DeadlineExceeded, KernelsError, LauncherRefused
 from kernels.launcher import wire
 from kernels.launcher.checks import Checks
@@ -193,14 +191,14 @@ def _parsed(packet: Packet) -> wire.Call:
         raise LauncherRefused(f"a request has at most {wire.PACKET_BYTES} bytes and brings no descriptors")
     try:
         return wire.decode_call(packet.data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors among the former, and of what is no UTF-8
         raise LauncherRefused(f"this is no request: {error}") from None
 
 
 def _request(call: wire.Call) -> wire.Request:
     try:
         return wire.decode_request(call.request)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors among the former, and of what is no UTF-8
         raise LauncherRefused(f"this is no request: {error}") from None
 
 

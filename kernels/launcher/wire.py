@@ -44,7 +44,7 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     bucket: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")]
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9!_.*'()=@+,:$&;~/-]{0,1024}\Z")]
-    region: Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z")]
+    region: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}\Z")]
     write: bool
 
 
@@ -199,7 +199,7 @@ encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
 decode_request: Callable[[bytes | msgspec.Raw], Request] = msgspec.json.Decoder(Request).decode
 decode_reply = msgspec.json.Decoder(Reply).decode
-"""Each raises `msgspec.MsgspecError` for what was not said in these words."""
+"""Each raises `ValueError` for what was not said in these words: `msgspec.MsgspecError` is one, `UnicodeDecodeError` too."""
 
 
 def encode_call(number: int, request: Request) -> bytes:
