@@ -29,6 +29,7 @@ from kernels.launcher.checks import Checks
 from kernels.launcher.group import ServiceGroup
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
 from kernels.launcher.server import Server
+from kernels.log_text import OneLine
 from kernels.oci.runtime import OciRuntime
 
 log = logging.getLogger("sandcell.launcher")
@@ -43,7 +44,9 @@ _CONFINE: Final = str(Path(__file__).with_name("confine.py"))
 
 def main(descriptor: int) -> None:
     """Run until the service has ended for good; this process ends as the service did."""
-    logging.basicConfig(level=logging.INFO, format="sandcell launcher: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("sandcell launcher: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     plan = Plan.decoded(read_back(descriptor))
     os.close(descriptor)
     status = asyncio.run(Launcher(plan).run())
