@@ -22,7 +22,7 @@ from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agentcore, jupyter, rest
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
-from kernel_gateway.token_file import TokenFile
+from kernel_gateway.welcome import SavedTokens
 from kernels.launcher.client import LauncherRuntime
 from kernels.sandbox import Finding, SandboxRuntime
 from workspace_sync import open_store
@@ -35,7 +35,7 @@ _STORE_SECONDS = 10.0
 
 
 async def run(
-    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: TokenFile
+    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: SavedTokens
 ) -> None:
     """Serve on these sockets until SIGTERM or SIGINT; raises our errors when it cannot start.
 
@@ -48,7 +48,7 @@ async def run(
         server = _server(application(services), settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
-        welcome.greet(settings, port, services.first_token, tokens)
+        await welcome.greet(settings, port, services.first_token, tokens, runtime)
         telling = asyncio.create_task(_tell_of_store(looking))
         await _until(stop, runtime)
         telling.cancel()

@@ -11,7 +11,7 @@ import dataclasses
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -385,3 +385,10 @@ def client_settings(environ: Mapping[str, str] | None = None) -> ClientSettings:
 def process_environment() -> dict[str, str]:
     """The variables of this process, for the tools that build environments: proxies, package indexes."""
     return dict(os.environ)
+
+
+def adopt_variables(variables: Iterable[bytes]) -> None:
+    """Have these, `NAME=value` each, as if this process had been started with them: libraries look for theirs."""
+    for each in variables:
+        name, _, value = each.partition(b"=")
+        os.environb[name] = value

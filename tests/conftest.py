@@ -122,5 +122,5 @@ def make_service(environments_dir: Path) -> Iterator[Callable[..., RunningServic
 
 @pytest.fixture(scope="session")
 def service(make_service: Callable[..., RunningService]) -> RunningService:
-    """One real service for tests that do not restart or starve it."""
-    return make_service(invocations_per_second=1000)
+    """One real service for tests that do not restart or starve it, started among variables of somebody's."""
+    return make_service(extra_environment={"SECRET_OF_THE_HOST": "not-for-neighbours"}, invocations_per_second=1000)

@@ -89,6 +89,10 @@ class LauncherRuntime:
     async def destroy(self, sandbox_id: str) -> None:
         await self._ask(wire.Destroy(sandbox_id), wire.Nothing, _LONG_SECONDS)
 
+    async def save_token(self, token: str) -> None:
+        """Have the first token saved for the user who started the service; raises `KernelsError` and `OSError`."""
+        await self._ask(wire.SaveToken(token), wire.Nothing)
+
     async def aclose(self) -> None:
         """Let go of the launcher; sandboxes that still run are left alone."""
         self._listening.cancel()

@@ -126,8 +126,14 @@ class Destroy(_Said, frozen=True):
     sandbox_id: SandboxId
 
 
+class SaveToken(_Said, frozen=True):
+    """Save the first token for the user who started the service; where that is, the launcher knows."""
+
+    token: Annotated[str, Meta(pattern=r"^[!-,.-~][!-~]{7,511}\Z")]
+
+
 Request = (
-    Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy
+    Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy | SaveToken
 )  # fmt: skip
 
 

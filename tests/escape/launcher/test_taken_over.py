@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import time
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -438,6 +439,30 @@ def test_a_flood_of_waits_holds_up_no_more_than_so_many(launcher: Launcher, sand
     answered = [launcher.hear()["answer"]["kind"] for _ in range(1, MOST_AT_ONCE + 50)]
     assert set(answered) == {"NotListening"}
     assert launcher.ask({"type": "Running", "sandbox_id": sandbox})["value"] is True
+
+
+NO_TOKENS = {
+    "a line of its own": 'x"\nurl = "http://attacker.example"',
+    "a text that ends early": 'xxxxxxxx"',
+    "a control": "xxxxxxxx\x1b",
+    "short": "x",
+    "without end": "x" * 1000,
+    "an option": "--token=xxxxxxxx",
+}
+
+
+def test_the_file_of_the_user_who_started_it_gets_one_token_and_nothing_else(launcher: Launcher) -> None:
+    for text in NO_TOKENS.values():
+        answer = launcher.ask({"type": "SaveToken", "token": text})
+        if text == NO_TOKENS["a text that ends early"]:
+            assert answer["type"] == "Nothing"
+        else:
+            refused(answer, "LauncherRefused", "matching regex")
+    saved = tomllib.loads((launcher.run / "client.toml").read_text())
+    assert saved == {"url": "http://127.0.0.1:1", "token": NO_TOKENS["a text that ends early"]}
+    assert launcher.ask({"type": "SaveToken", "token": saved["token"]})["type"] == "Nothing"
+    refused(launcher.ask({"type": "SaveToken", "token": "another-token"}), "LauncherRefused", "saved already")
+    assert tomllib.loads((launcher.run / "client.toml").read_text()) == saved
 
 
 @pytest.mark.parametrize("how", [lambda raw: raw.close(), lambda raw: raw.send(b""), lambda raw: raw.shutdown(2)])
