@@ -70,6 +70,8 @@ VOLUME /var/lib/sandcell
 EXPOSE 8899
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["python3", "-c", \
-    "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ['SANDCELL_PORT'] + '/healthz', timeout=4)"]
+    "import os, ssl, urllib.request as u; tls = 'SANDCELL_TLS_CERT' in os.environ; \
+    u.urlopen(('https' if tls else 'http') + '://127.0.0.1:' + os.environ['SANDCELL_PORT'] + '/healthz', timeout=4, \
+    context=ssl._create_unverified_context() if tls else None)"]
 ENTRYPOINT ["/usr/bin/tini", "--", "python3", "-m", "kernels.oci.container", "start"]
 CMD ["serve"]

@@ -20,8 +20,11 @@ from tornado.httpserver import HTTPServer
 from kernel_gateway import doctor, sandboxes, welcome
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agentcore, jupyter, rest
+from kernel_gateway.faces.misdirected import OwnHosts
+from kernel_gateway.hosts import Hosts
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
+from kernel_gateway.tls import Certificate
 from kernel_gateway.welcome import SavedTokens
 from kernels.launcher.client import LauncherRuntime
 from kernels.sandbox import Finding, SandboxRuntime
@@ -45,7 +48,7 @@ async def run(
     stop = _stop_signal()
     looking = await _require_store(settings, runtime)
     async with _services(settings, environments, runtime) as services:
-        server = _server(application(services), settings)
+        server = _server(application(services), services, settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
         await welcome.greet(settings, port, services.first_token, tokens, runtime)
@@ -111,9 +114,10 @@ async def _services(settings: Settings, environments: str, runtime: SandboxRunti
         await services.aclose()
 
 
-def _server(application: tornado.web.Application, settings: Settings) -> HTTPServer:
+def _server(application: tornado.web.Application, services: Services, settings: Settings) -> HTTPServer:
     return HTTPServer(
-        application,
+        OwnHosts(application, services, Hosts.of_setting(settings.allowed_hosts, settings.host)),
+        ssl_options=Certificate(settings.tls_cert, settings.tls_key).context if settings.tls_cert else None,
         max_header_size=_MAX_HEADER_BYTES,
         # Each route bounds its own body, before reading it; this only keeps tornado from refusing earlier.
         max_body_size=2**53,

@@ -27,7 +27,6 @@ from kernels.launcher.client import LauncherRuntime
 from kernels.launcher.plan import read_back
 from workspace_sync import WorkspaceSyncError
 
-
 _PR_SET_DUMPABLE: Final = 4
 
 
@@ -52,13 +51,19 @@ async def _serve(settings: Settings, inherited: Inherited, launcher: int) -> Non
     sockets = [socket.socket(fileno=number) for number in inherited.sockets]
     runtime = LauncherRuntime(socket.socket(fileno=launcher))
     try:
-        await application.run(settings, inherited.environments, runtime, sockets, SavedTokens(inherited.token_path, before=inherited.token_saved))
+        await application.run(
+            settings,
+            inherited.environments,
+            runtime,
+            sockets,
+            SavedTokens(inherited.token_path, before=inherited.token_saved),
+        )
     finally:
         await runtime.aclose()
 
 
 def close_to_others() -> None:
-    """Keep other processes of this user out of this one: its memory, environment, descriptors. No core is left of it."""
+    """Keep other processes of this user out of this one: its memory, environment, descriptors. It leaves no core."""
     system_calls.prctl(_PR_SET_DUMPABLE, 0)
 
 

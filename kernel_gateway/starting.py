@@ -118,7 +118,7 @@ def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
 def _url(settings: Settings, sockets: list[socket.socket]) -> str:
     """Where the commands of the user who starts the service find it."""
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
-    return f"http://{host}:{sockets[0].getsockname()[1]}"
+    return f"{settings.scheme}://{host}:{sockets[0].getsockname()[1]}"
 
 
 def _plan(

@@ -7,12 +7,12 @@ import os
 from dataclasses import dataclass
 
 from kernel_gateway.client import saved
-from kernel_gateway.settings import client_settings
+from kernel_gateway.client_settings import client_settings
 from kernels.launcher.plan import TokenPlan
 
 _LONGEST_BYTES = 10_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_SOME_TOKEN = "the-token"
+_EXAMPLE = "the-token"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class TokenFile:
 
     def plan(self, url: str) -> TokenPlan:
         """What the launcher has to know of it, to save a token for the service at this URL."""
-        before, _, after = saved.content(url, _SOME_TOKEN).decode().partition(json.dumps(_SOME_TOKEN))
+        before, _, after = saved.content(url, _EXAMPLE).decode().partition(json.dumps(_EXAMPLE))
         return TokenPlan(self.descriptor, before, after, self.error)
 
     def holds_one(self) -> bool:

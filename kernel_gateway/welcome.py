@@ -26,7 +26,7 @@ async def greet(
 
     The token is saved for the commands of the user who started the service.
     """
-    say(f"Sandcell listens on http://{settings.host}:{port}")
+    say(f"Sandcell listens on {settings.scheme}://{settings.host}:{port}")
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
     say(f"  token     {await _token(settings, first_token, tokens, launcher)}")

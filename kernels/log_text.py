@@ -1,4 +1,4 @@
-"""Text of other people's as a log may hold it: one line, and nothing that a terminal or a reader of lines obeys. Pure."""
+"""Other people's text as a log may hold it: one line, and nothing that a terminal or a reader obeys. Pure."""
 
 from __future__ import annotations
 

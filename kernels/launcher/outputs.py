@@ -37,7 +37,7 @@ def _output(descriptor: int, opened: ExitStack) -> int:
 
 
 def _copy(reader: int, destination: int) -> None:
-    with open(reader, "rb", buffering=0) as source:  # noqa: PTH123 - a descriptor
+    with open(reader, "rb", buffering=0) as source:
         while piece := source.read(_PIECE_BYTES):
             view = memoryview(piece)
             try:

@@ -14,6 +14,7 @@ from kernels.oci.places import OciSettings
 
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
+
 class TokenPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the launcher saves the first token for the user who started it: an open file, or why it is not open.
 

@@ -205,7 +205,7 @@ encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
 decode_request: Callable[[bytes | msgspec.Raw], Request] = msgspec.json.Decoder(Request).decode
 decode_reply = msgspec.json.Decoder(Reply).decode
-"""Each raises `ValueError` for what was not said in these words: `msgspec.MsgspecError` is one, `UnicodeDecodeError` too."""
+"""Each raises `ValueError` for what was not said in these words: msgspec's own errors, or `UnicodeDecodeError`."""
 
 
 def encode_call(number: int, request: Request) -> bytes:

@@ -144,7 +144,14 @@ def _install(recipe: Recipe, root: Path) -> list[str]:
     platforms = [f"--platform={tag}_{platform.machine()}" for tag in _MANYLINUX]
     wanted = ["--only-binary=:all:", f"--python-version={recipe.python_version}", *platforms]
     command = [sys.executable, "-m", "pip", "install", "--no-compile", "--no-deps", "--require-hashes"]
-    return [*command, "--root-user-action=ignore", *wanted, f"--target={site}", "--requirement", str(recipe.requirements)]
+    return [
+        *command,
+        "--root-user-action=ignore",
+        *wanted,
+        f"--target={site}",
+        "--requirement",
+        str(recipe.requirements),
+    ]
 
 
 def _finish(root: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The service's control group, with real groups and processes: nothing that lies in it keeps a service from starting."""
+"""The service's control group, with real groups and processes: nothing in it keeps a service from starting."""
 
 from __future__ import annotations
 

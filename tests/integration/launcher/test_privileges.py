@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -102,7 +101,7 @@ def test_nothing_can_be_taken_from_the_service_by_others_of_its_user(service: Ru
 
 def test_the_service_holds_no_file_of_roots_and_was_started_with_no_secret(service: RunningService) -> None:
     held = Path(f"/proc/{service.service_pid}/fd")
-    files = {os.readlink(each): each.stat() for each in held.iterdir()}
+    files = {each.readlink(): each.stat() for each in held.iterdir()}
     roots = [name for name, found in files.items() if stat.S_ISREG(found.st_mode) and found.st_uid == 0]
     assert (roots, len(files) > 5) == ([], True)
     environment = Path(f"/proc/{service.service_pid}/environ").read_bytes()
