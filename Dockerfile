@@ -28,7 +28,7 @@ COPY environments/python/ ./
 ARG PIP_CONFIG_FILE
 ARG PIP_INDEX_URL
 COPY --from=kernel-debian / /root-of-kernel
-RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary=:all: \
+RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --no-compile --no-deps --only-binary=:all: --require-hashes \
         --target="/root-of-kernel/usr/local/lib/python$(cat version)/dist-packages" --requirement=requirements.txt \
     && chroot /root-of-kernel /bin/sh < finish.sh \
     && rm -rf /root-of-kernel/dev/* /root-of-kernel/run/.containerenv /root-of-kernel/.dockerenv
@@ -45,8 +45,12 @@ FROM tools AS service-python
 WORKDIR /source
 ARG PIP_CONFIG_FILE
 ARG PIP_INDEX_URL
+# Only files that the lock names by their hashes; the tools that build our own package are among them, and go again.
+COPY requirements.lock ./
+RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --only-binary=:all: --require-hashes --requirement=requirements.lock
 COPY . .
-RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir . && /opt/sandcell/bin/pip uninstall --quiet --yes pip
+RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation . \
+    && /opt/sandcell/bin/pip uninstall --quiet --yes hatchling editables pathspec pluggy tomlkit trove-classifiers pip
 
 FROM ${BASE} AS service
 # runc, mount and e2fsprogs make sandboxes; tini reaps what they leave; mmdebstrap builds further environments.
@@ -66,6 +70,8 @@ VOLUME /var/lib/sandcell
 EXPOSE 8899
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["python3", "-c", \
-    "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ['SANDCELL_PORT'] + '/healthz', timeout=4)"]
+    "import os, ssl, urllib.request as u; tls = 'SANDCELL_TLS_CERT' in os.environ; \
+    u.urlopen(('https' if tls else 'http') + '://127.0.0.1:' + os.environ['SANDCELL_PORT'] + '/healthz', timeout=4, \
+    context=ssl._create_unverified_context() if tls else None)"]
 ENTRYPOINT ["/usr/bin/tini", "--", "python3", "-m", "kernels.oci.container", "start"]
 CMD ["serve"]

@@ -50,6 +50,7 @@ check: ## format, lint, types, import contracts, the tables of the docs
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/python scripts/docs.py --check
+	.venv/bin/python scripts/lock --check
 
 format:
 	@scripts/install dev

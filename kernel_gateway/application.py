@@ -20,9 +20,12 @@ from tornado.httpserver import HTTPServer
 from kernel_gateway import doctor, sandboxes, welcome
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agentcore, jupyter, rest
+from kernel_gateway.faces.misdirected import OwnHosts
+from kernel_gateway.hosts import Hosts
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
-from kernel_gateway.token_file import TokenFile
+from kernel_gateway.tls import Certificate
+from kernel_gateway.welcome import SavedTokens
 from kernels.launcher.client import LauncherRuntime
 from kernels.sandbox import Finding, SandboxRuntime
 from workspace_sync import open_store
@@ -35,7 +38,7 @@ _STORE_SECONDS = 10.0
 
 
 async def run(
-    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: TokenFile
+    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: SavedTokens
 ) -> None:
     """Serve on these sockets until SIGTERM or SIGINT; raises our errors when it cannot start.
 
@@ -45,10 +48,10 @@ async def run(
     stop = _stop_signal()
     looking = await _require_store(settings, runtime)
     async with _services(settings, environments, runtime) as services:
-        server = _server(application(services), settings)
+        server = _server(application(services), services, settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
-        welcome.greet(settings, port, services.first_token, tokens)
+        await welcome.greet(settings, port, services.first_token, tokens, runtime)
         telling = asyncio.create_task(_tell_of_store(looking))
         await _until(stop, runtime)
         telling.cancel()
@@ -111,9 +114,10 @@ async def _services(settings: Settings, environments: str, runtime: SandboxRunti
         await services.aclose()
 
 
-def _server(application: tornado.web.Application, settings: Settings) -> HTTPServer:
+def _server(application: tornado.web.Application, services: Services, settings: Settings) -> HTTPServer:
     return HTTPServer(
-        application,
+        OwnHosts(application, services, Hosts.of_setting(settings.allowed_hosts, settings.host)),
+        ssl_options=Certificate(settings.tls_cert, settings.tls_key).context if settings.tls_cert else None,
         max_header_size=_MAX_HEADER_BYTES,
         # Each route bounds its own body, before reading it; this only keeps tornado from refusing earlier.
         max_body_size=2**53,

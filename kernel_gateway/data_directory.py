@@ -60,6 +60,9 @@ def prepare(settings: Settings) -> None:
 def places(settings: Settings) -> list[Path]:
     """Directories and files outside the installation that the service uses."""
     chosen = [Path(settings.environments_file)] if settings.environments_file else []
+    if settings.tls_cert:  # their directories: a renewed certificate is another file
+        files = (Path(settings.tls_cert), Path(settings.tls_key))
+        chosen += [each for file in files for each in dict.fromkeys((file.parent, file.resolve().parent))]
     return [Path(settings.data_dir), settings.environments_path, *(place for place, _ in _chosen(settings)), *chosen]
 
 

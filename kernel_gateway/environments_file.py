@@ -37,7 +37,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 NETLOC = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 PREFIX = re.compile(r"[A-Za-z0-9!_.*'()=@+,:$&;~/-]+")
-REGION = re.compile(r"[a-z0-9-]{1,64}")
+REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 PROFILE = re.compile(r"[A-Za-z0-9_.@:/+-]{0,100}")
 T = TypeVar("T")
 

@@ -6,11 +6,15 @@ import msgspec
 
 
 class Inherited(msgspec.Struct, frozen=True):
-    """What the service is handed: its settings, the environments file's text, and the numbers of descriptors."""
+    """What the service is handed: its settings, the environments file's text, and the numbers of descriptors.
+
+    `variables` are those of the process that started it, as `NAME=value`. `token_path` is where the launcher saves the
+    first token, `token_saved` whether an earlier start did.
+    """
 
     settings: dict[str, str | int | float | bool]
     environments: str
     sockets: list[int]
+    variables: list[bytes]
     token_path: str
-    token_descriptor: int
-    token_error: str
+    token_saved: bool

@@ -1,4 +1,8 @@
-"""Log lines of the service: one event name each, with the session and principal that are bound to the context."""
+"""Log lines of the service: one event name each, with the session and principal that are bound to the context.
+
+What a line holds of a request (an address, a header, a library's complaint about them) is written out: nothing in it
+is obeyed by a terminal, or taken for another line.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import sys
 import structlog
 
 from kernel_gateway.settings import Settings
+from kernels.log_text import escaped, escaped_lines
 
 
 def configure_logs(settings: Settings) -> None:
@@ -30,7 +35,12 @@ def configure_logs(settings: Settings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_errors(settings), last],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                *([] if settings.log_json else [_write_out]),  # JSON does so by itself
+                last,
+            ],
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -45,5 +55,10 @@ def configure_logs(settings: Settings) -> None:
     )
 
 
-def _errors(settings: Settings) -> list[structlog.types.Processor]:
-    return [structlog.processors.format_exc_info] if settings.log_json else []
+def _write_out(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Every text of a line; what is none is shown by its `repr`, which does so too. A traceback keeps its lines."""
+    ways = {"exception": escaped_lines}
+    return {
+        escaped(name): ways.get(name, escaped)(value) if isinstance(value, str) else value
+        for name, value in event.items()
+    }

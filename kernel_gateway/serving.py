@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import sys
+from typing import Final
 
 import msgspec
 
@@ -18,22 +19,26 @@ from kernel_gateway.cli.exits import REFUSED
 from kernel_gateway.errors import GatewayError, translate
 from kernel_gateway.inherited import Inherited
 from kernel_gateway.logs import configure_logs
-from kernel_gateway.settings import Settings
-from kernel_gateway.token_file import TokenFile
+from kernel_gateway.settings import Settings, adopt_variables
+from kernel_gateway.welcome import SavedTokens
+from kernels import system_calls
 from kernels.errors import KernelsError
 from kernels.launcher.client import LauncherRuntime
 from kernels.launcher.plan import read_back
 from workspace_sync import WorkspaceSyncError
 
+_PR_SET_DUMPABLE: Final = 4
+
 
 def main(handed: int, launcher: int) -> None:
     """Serve until told to end; a start that is refused says why and ends with that status."""
+    close_to_others()
     inherited = msgspec.json.decode(read_back(handed), type=Inherited)
+    adopt_variables(inherited.variables)
     settings = Settings(**inherited.settings)  # type: ignore[arg-type]
     configure_logs(settings)
-    for number in (launcher, inherited.token_descriptor, *inherited.sockets):
-        if number >= 0:
-            os.set_inheritable(number, False)  # noqa: FBT003
+    for number in (launcher, *inherited.sockets):
+        os.set_inheritable(number, False)  # noqa: FBT003
     os.close(handed)
     try:
         asyncio.run(_serve(settings, inherited, launcher))
@@ -43,13 +48,23 @@ def main(handed: int, launcher: int) -> None:
 
 
 async def _serve(settings: Settings, inherited: Inherited, launcher: int) -> None:
-    tokens = TokenFile(inherited.token_path, inherited.token_descriptor, inherited.token_error)
     sockets = [socket.socket(fileno=number) for number in inherited.sockets]
     runtime = LauncherRuntime(socket.socket(fileno=launcher))
     try:
-        await application.run(settings, inherited.environments, runtime, sockets, tokens)
+        await application.run(
+            settings,
+            inherited.environments,
+            runtime,
+            sockets,
+            SavedTokens(inherited.token_path, before=inherited.token_saved),
+        )
     finally:
         await runtime.aclose()
+
+
+def close_to_others() -> None:
+    """Keep other processes of this user out of this one: its memory, environment, descriptors. It leaves no core."""
+    system_calls.prctl(_PR_SET_DUMPABLE, 0)
 
 
 if __name__ == "__main__":

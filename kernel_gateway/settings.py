@@ -11,7 +11,7 @@ import dataclasses
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,11 @@ class Settings:
 
     host: str = _("127.0.0.1", "address to listen on")
     port: int = _(8899, "port to listen on; 0 takes a free one", low=0, high=65_535)
+    tls_cert: str = _("", "PEM file of the certificate and its chain, to serve HTTPS; empty: HTTP")
+    tls_key: str = _("", "PEM file of tls_cert's key, unencrypted, readable for service_uid")
+    allowed_hosts: str = _(
+        "", "names that requests may be addressed to, a,b,*.c, or *; empty: see operations", lines=True
+    )
     data_dir: str = _(default_data_dir, "absolute directory for the database, environments, sandboxes and local store")
     environments_dir: str = _("", "where built environments lie; empty: under data_dir")
     run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
@@ -241,6 +246,11 @@ class Settings:
     log_json: bool = _(default=False, help="write log lines as JSON")
 
     @property
+    def scheme(self) -> str:
+        """What the service's addresses begin with."""
+        return "https" if self.tls_cert else "http"
+
+    @property
     def store_url(self) -> str:
         """The store's URL, with the default filled in."""
         return self.store or "file://" + quote(str(Path(self.data_dir) / "store"))
@@ -354,34 +364,13 @@ def _converted(row: Setting, value: Any, source: str) -> Any:
         raise SettingInvalid(f"{row.name} {source} must be {kind}{shown}") from None
 
 
-@dataclass(frozen=True)
-class ClientSettings:
-    """What the client and the command line take from their surroundings; empty means not said."""
-
-    url: str
-    token: str
-    session: str
-    config_dir: Path
-    state_dir: Path
-
-
-def client_settings(environ: Mapping[str, str] | None = None) -> ClientSettings:
-    """`SANDCELL_URL`, `SANDCELL_TOKEN`, `SANDCELL_SESSION`, and the user's own directories by the XDG rules."""
-    environ = os.environ if environ is None else environ
-
-    def directory(variable: str, otherwise: str) -> Path:
-        base = environ.get(variable, "")
-        return (Path(base) if base.startswith("/") else Path.home() / otherwise) / "sandcell"
-
-    return ClientSettings(
-        url=environ.get("SANDCELL_URL", ""),
-        token=environ.get("SANDCELL_TOKEN", ""),
-        session=environ.get("SANDCELL_SESSION", ""),
-        config_dir=directory("XDG_CONFIG_HOME", ".config"),
-        state_dir=directory("XDG_STATE_HOME", ".local/state"),
-    )
-
-
 def process_environment() -> dict[str, str]:
     """The variables of this process, for the tools that build environments: proxies, package indexes."""
     return dict(os.environ)
+
+
+def adopt_variables(variables: Iterable[bytes]) -> None:
+    """Have these, `NAME=value` each, as if this process had been started with them: libraries look for theirs."""
+    for each in variables:
+        name, _, value = each.partition(b"=")
+        os.environb[name] = value

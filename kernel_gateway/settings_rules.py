@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.hosts import Hosts
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
 from kernel_gateway.redact_patterns import Patterns
 
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
 
 def consistent(settings: Settings) -> Settings:
     """The settings, if they go together; else SettingInvalid."""
-    optional = ("environments_file", "audit_file")
+    optional = ("environments_file", "audit_file", "tls_cert", "tls_key")
     for name in ("data_dir", "run_dir", *optional):
         value = getattr(settings, name)
         if not value.startswith("/") and (value or name not in optional):
             raise SettingInvalid(f"{name} must be an absolute path")
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise SettingInvalid("tls_cert and tls_key are given together or not at all")
+    try:
+        Hosts.of_setting(settings.allowed_hosts, settings.host)
+    except ValueError as error:
+        raise SettingInvalid(f"allowed_hosts: {error}") from None
     try:
         endpoints(settings.egress_private)
     except ValueError as error:

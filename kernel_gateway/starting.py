@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -26,12 +27,12 @@ from kernel_gateway.cli.exits import REFUSED
 from kernel_gateway.errors import SettingInvalid, translated
 from kernel_gateway.inherited import Inherited
 from kernel_gateway.logs import configure_logs
-from kernel_gateway.settings import Settings
+from kernel_gateway.settings import PREFIX, Settings, process_environment
 from kernel_gateway.token_file import TokenFile, open_token_file
 from kernels import launcher
 from kernels.environment import Environment
 from kernels.launcher.checks import Bounds
-from kernels.launcher.plan import Plan, ServicePlan, in_memory
+from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
 from kernels.oci import host
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
@@ -39,6 +40,7 @@ from workspace_sync import open_store
 from workspace_sync.errors import StoreUnusable
 
 _LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
+_PLAIN = re.compile(r"PATH|HOME|LANG|LANGUAGE|TZ|TMPDIR|LD_PRELOAD|LD_LIBRARY_PATH|(LC|PYTHON|MALLOC)_?[A-Z_0-9]*")
 _CODE = Path(kernel_gateway.__file__).resolve().parent.parent
 
 
@@ -57,9 +59,9 @@ def serve(settings: Settings) -> None:
         tokens = open_token_file()
         inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
-        handed += [tokens.descriptor] if tokens.descriptor >= 0 else []
-        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, inherited, handed).encoded())
-        for descriptor in (lock.fileno(), plan, *handed):
+        token = tokens.plan(_url(settings, sockets))
+        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encoded())
+        for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
@@ -99,11 +101,32 @@ def _bound(settings: Settings) -> list[socket.socket]:
 def _handed_over(settings: Settings, environments: str, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
     numbers = [each.fileno() for each in sockets]
     values = dataclasses.asdict(settings)
-    return msgspec.json.encode(Inherited(values, environments, numbers, tokens.path, tokens.descriptor, tokens.error))
+    variables = [os.fsencode(f"{name}={value}") for name, value in _split_variables()[1].items()]
+    return msgspec.json.encode(Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one()))
+
+
+def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
+    """Variables that a process has to be started with, for its libraries and its interpreter; and all others.
+
+    The others may be secrets (a store's credentials): they are handed over in memory. Our own are in the settings.
+    """
+    every = {name: value for name, value in process_environment().items() if not name.startswith(PREFIX)}
+    plain = {name: value for name, value in every.items() if _PLAIN.fullmatch(name)}
+    return plain, {name: value for name, value in every.items() if name not in plain}
+
+
+def _url(settings: Settings, sockets: list[socket.socket]) -> str:
+    """Where the commands of the user who starts the service find it."""
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
+    return f"{settings.scheme}://{host}:{sockets[0].getsockname()[1]}"
 
 
 def _plan(
-    settings: Settings, oci: OciSettings, environments: Mapping[str, Environment], inherited: int, handed: list[int]
+    settings: Settings,
+    oci: OciSettings,
+    environments: Mapping[str, Environment],
+    handed: list[int],
+    token: TokenPlan,
 ) -> Plan:
     return Plan(
         oci=oci,
@@ -111,12 +134,14 @@ def _plan(
         bounds=_bounds(settings, oci, environments),
         service=ServicePlan(
             uid=settings.service_uid,
-            command=[sys.executable, "-m", "kernel_gateway.serving", str(inherited)],
+            command=[sys.executable, "-m", "kernel_gateway.serving", str(handed[0])],
+            variables=_split_variables()[0],
             directory=str(_CODE),
             descriptors=handed,
             reach=_reach(settings),
             refusal=REFUSED,
         ),
+        token=token,
     )
 
 

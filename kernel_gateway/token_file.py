@@ -1,15 +1,18 @@
-"""Where `sandcell serve` saves the first token for the user who started it: opened by root, written by the service."""
+"""Where `sandcell serve` saves the first token for the user who started it: opened by root, written by the launcher."""
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 
 from kernel_gateway.client import saved
-from kernel_gateway.settings import client_settings
+from kernel_gateway.client_settings import client_settings
+from kernels.launcher.plan import TokenPlan
 
 _LONGEST_BYTES = 10_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_EXAMPLE = "the-token"
 
 
 @dataclass(frozen=True)
@@ -20,13 +23,10 @@ class TokenFile:
     descriptor: int = -1
     error: str = ""
 
-    def save(self, url: str, token: str) -> None:
-        """Remember a service and its token; raises `OSError`."""
-        if self.descriptor < 0:
-            raise OSError(self.error)
-        content = saved.content(url, token)
-        os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, content, 0)
+    def plan(self, url: str) -> TokenPlan:
+        """What the launcher has to know of it, to save a token for the service at this URL."""
+        before, _, after = saved.content(url, _EXAMPLE).decode().partition(json.dumps(_EXAMPLE))
+        return TokenPlan(self.descriptor, before, after, self.error)
 
     def holds_one(self) -> bool:
         """Whether a token was saved at an earlier start."""

@@ -152,5 +152,7 @@ def make_shared_service(environments_dir: Path) -> Iterator[MakeService]:
 
 @pytest.fixture(scope="session")
 def service(make_shared_service: MakeService) -> RunningService:
-    """One real service for tests that do not restart or starve it."""
-    return make_shared_service(invocations_per_second=1000)
+    """One real service for tests that do not restart or starve it, started among variables of somebody's."""
+    return make_shared_service(
+        extra_environment={"SECRET_OF_THE_HOST": "not-for-neighbours"}, invocations_per_second=1000
+    )

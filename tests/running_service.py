@@ -130,7 +130,7 @@ class RunningService:
         self.url = ""
         for line in process.stdout:
             self.output.append(line)
-            found = re.search(r"listens on (http://\S+)", line)
+            found = re.search(r"listens on (https?://\S+)", line)
             if found:
                 self.url = found[1]
                 listening.set()

@@ -22,7 +22,8 @@ from kernel_gateway.cli.choosing import named
 from kernel_gateway.cli.options import connected
 from kernel_gateway.cli.screen import say
 from kernel_gateway.client import Client, SandcellError
-from kernel_gateway.settings import client_settings, process_environment
+from kernel_gateway.client_settings import client_settings
+from kernel_gateway.settings import process_environment
 
 INTERRUPT_SECONDS = 10.0
 

@@ -7,7 +7,7 @@ import click
 from kernel_gateway.cli import current_session
 from kernel_gateway.cli.screen import say
 from kernel_gateway.client import Client, NotFound
-from kernel_gateway.settings import client_settings
+from kernel_gateway.client_settings import client_settings
 from kernel_gateway.shapes import Session
 
 

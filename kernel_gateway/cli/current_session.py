@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from kernel_gateway.client.files import replacing
-from kernel_gateway.settings import client_settings
+from kernel_gateway.client_settings import client_settings
 
 
 def recall(url: str) -> str | None:

@@ -15,7 +15,7 @@ import httpx
 
 from kernel_gateway.client.errors import InvalidRequest
 from kernel_gateway.client.files import replacing
-from kernel_gateway.settings import ClientSettings, client_settings
+from kernel_gateway.client_settings import ClientSettings, client_settings
 
 DEFAULT_URL = "http://127.0.0.1:8899"
 

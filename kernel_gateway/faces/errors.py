@@ -10,6 +10,7 @@ NotFound
 GatewayError
 ├── MethodNotAllowed       method_not_allowed       405   the address takes other methods, see `Allow`
 ├── BodyTooSlow            body_too_slow            408   the body did not arrive in time
+├── MisdirectedRequest     misdirected_request      421   the address names a host that is not this service
 ├── RangeNotSatisfiable    range_not_satisfiable    416   the range begins beyond the end, see `Content-Range`
 └── UnsupportedMediaType   unsupported_media_type   415   the body must be application/json
 """
@@ -57,6 +58,12 @@ class BodyTooSlow(GatewayError):
     """The body did not arrive in time."""
 
     code, status, retryable = "body_too_slow", 408, True
+
+
+class MisdirectedRequest(GatewayError):
+    """It is addressed to a name that is not this service's; see the setting allowed_hosts."""
+
+    code, status = "misdirected_request", 421
 
 
 class RangeNotSatisfiable(GatewayError):

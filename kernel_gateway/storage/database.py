@@ -7,6 +7,8 @@ thread would only wait. Committed work survives a `kill -9` of this process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -96,6 +98,8 @@ def _sqlite_engine(url: str) -> Engine:
     path = make_url(url).database
     if path and path != ":memory:":
         Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.startswith("file:"):  # an address, with options
+            _close_to_others(Path(path))
     engine = create_engine(url, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -114,6 +118,15 @@ def _sqlite_engine(url: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def _close_to_others(path: Path) -> None:
+    """The file, made if need be, for its owner alone; SQLite gives what it makes beside it the same mode."""
+    with contextlib.suppress(OSError):  # what cannot be opened says so when it is
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for name in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + name).chmod(0o600)
 
 
 def _migrate(engine: Engine) -> None:

@@ -14,8 +14,6 @@ import os
 import socket
 from typing import Final, TypeVar
 
-import msgspec
-
 from kernels import errors
 from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
 from kernels.launcher import wire
@@ -91,6 +89,10 @@ class LauncherRuntime:
     async def destroy(self, sandbox_id: str) -> None:
         await self._ask(wire.Destroy(sandbox_id), wire.Nothing, _LONG_SECONDS)
 
+    async def save_token(self, token: str) -> None:
+        """Have the first token saved for the user who started the service; raises `KernelsError` and `OSError`."""
+        await self._ask(wire.SaveToken(token), wire.Nothing)
+
     async def aclose(self) -> None:
         """Let go of the launcher; sandboxes that still run are left alone."""
         self._listening.cancel()
@@ -144,7 +146,7 @@ class LauncherRuntime:
             while (packet := await self._packets.receive()) is not None:
                 try:
                     reply = wire.decode_reply(packet.data)
-                except msgspec.MsgspecError:
+                except ValueError:
                     close_all(packet.descriptors)
                     continue
                 heard = self._waiting.get(reply.number)

@@ -34,43 +34,56 @@ class ServiceGroup:
     def make(self) -> None:
         """Have an empty group: what an earlier life left in it is ended. Raises `SandboxFailed`."""
         self.end()
-        self._directory.mkdir(parents=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
         self._allow(_MOST_TASKS)
 
     def end(self) -> None:
-        """End all that is in the group and remove it; absent is fine. Raises `SandboxFailed` when something stays."""
+        """End all that is in the group and remove it; absent is fine. Raises `SandboxFailed` when a process stays.
+
+        Groups that somebody else made below it go too. One that is made again and again is left, once it is empty.
+        """
         give_up = time.monotonic() + _END_SECONDS
         self._allow(0)
         while self._directory.exists():
-            for process in self._processes():
-                self._kill(process)
-            with contextlib.suppress(OSError):
-                self._directory.rmdir()
-                return
+            for group in self._groups():
+                for process in _processes(group):
+                    _kill(process, group)
+                with contextlib.suppress(OSError):
+                    group.rmdir()
             if time.monotonic() > give_up:
-                raise SandboxFailed(f"processes of the service do not end: {sorted(self._processes())}")
-            time.sleep(_PAUSE_SECONDS)
+                left = sorted(process for group in self._groups() for process in _processes(group))
+                if left:
+                    raise SandboxFailed(f"processes of the service do not end: {left}")
+                return
+            if self._directory.exists():
+                time.sleep(_PAUSE_SECONDS)
+
+    def _groups(self) -> list[Path]:
+        """The group and all below it, deepest first."""
+        return [Path(place) for place, _, _ in os.walk(self._directory, topdown=False)]
 
     def _allow(self, tasks: int) -> None:
         """Bound what may be forked; on cgroup v2 the file is there only once the controller is handed down."""
         with contextlib.suppress(FileNotFoundError):
             (self._directory / "pids.max").write_text(str(tasks))
 
-    def _processes(self) -> set[int]:
-        try:
-            return {int(line) for line in self.entrance.read_text().split()}
-        except OSError:
-            return set()
 
-    def _kill(self, process: int) -> None:
-        """Kill it if it is still in the group: its number may be another's by now."""
-        try:
-            descriptor = os.pidfd_open(process)
-        except ProcessLookupError:
-            return
-        try:
-            if process in self._processes():
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        finally:
-            os.close(descriptor)
+def _processes(group: Path) -> set[int]:
+    try:
+        return {int(line) for line in (group / "cgroup.procs").read_text().split()}
+    except OSError:
+        return set()
+
+
+def _kill(process: int, group: Path) -> None:
+    """Kill it if it is still in the group: its number may be another's by now."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:  # it has ended, or is in a namespace beside this one
+        return
+    try:
+        if process in _processes(group):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    finally:
+        os.close(descriptor)

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from kernels.launcher.checks import Bounds
 from kernels.oci.places import OciSettings
 
+_SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+class TokenPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the launcher saves the first token for the user who started it: an open file, or why it is not open.
+
+    The token is written between `before` and `after`, as JSON writes a text.
+    """
+
+    descriptor: int
+    before: str
+    after: str
+    error: str
+
 
 class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the service is started: its user, its command, the descriptors it inherits, what it must be able to reach.
+
+    `variables` are all that stands in its environment, which others of its user could read in /proc while it begins.
 
     The number of the launcher's socket is appended to the command. An exit with `refusal` is a start that was refused:
     it is not tried again.
@@ -20,6 +38,7 @@ class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     uid: int
     command: list[str]
+    variables: dict[str, str]
     directory: str
     descriptors: list[int]
     reach: list[str]
@@ -33,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environments: str
     bounds: Bounds
     service: ServicePlan
+    token: TokenPlan
 
     def encoded(self) -> bytes:
         """As it travels; `decoded` reads it."""
@@ -68,12 +88,13 @@ def _path(kind: type, value: str) -> Path:
 
 
 def in_memory(name: str, content: bytes) -> int:
-    """A descriptor of a file in memory with this content: it is on no disk and on no command line."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    """A descriptor of a file in memory with this content for good: it is on no disk and on no command line."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         view = memoryview(content)
         while view:
             view = view[os.write(descriptor, view) :]
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
     except BaseException:
         os.close(descriptor)
         raise

@@ -27,8 +27,11 @@ import msgspec
 from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
 from kernels.launcher.group import ServiceGroup
+from kernels.launcher.outputs import open_outputs
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
 from kernels.launcher.server import Server
+from kernels.launcher.token_file import TokenFile
+from kernels.log_text import OneLine
 from kernels.oci.runtime import OciRuntime
 
 log = logging.getLogger("sandcell.launcher")
@@ -43,7 +46,9 @@ _CONFINE: Final = str(Path(__file__).with_name("confine.py"))
 
 def main(descriptor: int) -> None:
     """Run until the service has ended for good; this process ends as the service did."""
-    logging.basicConfig(level=logging.INFO, format="sandcell launcher: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("sandcell launcher: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     plan = Plan.decoded(read_back(descriptor))
     os.close(descriptor)
     status = asyncio.run(Launcher(plan).run())
@@ -62,6 +67,9 @@ class Launcher:
         self._runtime = OciRuntime(plan.oci)
         self._checks = Checks(Path(plan.environments), plan.bounds)
         self._group = ServiceGroup(self._runtime.cgroups.of_service())
+        self._token_file = TokenFile(plan.token)
+        self._opened = ExitStack()
+        self._outputs = open_outputs(self._opened)
         self._stopping = asyncio.Event()
         self._child: subprocess.Popen[bytes] | None = None
         self._starts: deque[float] = deque(maxlen=MOST_RESTARTS)
@@ -83,6 +91,7 @@ class Launcher:
                         return life.status
         finally:
             await self._runtime.aclose()
+            self._opened.close()
 
     def _another(self, life: _Life) -> bool:
         """Whether to start the service again. One that never asked for anything did not get as far as to serve."""
@@ -116,7 +125,7 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             child = self._child = self._start(theirs)
-        server = Server(self._runtime, self._checks, ours)
+        server = Server(self._runtime, self._checks, ours, self._token_file)
         serving = asyncio.create_task(server.serve())
         ended = asyncio.create_task(_ended(child))
         try:
@@ -146,15 +155,15 @@ class Launcher:
         self._runtime.places.prepare()
         said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
         try:
-            with ExitStack() as opened:
-                return subprocess.Popen(
-                    [sys.executable, "-I", _CONFINE, str(said)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=_only_to_write(1, opened),
-                    stderr=_only_to_write(2, opened),
-                    pass_fds=[*service.descriptors, theirs.fileno(), said],
-                    start_new_session=True,  # a terminal's Ctrl-C comes here, and is passed on once
-                )
+            return subprocess.Popen(
+                [sys.executable, "-I", _CONFINE, str(said)],
+                stdin=subprocess.DEVNULL,
+                stdout=self._outputs[0],
+                stderr=self._outputs[1],
+                env=service.variables,
+                pass_fds=[*service.descriptors, theirs.fileno(), said],
+                start_new_session=True,  # a terminal's Ctrl-C comes here, and is passed on once
+            )
         finally:
             os.close(said)
 
@@ -170,15 +179,6 @@ class _Life:
 
     status: int
     served: bool
-
-
-def _only_to_write(descriptor: int, opened: ExitStack) -> int:
-    """The same output; of a terminal, one that nobody's typing can be read from."""
-    if not os.isatty(descriptor):
-        return descriptor
-    terminal = os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
-    opened.callback(os.close, terminal)
-    return terminal
 
 
 async def _ended(child: subprocess.Popen[bytes]) -> None:

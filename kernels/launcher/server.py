@@ -13,12 +13,11 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import msgspec
-
 from kernels.errors import DeadlineExceeded, KernelsError, LauncherRefused
 from kernels.launcher import wire
 from kernels.launcher.checks import Checks
 from kernels.launcher.packets import Packet, Packets
+from kernels.launcher.token_file import TokenFile
 from kernels.sandbox import SandboxRuntime
 
 log = logging.getLogger(__name__)
@@ -36,10 +35,11 @@ _Done = tuple[wire.Answer, int | None]
 class Server:
     """Serves one service over one pair of sockets. `answered` counts requests that were carried out."""
 
-    def __init__(self, runtime: SandboxRuntime, checks: Checks, end: socket.socket) -> None:
+    def __init__(self, runtime: SandboxRuntime, checks: Checks, end: socket.socket, token_file: TokenFile) -> None:
         self.answered = 0
         self._runtime = runtime
         self._checks = checks
+        self._token_file = token_file
         self._packets = Packets(end)
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._numbers: set[int] = set()
@@ -59,6 +59,7 @@ class Server:
             wire.Listen: self._listen,
             wire.OpenBeneath: self._open_beneath,
             wire.Destroy: self._destroy,
+            wire.SaveToken: self._save_token,
         }
 
     async def serve(self) -> None:
@@ -187,20 +188,24 @@ class Server:
         await self._runtime.destroy(request.sandbox_id)
         return wire.Nothing(), None
 
+    async def _save_token(self, request: wire.SaveToken) -> _Done:
+        self._token_file.save(request.token)
+        return wire.Nothing(), None
+
 
 def _parsed(packet: Packet) -> wire.Call:
     if packet.cut:
         raise LauncherRefused(f"a request has at most {wire.PACKET_BYTES} bytes and brings no descriptors")
     try:
         return wire.decode_call(packet.data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors among the former, and of what is no UTF-8
         raise LauncherRefused(f"this is no request: {error}") from None
 
 
 def _request(call: wire.Call) -> wire.Request:
     try:
         return wire.decode_request(call.request)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # msgspec's errors among the former, and of what is no UTF-8
         raise LauncherRefused(f"this is no request: {error}") from None
 
 

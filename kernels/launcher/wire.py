@@ -44,7 +44,7 @@ class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     bucket: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")]
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9!_.*'()=@+,:$&;~/-]{0,1024}\Z")]
-    region: Annotated[str, Meta(pattern=r"^[a-z0-9-]{1,64}\Z")]
+    region: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,63}\Z")]
     write: bool
 
 
@@ -126,8 +126,14 @@ class Destroy(_Said, frozen=True):
     sandbox_id: SandboxId
 
 
+class SaveToken(_Said, frozen=True):
+    """Save the first token for the user who started the service; where that is, the launcher knows."""
+
+    token: Annotated[str, Meta(pattern=r"^[!-,.-~][!-~]{7,511}\Z")]
+
+
 Request = (
-    Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy
+    Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy | SaveToken
 )  # fmt: skip
 
 
@@ -199,7 +205,7 @@ encode = msgspec.json.Encoder().encode
 decode_call = msgspec.json.Decoder(Call).decode
 decode_request: Callable[[bytes | msgspec.Raw], Request] = msgspec.json.Decoder(Request).decode
 decode_reply = msgspec.json.Decoder(Reply).decode
-"""Each raises `msgspec.MsgspecError` for what was not said in these words."""
+"""Each raises `ValueError` for what was not said in these words: msgspec's own errors, or `UnicodeDecodeError`."""
 
 
 def encode_call(number: int, request: Request) -> bytes:

@@ -143,8 +143,15 @@ def _install(recipe: Recipe, root: Path) -> list[str]:
     site = root / f"usr/local/lib/python{recipe.python_version}/dist-packages"
     platforms = [f"--platform={tag}_{platform.machine()}" for tag in _MANYLINUX]
     wanted = ["--only-binary=:all:", f"--python-version={recipe.python_version}", *platforms]
-    command = [sys.executable, "-m", "pip", "install", "--no-compile", "--no-deps", "--root-user-action=ignore"]
-    return [*command, *wanted, f"--target={site}", "--requirement", str(recipe.requirements)]
+    command = [sys.executable, "-m", "pip", "install", "--no-compile", "--no-deps", "--require-hashes"]
+    return [
+        *command,
+        "--root-user-action=ignore",
+        *wanted,
+        f"--target={site}",
+        "--requirement",
+        str(recipe.requirements),
+    ]
 
 
 def _finish(root: Path) -> list[str]:

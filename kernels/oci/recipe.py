@@ -1,5 +1,7 @@
 """The recipe of an environment: a folder with `environment.toml`, `requirements.txt` and `finish.sh`.
 
+`requirements.txt` names every package's version and the hashes of its files; `scripts/lock` writes it.
+
 An image is named by its recipe's digest: the same recipe on the same architecture is built once.
 """
 

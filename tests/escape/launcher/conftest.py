@@ -25,7 +25,9 @@ import pytest
 from kernels.environment import Environment
 from kernels.launcher import server as serving
 from kernels.launcher.checks import Bounds, Checks
+from kernels.launcher.plan import TokenPlan
 from kernels.launcher.server import Server
+from kernels.launcher.token_file import TokenFile
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo
@@ -145,9 +147,11 @@ def launcher(
     theirs.settimeout(60)
     runtime = OciRuntime(OciSettings("runc", *directories, service_uid=SERVICE))
     ended = threading.Event()
+    token_file = os.open(directories[1] / "client.toml", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    plan = TokenPlan(token_file, 'url = "http://127.0.0.1:1"\ntoken = ', "\n", "")
 
     async def serve() -> None:
-        await Server(runtime, Checks(environments_dir, bounds), ours).serve()
+        await Server(runtime, Checks(environments_dir, bounds), ours, TokenFile(plan)).serve()
         held.left = await runtime.list()
         ended.set()
         for info in held.left:
@@ -162,6 +166,8 @@ def launcher(
     _watching.clear()
     theirs.close()
     thread.join(120)
+    os.close(token_file)
+    (directories[1] / "client.toml").unlink()
     assert not thread.is_alive(), "the server did not end when its service was gone"
     assert held.sandboxes() == []
     mounted = Path("/proc/self/mountinfo").read_text()

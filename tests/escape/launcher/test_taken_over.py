@@ -9,14 +9,17 @@ from __future__ import annotations
 import array
 import json
 import os
+import re
 import socket
 import time
+import tomllib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import inspect
 
 from kernels.errors import LauncherRefused
 from kernels.launcher import wire
@@ -37,6 +40,7 @@ NO_PACKETS: dict[str, tuple[bytes, str]] = {
     "half a message": (packet({"type": "List", "after": ""})[:-7], "truncated"),
     "two messages in one": (packet({"type": "Check"}) * 2, "trailing"),
     "an array": (b"[1, 2]", "Expected `object`"),
+    "a key that is no UTF-8": (b'{"number": 1, "requ\xffest": {"type": "Check"}}', "utf-8"),
     "nothing in it": (b"{}", "missing required field"),
     "deeply nested": (DEEP, "recursion|truncated|nested|Expected `object`"),
     "deep inside a field": (b'{"number": 1, "request": ' + DEEP, "recursion|truncated|nested|malformed"),
@@ -142,6 +146,10 @@ NO_CREATIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"role": {"bucket": "bucket", "prefix": "p", "region": "r", "write": False, "secret": "x"}},
         "unknown field `secret`",
     ),
+    "a region as a flag": (
+        {"role": {"bucket": "bucket", "prefix": "p", "region": "--python", "write": False}},
+        "matching regex",
+    ),
 }
 
 PAST_BOUNDS: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -181,6 +189,48 @@ def test_what_is_no_request_is_refused_before_anything_is_looked_at(launcher: La
     request, reason = NO_REQUESTS[name]
     refused(launcher.ask(request), "LauncherRefused", reason)
     assert launcher.seen == []
+
+
+BYTES_IN_REQUESTS = {
+    "in an id": b'{"type": "Destroy", "sandbox_id": "\xff"}',
+    "in a verb": b'{"type": "\xff"}',
+    "in a field's name": b'{"type": "Check", "\xc0": 1}',
+}
+
+
+@pytest.mark.parametrize("name", BYTES_IN_REQUESTS)
+def test_bytes_that_are_no_text_are_refused_and_no_failure_of_the_launcher(
+    launcher: Launcher, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    launcher.say(b'{"number": 5, "request": ' + BYTES_IN_REQUESTS[name] + b"}")
+    reply = launcher.hear()
+    assert reply["number"] == 5
+    refused(reply["answer"], "LauncherRefused", "utf-8")
+    assert (launcher.seen, caplog.records) == ([], [])
+
+
+def _texts(kind: Any) -> Iterator[tuple[str, inspect.StrType]]:
+    """Every text among the fields of a request, those of what it is made of too."""
+    for each in inspect.type_info(kind).types if isinstance(inspect.type_info(kind), inspect.UnionType) else ():
+        yield from _texts(each.cls)
+    found = inspect.type_info(kind)
+    for field in found.fields if isinstance(found, inspect.StructType) else ():
+        kinds = field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
+        for one in kinds:
+            if isinstance(one, inspect.StrType):
+                yield f"{found.cls.__name__}.{field.name}", one
+            elif isinstance(one, inspect.StructType):
+                yield from _texts(one.cls)
+
+
+def test_no_text_of_a_request_can_be_taken_for_an_option() -> None:
+    """Whatever the launcher makes of it: it begins with no dash, unless something goes before it in its argument."""
+    texts = dict(_texts(wire.Request))
+    assert {"Create.image", "Role.region", "Dial.name", "List.after"} <= set(texts)
+    said_after_something = {"Role.prefix"}  # s3://BUCKET/PREFIX
+    for name in set(texts) - said_after_something:
+        for text in ("-", "-x", "--root=/", "--"):
+            assert not re.search(str(texts[name].pattern), text), f"{name} may be {text}"
 
 
 @pytest.mark.parametrize("name", NO_CREATIONS)
@@ -389,6 +439,30 @@ def test_a_flood_of_waits_holds_up_no_more_than_so_many(launcher: Launcher, sand
     answered = [launcher.hear()["answer"]["kind"] for _ in range(1, MOST_AT_ONCE + 50)]
     assert set(answered) == {"NotListening"}
     assert launcher.ask({"type": "Running", "sandbox_id": sandbox})["value"] is True
+
+
+NO_TOKENS = {
+    "a line of its own": 'x"\nurl = "http://attacker.example"',
+    "a text that ends early": 'xxxxxxxx"',
+    "a control": "xxxxxxxx\x1b",
+    "short": "x",
+    "without end": "x" * 1000,
+    "an option": "--token=xxxxxxxx",
+}
+
+
+def test_the_file_of_the_user_who_started_it_gets_one_token_and_nothing_else(launcher: Launcher) -> None:
+    for text in NO_TOKENS.values():
+        answer = launcher.ask({"type": "SaveToken", "token": text})
+        if text == NO_TOKENS["a text that ends early"]:
+            assert answer["type"] == "Nothing"
+        else:
+            refused(answer, "LauncherRefused", "matching regex")
+    saved = tomllib.loads((launcher.run / "client.toml").read_text())
+    assert saved == {"url": "http://127.0.0.1:1", "token": NO_TOKENS["a text that ends early"]}
+    assert launcher.ask({"type": "SaveToken", "token": saved["token"]})["type"] == "Nothing"
+    refused(launcher.ask({"type": "SaveToken", "token": "another-token"}), "LauncherRefused", "saved already")
+    assert tomllib.loads((launcher.run / "client.toml").read_text()) == saved
 
 
 @pytest.mark.parametrize("how", [lambda raw: raw.close(), lambda raw: raw.send(b""), lambda raw: raw.shutdown(2)])

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from kernel_gateway.client.saved import save
-from kernel_gateway.settings import ClientSettings
+from kernel_gateway.client_settings import ClientSettings
 from tests.integration.cli.conftest import Shell
 from tests.running_service import RunningService
 

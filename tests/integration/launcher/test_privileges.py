@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,6 +76,69 @@ def as_the_service(service: RunningService, program: str, *arguments: object) ->
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+HELD = """
+pid = int(sys.argv[1])
+pidfd = os.pidfd_open(pid)
+print(json.dumps({
+    "environ": refused(lambda: open(f"/proc/{pid}/environ", "rb").read().decode(errors="replace")),
+    "memory": refused(lambda: open(f"/proc/{pid}/mem", "rb")),
+    "maps": refused(lambda: open(f"/proc/{pid}/maps").read()),
+    "descriptors": refused(lambda: os.listdir(f"/proc/{pid}/fd")),
+    "a descriptor": refused(lambda: call(libc.syscall, 438, pidfd, 3, 0)),
+    "standard error": refused(lambda: call(libc.syscall, 438, pidfd, 2, 0)),
+    "trace": refused(lambda: call(libc.ptrace, 16, pid, None, None)),
+}))
+"""
+
+
+def test_nothing_can_be_taken_from_the_service_by_others_of_its_user(service: RunningService) -> None:
+    seen = as_the_service(service, HELD, service.service_pid)
+    allowed = {"Permission denied", "Operation not permitted"}
+    assert {name: said for name, said in seen.items() if said not in allowed} == {}
+
+
+def test_the_service_holds_no_file_of_roots_and_was_started_with_no_secret(service: RunningService) -> None:
+    held = Path(f"/proc/{service.service_pid}/fd")
+    files = {each.readlink(): each.stat() for each in held.iterdir()}
+    roots = [name for name, found in files.items() if stat.S_ISREG(found.st_mode) and found.st_uid == 0]
+    assert (roots, len(files) > 5) == ([], True)
+    environment = Path(f"/proc/{service.service_pid}/environ").read_bytes()
+    assert b"PATH=" in environment
+    for secret in (service.token, "SANDCELL_", "SECRET_OF_THE_HOST", "not-for-neighbours"):
+        assert secret.encode() not in environment
+
+
+OUTPUTS = """
+import subprocess, sys
+from contextlib import ExitStack
+from kernels.launcher.outputs import open_outputs
+
+with ExitStack() as opened:
+    output, errors = open_outputs(opened)
+    subprocess.run([sys.executable, "-c", sys.argv[1]], stdout=output, stderr=errors, check=True)
+"""
+OVERWRITING = """
+import os
+for descriptor in (1, 2):
+    for attempt in (lambda: os.ftruncate(descriptor, 0), lambda: os.pwrite(descriptor, b"forged", 0)):
+        try:
+            attempt()
+        except OSError:
+            os.write(descriptor, b"refused\\n")
+"""
+
+
+def test_a_log_file_of_roots_is_written_by_the_launcher_alone(tmp_path: Path) -> None:
+    for name in ("output", "errors"):
+        (tmp_path / name).write_text("what was there\n")
+    with (tmp_path / "output").open("a") as output, (tmp_path / "errors").open("a") as errors:
+        subprocess.run(
+            [sys.executable, "-c", OUTPUTS, OVERWRITING], stdout=output, stderr=errors, timeout=60, check=True
+        )
+    for name in ("output", "errors"):
+        assert (tmp_path / name).read_text() == "what was there\nrefused\nrefused\n"
 
 
 HELPERS = """

@@ -100,6 +100,20 @@ def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -
     on_database(tmp_path, check)
 
 
+def test_its_files_are_its_owners_alone_those_of_an_earlier_version_too(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    earlier = sqlite3.connect(tmp_path / "data" / "sandcell.db")
+    earlier.execute("PRAGMA journal_mode = WAL")
+    earlier.execute("CREATE TABLE unrelated (x)")
+
+    async def look(_database: Database) -> None:
+        modes = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path / "data").iterdir()}
+        assert modes == dict.fromkeys(("sandcell.db", "sandcell.db-wal", "sandcell.db-shm"), 0o600)
+
+    on_database(tmp_path, look)
+    earlier.close()
+
+
 def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     async def nothing(_database: Database) -> None: ...
 

@@ -9,7 +9,7 @@ import pytest
 
 from kernel_gateway.client.errors import InvalidRequest
 from kernel_gateway.client.saved import DEFAULT_URL, Address, address, save
-from kernel_gateway.settings import ClientSettings
+from kernel_gateway.client_settings import ClientSettings
 
 URL = "http://127.0.0.1:1234"
 

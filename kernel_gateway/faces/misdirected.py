@@ -1,0 +1,40 @@
+"""The way in for requests of every face: those addressed to a name that is not ours get no further than here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
+from tornado.routing import Router
+from tornado.web import Application
+
+from kernel_gateway.faces.errors import MisdirectedRequest
+from kernel_gateway.faces.rest.handler import RestHandler
+from kernel_gateway.hosts import Hosts
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
+
+
+class MisdirectedHandler(RestHandler):
+    """Refuses, before anything is looked up."""
+
+    async def admit(self) -> None:
+        raise MisdirectedRequest(
+            "this service is not known by the name that the request is addressed to: name it in allowed_hosts"
+        )
+
+
+class OwnHosts(Router):
+    """Hands requests to the application that are addressed to a name of this service's."""
+
+    def __init__(self, application: Application, services: Services, hosts: Hosts) -> None:
+        self.application = application
+        self._refused: dict[str, Any] = {"services": services, "routes": {}}
+        self._hosts = hosts
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
+        credential = "Authorization" in request.headers or "token=" in request.query
+        if self._hosts.admit(request.headers.get("Host", ""), credential=credential):
+            return self.application.find_handler(request, **kwargs)
+        return self.application.get_handler_delegate(request, MisdirectedHandler, self._refused)

@@ -1,0 +1,65 @@
+"""The names that requests may be addressed to, so that no web page reaches the service by a name of its own. Pure.
+
+A page can have its own name resolve to this host's address (DNS rebinding): its requests carry that name in `Host`.
+An address in `Host` cannot come about so, nor a name that nobody can have in the public DNS.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+_LOCAL: Final = (".localhost", ".local", ".internal", ".home.arpa")
+"""Endings that the public DNS never has."""
+_NAME: Final = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
+_HOST: Final = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+(%[^\]]*)?\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?")
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Names that were given; `strict` admits no others, `every` admits all."""
+
+    names: frozenset[str] = frozenset()
+    strict: bool = False
+    every: bool = False
+
+    @classmethod
+    def of_setting(cls, text: str, listening: str) -> Hosts:
+        """Of the setting `allowed_hosts`, parted by commas or lines, and `host`; raises ValueError."""
+        given = [each.strip().lower().rstrip(".") for each in re.split(r"[,\n]", text) if each.strip()]
+        if given == ["*"]:
+            return cls(every=True)
+        for name in given:
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name: give names without ports, *.name for all below it, or * alone")
+        return cls(frozenset({*given, listening.lower()}), strict=bool(given))
+
+    def admit(self, host: str, *, credential: bool) -> bool:
+        """Whether a request with this `Host` is one for us; an empty one says nothing.
+
+        Unless names were given, one that brings a credential is: a page that borrows our address has none.
+        """
+        if self.every or not host:
+            return True
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = found["name"].lower().rstrip(".")
+        if _is_address(name) or name == "localhost" or name in self.names or _is_below(name, self.names):
+            return True
+        return not self.strict and (credential or "." not in name or name.endswith(_LOCAL))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_below(name: str, names: Iterable[str]) -> bool:
+    return any(each.startswith("*.") and name.endswith(each[1:]) for each in names)

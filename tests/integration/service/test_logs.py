@@ -1,0 +1,52 @@
+"""What reaches standard error, from a process that logs as the service does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import logging, sys
+import structlog
+from kernel_gateway.logs import configure_logs
+from kernel_gateway.settings import load
+
+configure_logs(load({"log_json": sys.argv[1] == "json"}, environ={}))
+hostile = "/v1/\\x1b]0;owned\\x07\\r\\n2026-01-01 [error] forged\\x9b\\u2028\\u202e\\udcff"
+structlog.get_logger("a").warning("asked_for", path=hostile, parts=[hostile], **{hostile: 1})
+logging.getLogger("tornado.general").warning("cannot decode %s", hostile)
+try:
+    raise ValueError(hostile)
+except ValueError as error:
+    structlog.get_logger("a").error("request_failed", exc_info=error)
+"""
+
+
+def lines(form: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, form], capture_output=True, timeout=60, check=True)
+    return done.stderr.decode().removesuffix("\n").split("\n")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_nothing_of_a_request_is_obeyed_by_who_reads_the_log(form: str) -> None:
+    found = lines(form)
+    assert all(line.isprintable() for line in found)
+    assert [line for line in found if "owned" in line and line.startswith("2026-01-01")] == []
+
+
+def test_each_event_is_one_line_and_a_traceback_is_set_in() -> None:
+    found = lines("text")
+    assert "asked_for" in found[0]
+    assert r"cannot decode /v1/\x1b]0;owned\x07\r\n2026-01-01 [error] forged\x9b\u2028\u202e\udcff" in found[1]
+    assert found[2].endswith("request_failed")
+    assert found[3] == "  Traceback (most recent call last):"
+    assert all(line.startswith("  ") for line in found[3:])
+
+
+def test_json_lines_hold_the_text_as_it_was() -> None:
+    events = [json.loads(line) for line in lines("json")]
+    assert [event["event"].split()[0] for event in events] == ["asked_for", "cannot", "request_failed"]
+    assert events[0]["path"].startswith("/v1/\x1b]0;owned\x07\r\n")
