@@ -20,8 +20,10 @@ from kernels.environment import Endpoint, NetworkMode, NetworkPolicy
 
 _OTHER_METHOD: Final = frozenset(("x-http-method-override", "x-http-method", "x-method-override", "_method"))
 _OTHER_PLACE: Final = frozenset(
-    "x-original-url x-original-uri x-original-host x-rewrite-url x-host x-forwarded-host x-forwarded-path"
-    " x-forwarded-prefix x-forwarded-uri x-forwarded-server forwarded".split()
+    (
+        *("forwarded", "x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-server"),
+        *("x-forwarded-uri", "x-host", "x-original-host", "x-original-uri", "x-original-url", "x-rewrite-url"),
+    )
 )
 """Fields by which servers take a request for another one than its first line says. Methods are said in queries, too."""
 
