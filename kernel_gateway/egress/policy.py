@@ -6,16 +6,26 @@ DNS server, and about each address the name turned out to have. Words are stable
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
 
 from kernel_gateway.egress import addresses
 from kernel_gateway.egress.addresses import Address
+from kernel_gateway.egress.head import Header
+from kernel_gateway.egress.plain_path import plain
 from kernel_gateway.egress.target import Target
 from kernels.environment import Endpoint, NetworkMode, NetworkPolicy
 
-_UNRESERVED = re.compile(r"%(2[dD]|2[eE]|3[0-9]|4[1-9a-fA-F]|5[0-9aA]|5[fF]|6[1-9a-fA-F]|7[0-9aA]|7[eE])")
-_UNCLEAR = re.compile(r"\\|//|%(?:00|25|2f|5c)|/\.{1,2}(?:[/;]|$)|[^!-~]", re.IGNORECASE)
+_OTHER_METHOD: Final = frozenset(("x-http-method-override", "x-http-method", "x-method-override", "_method"))
+_OTHER_PLACE: Final = frozenset(
+    (
+        *("forwarded", "x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-server"),
+        *("x-forwarded-uri", "x-host", "x-original-host", "x-original-uri", "x-original-url", "x-rewrite-url"),
+    )
+)
+"""Fields by which servers take a request for another one than its first line says. Methods are said in queries, too."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ def no(word: str, sentence: str) -> Verdict:
     return Verdict(allowed=False, word=word, sentence=sentence)
 
 
-def on_request(policy: NetworkPolicy, method: str, target: Target) -> Verdict:
+def on_request(policy: NetworkPolicy, method: str, target: Target, headers: Iterable[Header] = ()) -> Verdict:
     """Whether the policy lets this request be made at all; its addresses are judged later."""
     if policy.mode is NetworkMode.PUBLIC:
         return yes("public", "any public address may be reached")
@@ -59,7 +69,8 @@ def on_request(policy: NetworkPolicy, method: str, target: Target) -> Verdict:
     declared = [one for one in policy.allow if covers(one, target)]
     if not declared:
         return no("not_declared", f"{target.authority} is not among the declared endpoints")
-    refusals = [refusal for one in declared if (refusal := _narrowed(one, method, target))]
+    overriding = _overriding(target, headers)
+    refusals = [refusal for one in declared if (refusal := _narrowed(one, method, target, overriding))]
     if len(refusals) == len(declared):
         return refusals[-1]
     return yes("declared", f"{target.authority} is a declared endpoint")
@@ -85,31 +96,39 @@ def covers(endpoint: Endpoint, target: Target) -> bool:
     return host == target.host
 
 
-def _narrowed(endpoint: Endpoint, method: str, target: Target) -> Verdict | None:
+def _overriding(target: Target, headers: Iterable[Header]) -> str:
+    """The first thing in a request that could make it another one; empty when there is none.
+
+    Many servers read a field with underscores as the one with hyphens.
+    """
+    fields = [name.decode("ascii", "replace").lower().replace("_", "-") for name, _ in headers]
+    keys = [key.lower() for key, _ in parse_qsl(target.query.removeprefix("?"), keep_blank_values=True)]
+    found = [name for name in fields if name in _OTHER_METHOD | _OTHER_PLACE]
+    return next(iter([*found, *(key for key in keys if key in _OTHER_METHOD)]), "")
+
+
+def _narrowed(endpoint: Endpoint, method: str, target: Target, overriding: str) -> Verdict | None:
     """Why an endpoint that covers the target does not allow the request; None when it does."""
     if not endpoint.methods and not endpoint.path_prefix:
         return None
     if not target.path:
         sentence = f"{target.authority} is declared for plain HTTP with certain methods or paths, which a tunnel hides"
         return no("no_tunnel", sentence)
+    if overriding:
+        sentence = f"{target.authority} is declared for certain methods or paths, and {overriding} could name others"
+        return no("override", sentence)
     if endpoint.methods and method not in endpoint.methods:
         return no("method", f"{target.authority} is declared for {', '.join(endpoint.methods)}, not {method}")
     return _outside(endpoint, target) if endpoint.path_prefix else None
 
 
 def _outside(endpoint: Endpoint, target: Target) -> Verdict | None:
-    path = clear_path(target.path)
+    path = plain(target.path)
     if path is None:
-        return no("unclear_path", "the path has dot segments, empty segments or encoded slashes")
-    if not _below(path, clear_path(endpoint.path_prefix) or endpoint.path_prefix):
+        return no("unclear_path", "the path has dot segments, empty segments, or escapes that servers read differently")
+    if not _below(path, endpoint.path_prefix):
         return no("path", f"{target.authority} is declared for paths below {endpoint.path_prefix}")
     return None
-
-
-def clear_path(path: str) -> str | None:
-    """The path with needless escapes undone; None when servers could take it for another one."""
-    decoded = _UNRESERVED.sub(lambda found: chr(int(found[1], 16)), path)
-    return None if _UNCLEAR.search(decoded) else decoded
 
 
 def _below(path: str, prefix: str) -> bool:

@@ -93,7 +93,7 @@ class HttpProxy:
             self._record(Decision(self._party, what.kind, what.method, what.shown, address, refused.allowed, reason))
 
     async def _carry(self, asked: Asked, client: Stream) -> None:
-        verdict = policy.on_request(self._network, asked.method, asked.target)
+        verdict = policy.on_request(self._network, asked.method, asked.target, asked.request.headers)
         if not verdict.allowed:
             raise Refused(403, verdict)
         route, server = await self._connect(asked)

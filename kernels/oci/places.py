@@ -25,6 +25,15 @@ from kernels.sandbox import SandboxInfo
 _LONGEST_SOCKET_NAME: Final = "/guest/deno-g99999999-4"
 _SUN_PATH_BYTES: Final = 107
 _ID_LENGTH: Final = 36
+_JOURNAL: Final = "sandbox.json"
+
+
+def journalled_uid_base(home: Path) -> int | None:
+    """The first host uid by the journal in a sandbox's directory, of any service; None when it says none."""
+    try:
+        return int(json.loads((home / _JOURNAL).read_text())["uid_base"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 class OciSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +81,7 @@ class SandboxPlaces:
 
     @property
     def journal(self) -> Path:
-        return self.home / "sandbox.json"
+        return self.home / _JOURNAL
 
     @property
     def furnished(self) -> Path:
@@ -94,10 +103,7 @@ class SandboxPlaces:
 
     def read_journal(self) -> int | None:
         """The sandbox's first host uid, or None when it was cut off before it had one."""
-        try:
-            return int(json.loads(self.journal.read_text())["uid_base"])
-        except (OSError, ValueError, KeyError):
-            return None
+        return journalled_uid_base(self.home)
 
     def runtime(self) -> str | None:
         """The runtime that made the sandbox, or None when it was cut off before one did, or older than the choice."""

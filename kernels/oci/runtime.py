@@ -28,7 +28,7 @@ from kernels.oci import bundle, confined, egress_sockets, host, idmap, processor
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.made_once import made_once
-from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces
+from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces, journalled_uid_base
 from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import Finding, SandboxInfo, SandboxSpec, SandboxUsage
 
@@ -48,7 +48,9 @@ class OciRuntime:
         self.places = HostPlaces(settings)
         self.cgroups = Cgroups(f"{settings.cgroup_parent}-{self.places.tag}")
         self.commands = {name: self._oci_command(name) for name in (settings.runtime, *settings.more_runtimes)}
-        self._uids = UidRanges(self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges)
+        self._uids = UidRanges(
+            self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=journalled_uid_base
+        )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
         self._locks: dict[str, _Turns] = {}
         self._guard = threading.Lock()

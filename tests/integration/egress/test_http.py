@@ -324,14 +324,18 @@ def test_methods_and_paths_of_an_allowlist(with_way: Runner) -> None:
         await way.open(NetworkMode.ALLOWLIST, allowed)
         base = f"http://data.example:{port}"
         assert b"200 OK" in await way.get(f"{base}/public/x?y")
-        for path in ("/", "/secret", "/public/../secret", "/public/%2e%2e/secret", "/public/..%2fsecret", "/publicity"):
+        steps = ("..", "%2e%2e", "..%2f", "..%3b", "..%20", "%c0%ae%c0%ae")
+        for path in ("/", "/secret", *(f"/public/{step}/secret" for step in steps), "/publicity"):
             answer = await way.get(f"{base}{path}")
             assert answer.startswith(b"HTTP/1.1 403 Network mode ALLOWLIST: "), path
         post = f"POST {base}/public/x HTTP/1.1\r\nHost: data.example:{port}\r\nContent-Length: 0\r\n\r\n"
         assert b"is declared for GET, not POST (method)" in await way.ask(post.encode())
+        other = f"GET {base}/public/x HTTP/1.1\r\nHost: data.example:{port}\r\nX-HTTP-Method-Override: PUT\r\n\r\n"
+        assert b"x-http-method-override could name others (override)" in await way.ask(other.encode())
         assert b"(no_tunnel)" in await way.tunnel(f"data.example:{port}")
         assert len(seen) == 1
-        assert way.words() == ["operator", "path", "path", *["unclear_path"] * 3, "path", "method", "no_tunnel"]
+        words = ["operator", "path", "path", *["unclear_path"] * 6, "path", "method", "override", "no_tunnel"]
+        assert way.words() == words
 
     with_way(test)
 
