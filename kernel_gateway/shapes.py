@@ -188,7 +188,11 @@ class Truncated(Shape):
 
 
 class Execution(Shape):
-    """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included."""
+    """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included.
+
+    `why` says what else there is to say of how it ended, or of why it has not: it was interrupted before it began; the
+    interrupt has no effect; the kernel said that it was idle too early.
+    """
 
     id: str
     session_id: str
@@ -209,6 +213,7 @@ class Execution(Shape):
     ended_at: str | None = None
     clear_context: bool = False
     sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
+    why: str | None = None
 
 
 class Submission(Shape, forbid_unknown_fields=True):
@@ -234,7 +239,7 @@ class Submission(Shape, forbid_unknown_fields=True):
 class Event(Shape):
     """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
 
-    `event` is one of started, stream, display, update, result, error, clear, generation, truncated, ended.
+    `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, truncated, ended.
     """
 
     sequence: int

@@ -79,7 +79,9 @@ class DenoKernel:
         """Whether code runs in it, or waits for its start."""
         return self._run != 0
 
-    async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
+    async def execute(
+        self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None], execution_id: str = ""
+    ) -> Outcome:
         """Run code; one at a time, the caller queues. Raises `SandboxGone` when there is no sandbox any more."""
         self._runs += 1
         self._run, before = self._runs, self._interrupts
@@ -97,7 +99,7 @@ class DenoKernel:
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 emit(Event("generation", {"runtime": "deno", "cause": lost.cause, "detail": lost.detail}))
-            return await self._execute(hub, code, timeout_seconds, emit)
+            return await self._execute(hub, code, timeout_seconds, emit, execution_id)
         finally:
             self._run = 0
 
@@ -136,7 +138,9 @@ class DenoKernel:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()
 
-    async def _execute(self, hub: Hub, code: str, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
+    async def _execute(
+        self, hub: Hub, code: str, timeout_seconds: float, emit: Callable[[Event], None], execution_id: str
+    ) -> Outcome:
         outcome = await execution.execute(
             hub,
             code,
@@ -146,6 +150,7 @@ class DenoKernel:
             interrupt=functools.partial(self._send_interrupt, hub),
             emit=emit,
             dialect=DenoDialect(),
+            execution_id=execution_id,
         )
         if outcome.status == "died" and self._killed == self._run:
             outcome = dataclasses.replace(outcome, status="interrupted")

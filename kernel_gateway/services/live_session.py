@@ -177,10 +177,13 @@ class LiveSession:
         self._queue.append(job)
         self._wake.set()
 
-    def withdraw(self, job: Job) -> None:
-        """Take a job back that could not be stored."""
-        with contextlib.suppress(ValueError):
+    def withdraw(self, job: Job) -> bool:
+        """Take a job out of the queue; says whether it was still there."""
+        try:
             self._queue.remove(job)
+        except ValueError:
+            return False
+        return True
 
     def take_followers(self, job: Job) -> list[Job]:
         """Take the cells out of the queue that the client of this one sent after it, to run only if it goes well."""

@@ -27,6 +27,7 @@ def outcome_of(outcome: Outcome) -> StoredOutcome:
         error=None if error is None else ExecutionError(error.name, error.value, list(error.traceback)),
         death=None if death is None else death_of(death),
         truncated=Truncated(truncated.stdout, truncated.stderr, truncated.outputs),
+        why=outcome.note or None,
     )
 
 
@@ -82,6 +83,7 @@ def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execut
         ended_at=rfc3339_or_none(row.ended),
         clear_context=row.clear_context,
         sync=sync or ExecutionSync(row.sync),
+        why=outcome.why,
     )
 
 
@@ -97,4 +99,5 @@ def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[
         "truncated": msgspec.to_builtins(outcome.truncated),
         "ended_at": rfc3339_or_none(row.ended),
         "sync": msgspec.to_builtins(sync or ExecutionSync(row.sync)),
+        "why": outcome.why,
     }

@@ -93,6 +93,7 @@ def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
     provenance = dict(row.provenance or {})
     full, silent = list(provenance.pop("full", [])), provenance.pop("silent", False)
     outputs, blobs = _split(outcome.outputs)
+    why = why or outcome.why or ""
     if row.status == "rejected" and outcome.error is not None:
         why = f"{outcome.error.name}: {outcome.error.value}"
     cell = transcript.Cell(

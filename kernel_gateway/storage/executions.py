@@ -23,6 +23,8 @@ class StoredOutcome(msgspec.Struct):
     error: ExecutionError | None = None
     death: Death | None = None
     truncated: Truncated = msgspec.field(default_factory=Truncated)
+    why: str | None = None
+    """What else there is to say of how it ended."""
     exit_code: int | None = None
     """Of a command, as is `task`: the id of one that was started in the background."""
     task: str | None = None
