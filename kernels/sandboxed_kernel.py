@@ -129,7 +129,6 @@ class SandboxedKernel:
             await self._settled()
             return await self._run_node(code, language, timeout_seconds, emit)
         hub = await self._ready()
-        self._kills.note_life()
         outcome = await execution.execute(
             hub,
             code,
@@ -245,6 +244,7 @@ class SandboxedKernel:
             hub = await self._replace(hub, Death("exit", "the kernel did not answer any more; its globals are gone"))
         if self._gone is not None or hub is None:
             raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
+        self._kills.note_life()
         return hub
 
     def _own(self, work: object) -> None:
