@@ -41,9 +41,10 @@ _NO_DENO: Final = (
 
 
 class DenoKernel:
-    """Starts one when code comes, runs the code, kills what does not end. `on_death` is its owner's to set.
+    """Starts one when code comes, runs the code, kills what does not end. `on_death`, `on_hub` are its owner's to set.
 
     `on_death(death)` is called when it ended while nothing ran in it; otherwise the run's outcome says so.
+    `on_hub(hub)` is called when one is connected, before any code of a caller's runs in it.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class DenoKernel:
         cause: Callable[[KernelExit], Awaitable[Death]],
     ) -> None:
         self.on_death: Callable[[Death], None] = lambda _death: None
+        self.on_hub: Callable[[Hub], None] = lambda _hub: None
         self._guest = guest
         self._dial = dial
         self._limits = limits
@@ -201,6 +203,7 @@ class DenoKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
+        self.on_hub(hub)
         return hub
 
     async def _send_interrupt(self, hub: Hub) -> None:

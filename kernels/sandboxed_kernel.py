@@ -43,7 +43,8 @@ class SandboxedKernel:
 
     `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
     `on_deno_death(death)` when the kernel for JavaScript ended although nothing ran in it; `on_gone(death)` once, when
-    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it.
+    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it,
+    `on_deno_hub(hub)` when the one for JavaScript is.
     """
 
     def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
@@ -55,6 +56,8 @@ class SandboxedKernel:
         self.on_gone: Callable[[Death], None] = lambda _death: None
         self.on_hub: Callable[[Hub], None] = lambda _hub: None
         self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
+        self.on_deno_hub: Callable[[Hub], None] = lambda _hub: None
+        self._deno.on_hub = lambda hub: self.on_deno_hub(hub)  # noqa: PLW0108 - its owner sets it later
         self._deno.on_death = lambda death: self.on_deno_death(death)  # noqa: PLW0108 - its owner sets it later
         self._node: asyncio.Task[Outcome] | None = None
         self._node_death: Death | None = None

@@ -28,7 +28,7 @@ from kernel_gateway.services.flushes import told
 from kernel_gateway.services.interrupts import BEFORE_IT_BEGAN, interrupt_code
 from kernel_gateway.services.jobs import Asked, Job
 from kernel_gateway.services.live_session import LiveSession
-from kernel_gateway.services.outcomes import execution_of
+from kernel_gateway.services.outcomes import execution_of, with_late
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay import replayed
@@ -135,6 +135,9 @@ class Executions:
         """An execution: whole for a while after it ended, later with its text cut to what is stored of it."""
         job = await self._job(principal, session_id, execution_id)
         row = job.row if job is not None else await self._row(principal, session_id, execution_id)
+        live = self._registry.find(principal, session_id)
+        if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
+            row = replace(row, outcome=with_late(row.outcome, late, self._parts.settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
         return execution_of(row, told(row, sync, None if job is None else job.answered))
 
@@ -175,14 +178,17 @@ class Executions:
         await job.wait()
 
     async def events(
-        self, principal: Principal, session_id: str, execution_id: str, after: int = 0
+        self, principal: Principal, session_id: str, execution_id: str, after: int = 0, *, late: bool = False
     ) -> AsyncIterator[Event]:
-        """Await it for the checks, then iterate: what follows sequence `after`, ending with `ended`."""
+        """Await it for the checks, then iterate: what follows sequence `after`, ending with `ended`.
+
+        With `late` it goes on after that, with late output, for as long as the kernel lives.
+        """
         if after < 0:
             raise InvalidRequest("an event's sequence is not negative")
         job = await self._job(principal, session_id, execution_id)
         if job is not None:
-            return job.log.follow(after)
+            return job.log.follow(after, late=late)
         row = await self._row(principal, session_id, execution_id)
         return replayed(row, after, told(row, await self._sync(principal, session_id)))
 

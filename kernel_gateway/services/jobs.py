@@ -155,6 +155,8 @@ class Job:
         self._answer = execution_of(row, sync)
         self.log.append("ended", closing_event(row, sync))
         self.log.close()
+        if row.started is None or row.status == "died":
+            self.log.finish()
         self._tell()
         self.asked = None
         waiting, self._ended = self._ended, None
@@ -201,10 +203,19 @@ class FinishedJobs:
 
     def keep(self, job: Job) -> None:
         size = job.size_bytes
+        before = self._jobs.pop(job.row.id, None)
+        self._size_bytes += size - (before[1] if before is not None else 0)
         self._jobs[job.row.id] = job, size
-        self._size_bytes += size
         while self._jobs and self._size_bytes > self._limit_bytes:
-            self._size_bytes -= self._jobs.popitem(last=False)[1][1]
+            oldest, its_size = self._jobs.popitem(last=False)[1]
+            self._size_bytes -= its_size
+            oldest.log.finish()
+
+    def finish(self, session_id: str, generation: int | None = None) -> None:
+        """Nothing comes any more of what ran in this session, or in its kernels before this generation."""
+        for job, _ in self._jobs.values():
+            if job.row.session_id == session_id and (generation is None or job.row.generation < generation):
+                job.log.finish()
 
     def find(self, session_id: str, execution_id: str) -> Job | None:
         found = self._jobs.get(execution_id)

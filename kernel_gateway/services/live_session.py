@@ -22,6 +22,7 @@ from kernel_gateway.sync_shapes import Sync
 from kernels.hub import Hub
 
 if TYPE_CHECKING:
+    from kernel_gateway.services.late_outputs import LateOutputs
     from kernel_gateway.services.worker import Worker
 
 MOST_TASKS = 1_000
@@ -51,6 +52,7 @@ class LiveSession:
         self.row = row
         self.sandbox: SessionSandbox
         self.worker: Worker
+        self.late: LateOutputs
         self.ending: Ending | None = None
         self.end_task: asyncio.Task[SessionRow] | None = None
         self.start_task: asyncio.Task[None] | None = None
@@ -203,6 +205,7 @@ class LiveSession:
 
     def connected(self, hub: Hub) -> None:
         """Another kernel is connected; called before anything runs in it."""
+        self.late.connect(hub)
         if self.audience is not None:
             self.audience.connect(hub)
 
