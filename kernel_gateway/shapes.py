@@ -185,10 +185,15 @@ class Truncated(Shape):
     stdout: int = 0
     stderr: int = 0
     outputs: int = 0
+    late: int = 0
 
 
 class Execution(Shape):
-    """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included."""
+    """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included.
+
+    `why` says what else there is to say of how it ended, or of why it has not: it was interrupted before it began; the
+    interrupt has no effect; the kernel said that it was idle too early. `late` are outputs that came after its end.
+    """
 
     id: str
     session_id: str
@@ -209,6 +214,8 @@ class Execution(Shape):
     ended_at: str | None = None
     clear_context: bool = False
     sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
+    why: str | None = None
+    late: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 class Submission(Shape, forbid_unknown_fields=True):
@@ -234,7 +241,8 @@ class Submission(Shape, forbid_unknown_fields=True):
 class Event(Shape):
     """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
 
-    `event` is one of started, stream, display, update, result, error, clear, generation, truncated, ended.
+    `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, truncated, ended,
+    and late for output that comes after that.
     """
 
     sequence: int

@@ -41,9 +41,10 @@ _NO_DENO: Final = (
 
 
 class DenoKernel:
-    """Starts one when code comes, runs the code, kills what does not end. `on_death` is its owner's to set.
+    """Starts one when code comes, runs the code, kills what does not end. `on_death`, `on_hub` are its owner's to set.
 
     `on_death(death)` is called when it ended while nothing ran in it; otherwise the run's outcome says so.
+    `on_hub(hub)` is called when one is connected, before any code of a caller's runs in it.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class DenoKernel:
         cause: Callable[[KernelExit], Awaitable[Death]],
     ) -> None:
         self.on_death: Callable[[Death], None] = lambda _death: None
+        self.on_hub: Callable[[Hub], None] = lambda _hub: None
         self._guest = guest
         self._dial = dial
         self._limits = limits
@@ -79,7 +81,9 @@ class DenoKernel:
         """Whether code runs in it, or waits for its start."""
         return self._run != 0
 
-    async def execute(self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
+    async def execute(
+        self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None], execution_id: str = ""
+    ) -> Outcome:
         """Run code; one at a time, the caller queues. Raises `SandboxGone` when there is no sandbox any more."""
         self._runs += 1
         self._run, before = self._runs, self._interrupts
@@ -97,7 +101,7 @@ class DenoKernel:
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 emit(Event("generation", {"runtime": "deno", "cause": lost.cause, "detail": lost.detail}))
-            return await self._execute(hub, code, timeout_seconds, emit)
+            return await self._execute(hub, code, timeout_seconds, emit, execution_id)
         finally:
             self._run = 0
 
@@ -136,7 +140,9 @@ class DenoKernel:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()
 
-    async def _execute(self, hub: Hub, code: str, timeout_seconds: float, emit: Callable[[Event], None]) -> Outcome:
+    async def _execute(
+        self, hub: Hub, code: str, timeout_seconds: float, emit: Callable[[Event], None], execution_id: str
+    ) -> Outcome:
         outcome = await execution.execute(
             hub,
             code,
@@ -146,6 +152,7 @@ class DenoKernel:
             interrupt=functools.partial(self._send_interrupt, hub),
             emit=emit,
             dialect=DenoDialect(),
+            execution_id=execution_id,
         )
         if outcome.status == "died" and self._killed == self._run:
             outcome = dataclasses.replace(outcome, status="interrupted")
@@ -196,6 +203,7 @@ class DenoKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
+        self.on_hub(hub)
         return hub
 
     async def _send_interrupt(self, hub: Hub) -> None:

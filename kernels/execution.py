@@ -1,9 +1,11 @@
 """One run of code on a hub: its events as they come, its deadline, its outcome.
 
-A run has ended when the kernel has both replied and said that it is idle, in whichever order; when only one of the two
-comes, the other is waited for as long as output keeps arriving and `SETTLE_SECONDS` longer. Messages belong to the run
-whose request they name as parent: what a thread of an earlier run prints is not part of this one. A kernel whose
-`Dialect` has closing code is asked to run that as well, and the run ends with it.
+A run has ended when the kernel has replied and said that it is idle. Code can say that it is idle, too. So idle alone
+ends nothing: a kernel that says so and does not reply is asked something, which it answers when the code has ended, and
+one that said so too early is asked in the same way where its output ends. A reply waits for idle as long as output
+arrives and `SETTLE_SECONDS` longer. Messages belong to the run whose request they name as parent: what a thread of an
+earlier run prints is not part of this one (see `kernels.runs`). A kernel whose `Dialect` has closing code is asked to
+run that as well, and the run ends with it.
 """
 
 from __future__ import annotations
@@ -11,51 +13,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kernels.client_request import ClientRequest
 from kernels.dialect import Dialect
-from kernels.errors import Death, KernelDied, KernelsError
+from kernels.errors import KernelDied, KernelsError
+from kernels.execute_messages import execute_request, pages_in
 from kernels.hub import Hub
 from kernels.message import Message
+from kernels.outcome import Outcome, whole_outputs
 from kernels.outputs import Event, OutputCaps, OutputCollector, Outputs, Truncated, UserError, user_error
 from kernels.run_usage import RunUsage, usage_in
+from kernels.runs import OUTPUTS
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Event", "Outcome", "OutputCaps", "Truncated", "UserError", "execute"]
+__all__ = ["Event", "Outcome", "OutputCaps", "Truncated", "UserError", "execute", "execute_request"]
 
 SETTLE_SECONDS: Final = 5.0
 """How long a reply waits for idle, once no more output of the run arrives."""
 
 REPLY_SECONDS: Final = 1.0
-"""How long idle waits for the reply, which was sent before it on another connection."""
+"""How long idle waits for the reply, which was sent before it on another connection, until the kernel is asked."""
+
+EARLY_SECONDS: Final = 0.05
+"""Idle that came so long before the reply was not the end of the output."""
+
+EARLY: Final = "the kernel said that it was idle and then showed more: code in it can say so at any time"
 
 _INTERRUPTS: Final = 2
 _BEGUN_SECONDS: Final = 0.1
 """How long after it said that it begins the kernel surely runs the code, and heeds an interrupt."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended. `status` is one of ok, error, timeout, interrupted, died.
-
-    `needs_kill`: the kernel still runs the code, or cannot be reached, and has to be killed and replaced. `note` says
-    in a sentence what is doubtful about this outcome, if anything. `usage` is what the kernel said of it, if it did.
-    """
-
-    status: str
-    execution_count: int | None = None
-    stdout: str = ""
-    stderr: str = ""
-    outputs: list[dict[str, Any]] = field(default_factory=list)
-    error: UserError | None = None
-    truncated: Truncated = field(default_factory=Truncated)
-    death: Death | None = None
-    needs_kill: bool = False
-    note: str = ""
-    usage: RunUsage | None = None
 
 
 async def execute(
@@ -69,16 +57,18 @@ async def execute(
     emit: Callable[[Event], None],
     dialect: Dialect | None = None,
     request: ClientRequest | None = None,
+    execution_id: str = "",
 ) -> Outcome:
     """Run code and gather what it shows; `emit` gets events in order and returns at once.
 
-    `request` is the client's message that carries the code, when an attached client sent it: it goes to the kernel as
-    it is. Past the deadline the code is interrupted; what does not end within the grace has `needs_kill`. A kernel that
-    dies is an outcome. Raises the error of a hub that failed for another reason. When the caller is cancelled the code
-    runs on, and nothing listens to it any more.
+    `request` is the client's message that carries the code, when an attached client sent it: it goes to the kernel
+    as it is. `execution_id` is what the hub's `runs` remember it by. Past the deadline the code is interrupted;
+    what does not end within the grace has `needs_kill`. A kernel that dies is an outcome. Raises the error of a
+    hub that failed for another reason. When the caller is cancelled the code runs on, and nothing listens to it
+    any more.
     """
     run = _Run(hub, OutputCollector(caps), emit, interrupt, dialect or Dialect())
-    run.request = request
+    run.request, run.execution_id = request, execution_id
     unsubscribe = hub.subscribe(run.deliver, failed=run.fail, skipped=run.skip)
     try:
         run.start(code)
@@ -127,6 +117,7 @@ class _Run:
     ) -> None:
         self.timed_out = False
         self.request: ClientRequest | None = None
+        self.execution_id = ""
         self._hub = hub
         self._session = hub.session
         self._dialect = dialect
@@ -142,6 +133,14 @@ class _Run:
         self._reply: dict[str, Any] | None = None
         self._usage: RunUsage | None = None
         self._idle = False
+        self._idle_since = 0.0
+        self._early = False
+        """Whether the kernel said that it was idle and then showed more."""
+        self._doubted = False
+        """Whether the kernel is asked where its output ends."""
+        self._probe_id: str | None = None
+        """What the kernel was asked to learn where the code or its output ends."""
+        self._probe_replied = self._probe_idle = False
         self._heard = 0.0
         self._settling: asyncio.TimerHandle | None = None
         self._note = ""
@@ -159,6 +158,7 @@ class _Run:
         else:
             self._hub.forward(self.request)
             self._msg_id, self._session = self.request.msg_id, self.request.session
+        self._hub.runs.begin(self._msg_id, self._session, self.execution_id)
 
     async def ends_within(self, seconds: float) -> bool:
         """Wait for the end; says whether it came."""
@@ -173,17 +173,23 @@ class _Run:
 
     def deliver(self, channel: str, message: Message) -> None:
         """A message of the kernel's: ours when it names our request as its parent."""
-        if self._ended.done() or message.parent_session not in ("", self._session):
-            return
-        if message.parent_type not in ("", "execute_request"):  # a client may give several requests one id
+        if self._ended.done():
             return
         try:
-            if message.parent_id == self._msg_id:
+            if self._probe_id is not None and message.parent_id == self._probe_id:
+                self._take_probe(channel, message)
+            elif not self._asked(message):
+                return
+            elif message.parent_id == self._msg_id:
                 self._take(channel, message)
             elif message.parent_id == self._closing_id:
                 self._take_closing(channel, message)
         except Exception as error:  # a mistake of ours must end the run, not leave it waiting
             self._end(error)
+
+    def _asked(self, message: Message) -> bool:
+        """Whether it answers a request to execute; a client may give several requests one id."""
+        return message.parent_session in ("", self._session) and message.parent_type in ("", "execute_request")
 
     def skip(self, parent_id: str, size_bytes: int) -> None:
         """A message was too large to be read."""
@@ -198,6 +204,7 @@ class _Run:
         if self._settling is not None:
             self._settling.cancel()
         self._ended.cancel()
+        self._leave()
 
     def outcome(self, *, needs_kill: bool = False) -> Outcome:
         """How it ended; raises what is no outcome."""
@@ -211,7 +218,7 @@ class _Run:
             execution_count=self._collector.execution_count,
             stdout=shown.stdout,
             stderr=shown.stderr,
-            outputs=_outputs(shown, error),
+            outputs=whole_outputs(shown, error),
             error=error,
             truncated=shown.truncated,
             death=death,
@@ -226,21 +233,53 @@ class _Run:
             self._tell(self._collector.skip(message.size_bytes, "it holds more values than are decoded"))
         if channel == "iopub":
             if message.msg_type == "status":
-                self._idle = self._idle or message.content.get("execution_state") == "idle"
+                self._take_state(message.content.get("execution_state"))
             elif not message.outgrown:
                 if message.msg_type == "execute_input":
                     self._interrupt_again()
+                elif self._idle and self._reply is None and message.msg_type in OUTPUTS:
+                    self._early = True
                 self._tell(self._collector.feed(message.msg_type, message.content))
         elif channel == "shell" and message.msg_type == "execute_reply" and self._reply is None:
             self._reply = message.content
             self._usage = usage_in(message.metadata_json)
             self._tell(self._collector.feed("execute_input", message.content))
-            for page in _pages(message.content):
+            for page in pages_in(message.content):
                 self._tell(self._collector.feed("display_data", page))
+            self._doubted = self._early or (self._idle and self._heard - self._idle_since > EARLY_SECONDS)
+        self._go_on()
+
+    def _take_state(self, state: Any) -> None:
+        if state == "idle" and not self._idle:
+            self._idle, self._idle_since = True, self._heard
+
+    def _go_on(self) -> None:
+        """Look whether that was all; if not, wait for the rest once a part of the end is there."""
         if self._closing_id is None and self._reply is not None and self._idle:
-            self._close(self._reply)
-        elif (self._reply is not None or self._idle) and self._settling is None:
+            if not self._doubted or self._probe_idle:
+                self._note = EARLY if self._early else ""
+                self._close(self._reply)
+                return
+            self._probe()
+        if (self._reply is not None or self._idle) and self._settling is None:
             self._settle()
+
+    def _probe(self) -> None:
+        """Ask what the kernel answers after the code, and publishes after the code's output."""
+        if self._probe_id is None:
+            self._probe_id = self._hub.send("shell", "kernel_info_request", {})
+
+    def _take_probe(self, channel: str, message: Message) -> None:
+        """The code has ended: the answer to it has come, or never will."""
+        self._heard = self._loop.time()
+        if channel == "iopub":
+            self._probe_idle = self._probe_idle or message.content.get("execution_state") == "idle"
+        else:
+            self._probe_replied = True
+        if self._probe_idle and self._probe_replied and self._reply is None:
+            self._lack("reply")
+        else:
+            self._go_on()
 
     def _close(self, reply: dict[str, Any]) -> None:
         """Reply and idle are there: that is the end, unless the kernel still publishes."""
@@ -251,6 +290,7 @@ class _Run:
         if self._settling is not None:
             self._settling.cancel()
         self._closing_id = self._hub.send("shell", "execute_request", execute_request(closing, silent=True))
+        self._hub.runs.begin(self._closing_id, self._session, self.execution_id)
         self._settle()
 
     def _take_closing(self, channel: str, message: Message) -> None:
@@ -299,8 +339,13 @@ class _Run:
         left = (REPLY_SECONDS if self._reply is None else SETTLE_SECONDS) - (self._loop.time() - self._heard)
         if left > 0:
             self._settling = self._loop.call_later(left, self._settle)
-            return
-        missing = "reply" if self._reply is None else "end of its output" if self._idle else "idle status"
+        elif self._reply is not None:
+            self._lack("end of its output" if self._idle else "idle status")
+        else:
+            self._settling = None
+            self._probe()  # while the code runs on nobody answers that, and its deadline is what ends it
+
+    def _lack(self, missing: str) -> None:
         self._note = f"the kernel sent no {missing}; the end of the output may be missing"
         self._end(None)
 
@@ -308,6 +353,13 @@ class _Run:
         if not self._ended.done():
             self._error = error
             self._ended.set_result(None)
+            self._leave()
+
+    def _leave(self) -> None:
+        """What comes from here on is late."""
+        for msg_id in (self._msg_id, self._closing_id):
+            if msg_id is not None:
+                self._hub.runs.end(msg_id, self._session)
 
     def _status(self, error: UserError | None) -> str:
         if error is None:
@@ -324,33 +376,3 @@ class _Run:
             return None
         error = shown.error or user_error(self._reply, 100_000)
         return self._dialect.worded(error) if self.timed_out or self._was_interrupted() else error
-
-
-def execute_request(code: str, *, silent: bool = False) -> dict[str, Any]:
-    """The content of a request to run code without a person at a keyboard."""
-    return {
-        "code": code,
-        "silent": silent,
-        "store_history": not silent,
-        "user_expressions": {},
-        "allow_stdin": False,
-        "stop_on_error": False,
-    }
-
-
-def _outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:
-    """The outputs, with an error that only the reply spoke of at their end."""
-    if error is None or shown.error is not None:
-        return shown.outputs
-    output = {"output_type": "error", "ename": error.name, "evalue": error.value, "traceback": error.traceback}
-    return [*shown.outputs, output]
-
-
-def _pages(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a reply asks to be shown in a pager (`name?` does), as displays."""
-    payload = reply.get("payload")
-    return [
-        each
-        for each in (payload if isinstance(payload, list) else [])[:10]
-        if isinstance(each, dict) and each.get("source") == "page"
-    ]

@@ -21,6 +21,7 @@ from kernels.client_request import ClientRequest
 from kernels.connection import CHANNELS, KernelConnection
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.message import Malformed, Message, Signer, unverified_parent
+from kernels.runs import Runs
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Hub:
     `lost` says that the kernel's sockets closed although nobody had said that the kernel ended: it may still run and
     wants killing. `refused` counts messages that were malformed or wrongly signed. `interrupts` counts interrupts that
     someone asked for, see `note_interrupt`. `kernel_info` is the kernel's own description of itself, which it gives on
-    the channel `greeted_on`: one where answering is published.
+    the channel `greeted_on`: one where answering is published. `runs` says which request carries out which execution.
     """
 
     def __init__(self, connection: KernelConnection, *, greeted_on: str = "control") -> None:
@@ -56,6 +57,7 @@ class Hub:
         self.interrupts = 0
         self.kernel_info: dict[str, Any] = {}
         self.error: KernelsError | None = None
+        self.runs = Runs()
         self._connection = connection
         self._greeted_on = greeted_on
         self._signer = Signer(connection.key)

@@ -7,7 +7,6 @@ Words: the *sandbox* is gone when its PID 1 is; the *kernel* may die and be repl
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import logging
@@ -17,6 +16,7 @@ from typing import Final
 from kernels import execution
 from kernels.client_request import ClientRequest
 from kernels.connection import KernelConnection
+from kernels.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
 from kernels.deno_kernel import DenoKernel
 from kernels.dialing import Dial
 from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
@@ -36,7 +36,6 @@ _SILENCE_PAUSE_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 60.0
 _ALIVE_SECONDS: Final = 0.5
 """How often a sandbox that starts is asked whether it still lives."""
-_MEGABYTE: Final = 1024 * 1024
 
 
 class SandboxedKernel:
@@ -44,7 +43,8 @@ class SandboxedKernel:
 
     `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
     `on_deno_death(death)` when the kernel for JavaScript ended although nothing ran in it; `on_gone(death)` once, when
-    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it.
+    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it,
+    `on_deno_hub(hub)` when the one for JavaScript is.
     """
 
     def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
@@ -56,6 +56,8 @@ class SandboxedKernel:
         self.on_gone: Callable[[Death], None] = lambda _death: None
         self.on_hub: Callable[[Hub], None] = lambda _hub: None
         self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
+        self.on_deno_hub: Callable[[Hub], None] = lambda _hub: None
+        self._deno.on_hub = lambda hub: self.on_deno_hub(hub)  # noqa: PLW0108 - its owner sets it later
         self._deno.on_death = lambda death: self.on_deno_death(death)  # noqa: PLW0108 - its owner sets it later
         self._node: asyncio.Task[Outcome] | None = None
         self._node_death: Death | None = None
@@ -68,7 +70,7 @@ class SandboxedKernel:
         self._generation = 0
         self._gone: Death | None = None
         self._closing = False
-        self._oom_kills = 0
+        self._kills = MemoryKills(self.usage)
         self._replacing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -116,15 +118,16 @@ class SandboxedKernel:
         language: str = "python",
         runtime: str = "python",
         request: ClientRequest | None = None,
+        execution_id: str = "",
     ) -> Outcome:
-        """Run code; one at a time, the caller queues. `request` is as in `execution.execute`, for Python alone.
+        """Run code; one at a time, the caller queues. Names are as in `execution.execute`; `request` is Python's alone.
 
         A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
         `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
         """
         if runtime == "deno":
             await self._settled()
-            return await self._deno.execute(code, timeout_seconds=timeout_seconds, emit=emit)
+            return await self._deno.execute(code, timeout_seconds=timeout_seconds, emit=emit, execution_id=execution_id)
         if runtime == "nodejs":
             await self._settled()
             return await self._run_node(code, language, timeout_seconds, emit)
@@ -138,12 +141,19 @@ class SandboxedKernel:
             interrupt=self.guest.interrupt_kernel,
             emit=emit,
             request=request,
+            execution_id=execution_id,
         )
         if not outcome.needs_kill:
+            self.note_life()
             return outcome
-        death = outcome.death or _deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
+        death = outcome.death or deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
         await self._try_replace(hub, death)
         return dataclasses.replace(outcome, death=death)
+
+    def note_life(self) -> None:
+        """Memory has cost somebody else a process, a command perhaps: the kernel lives."""
+        if self.hub is not None:
+            self._kills.note_life()
 
     async def interrupt(self) -> None:
         """Stop what runs, Python code by KeyboardInterrupt; it ends as `interrupted`. An idle kernel stays as it is."""
@@ -205,6 +215,7 @@ class SandboxedKernel:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()
         await self._deno.aclose()
+        await self._kills.aclose()
         await self.guest.aclose()
 
     async def destroy(self) -> None:
@@ -226,8 +237,7 @@ class SandboxedKernel:
             self._opening = None
         self._hub, self._generation = hub, started.generation
         self.on_hub(hub)
-        with contextlib.suppress(SandboxGone):
-            self._oom_kills = (await self.usage()).oom_kills
+        await self._kills.start()
 
     async def _ready(self) -> Hub:
         """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
@@ -237,6 +247,7 @@ class SandboxedKernel:
             hub = await self._replace(hub, Death("exit", "the kernel did not answer any more; its globals are gone"))
         if self._gone is not None or hub is None:
             raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
+        self._kills.note_life()
         return hub
 
     def _own(self, work: object) -> None:
@@ -259,13 +270,13 @@ class SandboxedKernel:
                 raise SandboxGone(self._gone.detail)
 
     async def _deno_cause(self, gone: KernelExit) -> Death:
-        death = await self._cause(gone)
+        death = await kernel_death(gone, self._kills)
         if death.cause == "oom":
-            self._oom_kills += 1  # that one is told; the next is another's
+            self._kills.explain_one()
         return death
 
     async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
-        death = await self._cause(gone)
+        death = await kernel_death(gone, self._kills)
         if hub is not None:
             hub.fail(KernelDied(death))
         await self._try_replace(hub, death)
@@ -276,18 +287,6 @@ class SandboxedKernel:
             await self._replace(hub, death)
         except KernelsError as error:
             log.warning("kernel_not_replaced %s: %s", self.info.sandbox_id, error)
-
-    async def _cause(self, gone: KernelExit) -> Death:
-        """Why a kernel ended: the guest knows code and signal, the control group whether memory ran out."""
-        if gone.signal == "SIGKILL":
-            with contextlib.suppress(SandboxGone):
-                usage = await self.usage()
-                if usage.oom_kills > self._oom_kills:
-                    return _memory_death(usage, "the kernel was killed because the sandbox", "its globals are gone")
-        if gone.signal is not None:
-            return Death("signal", f"the kernel was ended by {gone.signal}; its globals are gone", signal=gone.signal)
-        detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
-        return Death("exit", detail, exit_code=gone.exit_code)
 
     async def _replace(self, hub: Hub | None, death: Death | None, *, keep_deno: bool = True) -> Hub | None:
         """Start the next generation in place of the kernel behind `hub`; a second call for the same kernel waits."""
@@ -337,7 +336,7 @@ class SandboxedKernel:
             steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
             silences = 0 if steady else silences + 1
             await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
-        self._sandbox_gone(await self._last_cause())
+        self._sandbox_gone(await sandbox_death(self._kills))
 
     async def _runs(self) -> bool:
         """Whether the sandbox's first process is there; it is taken for there while nobody can say."""
@@ -345,14 +344,6 @@ class SandboxedKernel:
             return await self._runtime.running(self.info.sandbox_id)
         except (KernelsError, OSError):
             return True
-
-    async def _last_cause(self) -> Death:
-        """Why the sandbox ended; its control group outlives it. A gVisor sandbox runs out of memory as a whole."""
-        with contextlib.suppress(KernelsError):
-            usage = await self.usage()
-            if usage.oom_kills > self._oom_kills:
-                return _memory_death(usage, "the sandbox was killed because it", "every global and /tmp are gone")
-        return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
 
     def _sandbox_gone(self, death: Death) -> None:
         if self._closing or self._gone is not None:
@@ -378,22 +369,3 @@ async def launch(runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimit
 
 def _how(gone: KernelExit) -> str:
     return gone.signal or f"exit status {gone.exit_code}"
-
-
-def _deadline_death(timeout_seconds: float, grace_seconds: float) -> Death:
-    return Death(
-        "deadline",
-        f"the code ran past its timeout of {timeout_seconds:g} s and did not stop within {grace_seconds:g} s of an"
-        " interrupt, so its kernel was killed; its globals are gone",
-        signal="SIGKILL",
-    )
-
-
-def _memory_death(usage: SandboxUsage, who: str, lost: str) -> Death:
-    return Death(
-        "oom",
-        f"{who} used all of its {usage.memory_limit_bytes // _MEGABYTE} MB of memory; {lost}",
-        signal="SIGKILL",
-        memory_limit_bytes=usage.memory_limit_bytes,
-        memory_peak_bytes=usage.memory_peak_bytes,
-    )

@@ -70,10 +70,11 @@ BETWEEN: Final = b",\n"
 class Cell:
     """One execution; times are RFC 3339. `outputs` are nbformat outputs; `author` is who ran it, when known.
 
-    `kind` is code or command, `face` the protocol it came through. `clear_context`: it asked for a blank kernel.
-    `runtime` is what ran its language. `why` says why it was not run. `exit_code` and `task` are of commands: `task` is
-    the id of one in the background. `silent`: an attached client ran it for itself. `provenance` is what it used and
-    changed, `full` where outputs that were cut lie.
+    `kind` is code, command or late (output of `late_of`, which had ended, if that is known), `face` the protocol it
+    came through. `clear_context`: it asked for a blank kernel. `runtime` is what ran its language. `why` says why it
+    was not run. `exit_code` and `task` are of commands: `task` is the id of one in the background. `silent`: an
+    attached client ran it for itself. `provenance` is what it used and changed, `full` where outputs that were cut
+    lie.
     """
 
     execution_id: str
@@ -98,6 +99,7 @@ class Cell:
     silent: bool = False
     provenance: dict[str, Any] | None = None
     full: Sequence[dict[str, Any]] = ()
+    late_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ def _about(cell: Cell) -> dict[str, Any]:
         about["silent"] = True
     if cell.runtime != "python":
         about["runtime"] = _plain(cell.runtime)
-    about |= _present(vars(cell), "why", "exit_code", "task")
+    about |= _present(vars(cell), "why", "exit_code", "task", "late_of")
     if cell.death is not None:
         about["death"] = _death(cell.death)
     if any(cut := asdict(cell.truncated).values()) and sum(cut):

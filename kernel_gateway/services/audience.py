@@ -227,6 +227,10 @@ class Audience:
         """Tell all of a state that no kernel tells."""
         self._say("iopub", "status", {"execution_state": state})
 
+    def say(self, text: str) -> None:
+        """A sentence for all of them, under the cell that runs."""
+        self._note(text, self._running.request.header if self._running is not None else b"{}")
+
     def _answer(self, pending: _Pending, error: tuple[str, str] | None) -> None:
         request = pending.request
         shown = {"ename": error[0], "evalue": error[1], "traceback": [f"{error[0]}: {error[1]}"]} if error else {}

@@ -41,6 +41,10 @@ log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0
 
 
+KILLED = 137
+"""What a shell says of a program that got SIGKILL, be it for want of memory."""
+
+
 class Commands:
     """Run a command to its end, or start it in the background. A caller who goes away stops nothing."""
 
@@ -85,6 +89,8 @@ class Commands:
             except KernelsError as error:
                 await self._finish(live, replace(row, status="died", outcome=died("sandbox", str(error))))
                 raise
+            if result.exit_code == KILLED:
+                kernel.note_life()
             if not request.background:
                 row = replace(row, ended_number=live.sandbox.flushes.next_number())
             row = await self._finish(live, replace(row, status=_status(result), outcome=_outcome(result)))

@@ -30,11 +30,19 @@ class EventLog:
         self._events: deque[tuple[Event, int]] = deque()
         self._changed = asyncio.Event()
         self._closed = False
+        self._over = False
 
     def append(self, event: str, data: dict[str, Any]) -> None:
         """Add an event and wake the followers; a closed log takes no more."""
-        if self._closed:
-            return
+        if not self._closed:
+            self._add(event, data)
+
+    def append_late(self, data: dict[str, Any]) -> None:
+        """Add what came after the end, until the log is over."""
+        if not self._over:
+            self._add("late", data)
+
+    def _add(self, event: str, data: dict[str, Any]) -> None:
         self.last_sequence += 1
         size = EVENT_BYTES + len(msgspec.json.encode(data))
         self._events.append((Event(self.last_sequence, event, data), size))
@@ -45,12 +53,20 @@ class EventLog:
         self._wake()
 
     def close(self) -> None:
-        """No more events come; followers end when they have read the last."""
+        """No more events come but late ones; followers end when they have read the last."""
         self._closed = True
         self._wake()
 
-    async def follow(self, after: int) -> AsyncIterator[Event]:
-        """Events past sequence `after`, those kept first, then as they come, until the log is closed."""
+    def finish(self) -> None:
+        """Nothing comes any more, for nobody."""
+        self._closed = self._over = True
+        self._wake()
+
+    async def follow(self, after: int, *, late: bool = False) -> AsyncIterator[Event]:
+        """Events past sequence `after`, those kept first, then as they come, until the log is closed.
+
+        With `late` until nothing more can come.
+        """
         position = min(max(after, 0), self.last_sequence)
         while True:
             while position < self.last_sequence:
@@ -62,7 +78,7 @@ class EventLog:
                     event = self._events[position - self._dropped][0]
                     position = event.sequence
                     yield event
-            if self._closed:
+            if self._over or (self._closed and not late):
                 return
             await self._changed.wait()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import uuid
@@ -20,23 +21,22 @@ from kernel_gateway.errors import (
     NotFound,
     PayloadTooLarge,
     SessionBusy,
-    translated,
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.flushes import told
+from kernel_gateway.services.interrupts import BEFORE_IT_BEGAN, interrupt_code
 from kernel_gateway.services.jobs import Asked, Job
 from kernel_gateway.services.live_session import LiveSession
-from kernel_gateway.services.outcomes import execution_of
+from kernel_gateway.services.outcomes import execution_of, with_late
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay import replayed
 from kernel_gateway.shapes import Event, Execution, Page, Submission
 from kernel_gateway.storage import executions
-from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.sync_shapes import ExecutionSync, Sync
 from kernels.client_request import ClientRequest
-from kernels.errors import KernelsError
 from kernels.languages import runtime_of
 
 LONGEST_KEY = 255
@@ -135,6 +135,9 @@ class Executions:
         """An execution: whole for a while after it ended, later with its text cut to what is stored of it."""
         job = await self._job(principal, session_id, execution_id)
         row = job.row if job is not None else await self._row(principal, session_id, execution_id)
+        live = self._registry.find(principal, session_id)
+        if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
+            row = replace(row, outcome=with_late(row.outcome, late, self._parts.settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
         return execution_of(row, told(row, sync, None if job is None else job.answered))
 
@@ -150,28 +153,42 @@ class Executions:
         return Page([execution_of(row, told(row, sync)) for row in shown], following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
-        """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun."""
+        """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.
+
+        Returns when it has ended. One that runs and does not heed it is still running then, and `why` says so.
+        """
         live = self._registry.find(principal, session_id)
         job = live.find_job(execution_id) if live is not None else None
-        if live is None or job is None:
-            return await self.get(principal, session_id, execution_id)
-        live.touch()
-        running = job.interrupt()
-        live.wake()
-        if running:
-            with translated():
-                await _interrupt(live)
-        return execution_of(job.row)
+        if live is not None and job is not None:
+            live.touch()
+            if live.withdraw(job):
+                await self._parts.background.carry_out(self._drop(live, job), f"interrupt {execution_id}")
+            elif job.interrupt():
+                looking = await interrupt_code(self._parts, live)
+                if looking is not None:
+                    await asyncio.shield(looking)
+        return await self.get(principal, session_id, execution_id)
+
+    async def _drop(self, live: LiveSession, job: Job) -> None:
+        """End a job that was taken out of the queue; raises when that cannot be stored now, and it is stored later."""
+        if not await job.is_stored():
+            return
+        outcome = StoredOutcome(why=BEFORE_IT_BEGAN)
+        self._parts.background.spawn(live.worker.finish(job, "interrupted", outcome), f"end of {job.row.id}")
+        await job.wait()
 
     async def events(
-        self, principal: Principal, session_id: str, execution_id: str, after: int = 0
+        self, principal: Principal, session_id: str, execution_id: str, after: int = 0, *, late: bool = False
     ) -> AsyncIterator[Event]:
-        """Await it for the checks, then iterate: what follows sequence `after`, ending with `ended`."""
+        """Await it for the checks, then iterate: what follows sequence `after`, ending with `ended`.
+
+        With `late` it goes on after that, with late output, for as long as the kernel lives.
+        """
         if after < 0:
             raise InvalidRequest("an event's sequence is not negative")
         job = await self._job(principal, session_id, execution_id)
         if job is not None:
-            return job.log.follow(after)
+            return job.log.follow(after, late=late)
         row = await self._row(principal, session_id, execution_id)
         return replayed(row, after, told(row, await self._sync(principal, session_id)))
 
@@ -243,8 +260,8 @@ class Executions:
             raise
         job.mark_stored(stored=True)
         if submission.on_busy == "interrupt" and live.running is not job and live.interrupt_running():
-            with contextlib.suppress(KernelsError):  # what cannot be interrupted ends by its deadline
-                await _interrupt(live)
+            with contextlib.suppress(GatewayError):  # what cannot be interrupted ends by its deadline
+                await interrupt_code(self._parts, live)
         return execution_of(job.row)
 
     async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
@@ -285,11 +302,6 @@ class Executions:
         if row is None or row.kind != "code":
             raise NotFound("there is no such execution in this session")
         return row
-
-
-async def _interrupt(live: LiveSession) -> None:
-    if live.sandbox.kernel is not None:
-        await live.sandbox.kernel.interrupt()
 
 
 def _runtime(submission: Submission) -> str:

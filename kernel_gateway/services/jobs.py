@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.full_text import FullText
 from kernel_gateway.services.outcomes import closing_event, execution_of
 from kernel_gateway.shapes import Execution
-from kernel_gateway.storage.executions import ExecutionRow
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.client_request import ClientRequest
 
@@ -43,6 +44,11 @@ class Job:
         """The client session whose later cells do not run when this one fails."""
         self.interrupted = False
         """Asked to stop before it ran."""
+        self.executing = False
+        """Whether its code runs: it has been sent to a kernel, and has not ended."""
+        self.deaf = False
+        """Interrupted while it ran, and it went on."""
+        self._code_ended = asyncio.Event()
         self.answered: ExecutionSync | None = None
         """What its answer says of its files."""
         self._settling: asyncio.Task[ExecutionSync] | None = None
@@ -121,12 +127,36 @@ class Job:
             return False
         return self.row.started is not None
 
+    @contextlib.contextmanager
+    def execution(self) -> Iterator[None]:
+        """Around the time in which its code runs."""
+        self.executing = True
+        try:
+            yield
+        finally:
+            self.executing = False
+            self._code_ended.set()
+
+    async def executes_within(self, seconds: float) -> None:
+        """Wait until its code has ended, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._code_ended.wait()
+
+    def ignore_interrupt(self, why: str) -> None:
+        """Its code goes on although it was interrupted: whoever asks or follows hears so."""
+        self.deaf = True
+        self.row = replace(self.row, outcome=StoredOutcome(why=why))
+        self.log.append("interrupt", {"effect": False, "why": why})
+
     def end(self, row: ExecutionRow, sync: ExecutionSync) -> None:
         """The outcome is stored: wake those who wait, close the log."""
         self.row, self.answered = row, sync
         self._answer = execution_of(row, sync)
         self.log.append("ended", closing_event(row, sync))
         self.log.close()
+        if row.started is None or row.status == "died":
+            self.log.finish()
         self._tell()
         self.asked = None
         waiting, self._ended = self._ended, None
@@ -173,10 +203,19 @@ class FinishedJobs:
 
     def keep(self, job: Job) -> None:
         size = job.size_bytes
+        before = self._jobs.pop(job.row.id, None)
+        self._size_bytes += size - (before[1] if before is not None else 0)
         self._jobs[job.row.id] = job, size
-        self._size_bytes += size
         while self._jobs and self._size_bytes > self._limit_bytes:
-            self._size_bytes -= self._jobs.popitem(last=False)[1][1]
+            oldest, its_size = self._jobs.popitem(last=False)[1]
+            self._size_bytes -= its_size
+            oldest.log.finish()
+
+    def finish(self, session_id: str, generation: int | None = None) -> None:
+        """Nothing comes any more of what ran in this session, or in its kernels before this generation."""
+        for job, _ in self._jobs.values():
+            if job.row.session_id == session_id and (generation is None or job.row.generation < generation):
+                job.log.finish()
 
     def find(self, session_id: str, execution_id: str) -> Job | None:
         found = self._jobs.get(execution_id)

@@ -46,13 +46,15 @@ class LiveKernel(Protocol):
 
     `on_generation(generation, death)` is called when the kernel was replaced, `on_deno_death(death)` when the one for
     JavaScript ended while nothing ran in it, `on_gone(death)` once when the sandbox itself is no more, `on_hub(hub)`
-    when another kernel is connected. The session sets them; they return at once.
+    when another kernel is connected, `on_deno_hub(hub)` when another one for JavaScript is. The session sets them; they
+    return at once.
     """
 
     on_generation: Callable[[int, Death | None], None]
     on_deno_death: Callable[[Death], None]
     on_gone: Callable[[Death], None]
     on_hub: Callable[[Hub], None]
+    on_deno_hub: Callable[[Hub], None]
 
     @property
     def info(self) -> SandboxInfo: ...
@@ -72,7 +74,9 @@ class LiveKernel(Protocol):
         language: str = "python",
         runtime: str = "python",
         request: ClientRequest | None = None,
+        execution_id: str = "",
     ) -> Outcome: ...
+    def note_life(self) -> None: ...
     async def interrupt(self) -> None: ...
     async def restart(self) -> int: ...
     async def clear(self) -> int: ...

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
 from kernel_gateway.services.flushes import Flushes
+from kernel_gateway.services.late_outputs import LateOutputs
 from kernel_gateway.services.live_session import Ending, LiveSession
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.outcomes import died, refused
@@ -63,7 +64,9 @@ class Lifecycle:
             on_deno_death=lambda death: self._deno_died(live, death),
             flushes=Flushes(row.sync, self._parts.settings.flush_deadline_seconds, row.record.sync.durable),
         )
+        live.late = LateOutputs(self._parts, live)
         live.sandbox.on_hub = live.connected
+        live.sandbox.on_deno_hub = live.late.connect
         live.sandbox.on_restored = partial(self._restored, live)
         live.sandbox.flushes.on_durable = partial(self._store_record, live)
         live.worker = Worker(self._parts, live)
@@ -130,6 +133,7 @@ class Lifecycle:
             sessions.set_record(connection, live.id, record)
 
         log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
+        self._parts.finished.finish(live.id, generation)
         self._note(live, "generation", f"**Kernel generation {generation}.** {why}", store)
 
     def _deno_died(self, live: LiveSession, death: Death) -> None:
@@ -166,6 +170,8 @@ class Lifecycle:
         await self._let_running_stop(live)
         await live.sandbox.give_up()
         await self._stop_worker(live)
+        await live.late.close()
+        self._parts.finished.finish(live.id)
         await self._let_commands_end(live)
         await refusals
         self._notebooks.expect(live.id)

@@ -22,6 +22,7 @@ from kernel_gateway.sync_shapes import Sync
 from kernels.hub import Hub
 
 if TYPE_CHECKING:
+    from kernel_gateway.services.late_outputs import LateOutputs
     from kernel_gateway.services.worker import Worker
 
 MOST_TASKS = 1_000
@@ -51,6 +52,7 @@ class LiveSession:
         self.row = row
         self.sandbox: SessionSandbox
         self.worker: Worker
+        self.late: LateOutputs
         self.ending: Ending | None = None
         self.end_task: asyncio.Task[SessionRow] | None = None
         self.start_task: asyncio.Task[None] | None = None
@@ -177,10 +179,13 @@ class LiveSession:
         self._queue.append(job)
         self._wake.set()
 
-    def withdraw(self, job: Job) -> None:
-        """Take a job back that could not be stored."""
-        with contextlib.suppress(ValueError):
+    def withdraw(self, job: Job) -> bool:
+        """Take a job out of the queue; says whether it was still there."""
+        try:
             self._queue.remove(job)
+        except ValueError:
+            return False
+        return True
 
     def take_followers(self, job: Job) -> list[Job]:
         """Take the cells out of the queue that the client of this one sent after it, to run only if it goes well."""
@@ -200,6 +205,7 @@ class LiveSession:
 
     def connected(self, hub: Hub) -> None:
         """Another kernel is connected; called before anything runs in it."""
+        self.late.connect(hub)
         if self.audience is not None:
             self.audience.connect(hub)
 

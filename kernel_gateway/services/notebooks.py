@@ -169,7 +169,10 @@ class Notebooks:
 
     async def _settled(self, session_id: str) -> Head:
         """How far the record is, once what has ended is in it; what cannot be written now is left out."""
+        live = self._registry.get(session_id)
         try:
+            if live is not None:
+                await live.late.flush()
             return await self._parts.record.settle(session_id)
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("record_not_written", session=session_id, error=str(error))

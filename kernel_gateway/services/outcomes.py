@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,12 @@ from kernel_gateway.sync_shapes import ExecutionSync
 from kernels import errors as below
 from kernels.capped_text import cut_middle
 from kernels.execution import Outcome
+from kernels.outputs import Outputs
 from kernels.transcript import trim_output
+
+MOST_LATE: Final = 100
+LATE_BYTES: Final = 4 * 1024 * 1024
+"""Late outputs that an execution shows itself; its late cells have the rest."""
 
 
 def outcome_of(outcome: Outcome) -> StoredOutcome:
@@ -27,7 +32,43 @@ def outcome_of(outcome: Outcome) -> StoredOutcome:
         error=None if error is None else ExecutionError(error.name, error.value, list(error.traceback)),
         death=None if death is None else death_of(death),
         truncated=Truncated(truncated.stdout, truncated.stderr, truncated.outputs),
+        why=outcome.note or None,
     )
+
+
+def stored_outcome(shown: Outputs) -> StoredOutcome:
+    """The same of outputs alone."""
+    cut = shown.truncated
+    return StoredOutcome(
+        stdout=shown.stdout,
+        stderr=shown.stderr,
+        outputs=[dict(each) for each in shown.outputs],
+        truncated=Truncated(cut.stdout, cut.stderr, cut.outputs),
+    )
+
+
+def with_late(outcome: StoredOutcome, more: StoredOutcome | None, text_bytes: int) -> StoredOutcome:
+    """An outcome with what came after it; text that goes on is one, and what is too much is counted."""
+    if more is None:
+        return outcome
+    late, cut = [*outcome.late], outcome.truncated.late + more.truncated.stdout + more.truncated.stderr
+    size = sum(map(_size, late))
+    for each in more.outputs:
+        text, last = each.get("text"), late[-1] if late else {}
+        if text is not None and last.get("name") == each.get("name"):
+            joined, dropped = cut_middle(last["text"] + text, text_bytes)
+            late[-1], cut = {**last, "text": joined}, cut + dropped
+        elif len(late) < MOST_LATE and size + _size(each) <= LATE_BYTES:
+            late.append(each)
+            size += _size(each)
+        else:
+            cut += _size(each)
+    truncated = msgspec.structs.replace(outcome.truncated, late=cut + more.truncated.outputs)
+    return msgspec.structs.replace(outcome, late=late, truncated=truncated)
+
+
+def _size(output: dict[str, Any]) -> int:
+    return len(msgspec.json.encode(output))
 
 
 def death_of(death: below.Death) -> Death:
@@ -45,7 +86,7 @@ def died(cause: str, detail: str) -> StoredOutcome:
 
 def trimmed(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
     """What is stored: stdout, stderr and the texts of each output cut to head and tail when they are longer."""
-    truncated = Truncated(outcome.truncated.stdout, outcome.truncated.stderr, outcome.truncated.outputs)
+    truncated = msgspec.structs.replace(outcome.truncated)
     stdout, cut = cut_middle(outcome.stdout, text_bytes)
     truncated.stdout += cut
     stderr, cut = cut_middle(outcome.stderr, text_bytes)
@@ -82,6 +123,8 @@ def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execut
         ended_at=rfc3339_or_none(row.ended),
         clear_context=row.clear_context,
         sync=sync or ExecutionSync(row.sync),
+        why=outcome.why,
+        late=outcome.late,
     )
 
 
@@ -97,4 +140,5 @@ def closing_event(row: ExecutionRow, sync: ExecutionSync | None = None) -> dict[
         "truncated": msgspec.to_builtins(outcome.truncated),
         "ended_at": rfc3339_or_none(row.ended),
         "sync": msgspec.to_builtins(sync or ExecutionSync(row.sync)),
+        "why": outcome.why,
     }

@@ -216,7 +216,7 @@ def due(waiting: Sequence[Unrecorded], notes: Sequence[UnrecordedNote]) -> tuple
     timed: list[tuple[tuple[float, int, int, int], str | int]] = []
     for each in waiting:
         if each.ended is not None:
-            at = each.ended if each.kind == "command" or each.started is None else each.started
+            at = each.ended if each.kind in ("command", "late") or each.started is None else each.started
             timed.append(((at, each.generation, 1, each.number), each.id))
     held = []
     for note in notes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from kernel_gateway.services.outcomes import closing_event
@@ -15,14 +15,17 @@ async def replayed(row: ExecutionRow, after: int, sync: ExecutionSync | None = N
     """From the start, what the row holds; from the middle, that the log is gone; `ended` last, numbered as it was."""
     made = list(_events(row))
     last = max(row.last_sequence or 0, len(made) + 1)
-    if after >= last:
-        return
     if 0 < after < last - 1:
         yield Event(last - 1, "truncated", {"dropped_from": after + 1, "dropped_to": last - 1})
     elif after == 0:
         for sequence, (kind, data) in enumerate(made, start=1):
             yield Event(sequence, kind, data)
-    yield Event(last, "ended", closing_event(row, sync))
+    if after < last:
+        yield Event(last, "ended", closing_event(row, sync))
+    late = _shown((row.outcome or StoredOutcome()).late)
+    for sequence, (kind, data) in enumerate(late, start=last + 1):
+        if sequence > after:
+            yield Event(sequence, "late", {"event": kind, "data": data})
 
 
 def _events(row: ExecutionRow) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -30,7 +33,11 @@ def _events(row: ExecutionRow) -> Iterator[tuple[str, dict[str, Any]]]:
         if row.clear_context:
             yield "generation", {"generation": row.generation, "cause": "restart"}
         yield "started", {"execution_id": row.id, "generation": row.generation}
-    for output in (row.outcome or StoredOutcome()).outputs:
+    yield from _shown((row.outcome or StoredOutcome()).outputs)
+
+
+def _shown(outputs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for output in outputs:
         kind = output.get("output_type")
         if kind == "stream":
             yield "stream", {"name": output.get("name"), "text": output.get("text")}

@@ -111,9 +111,12 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         exit_code=_whole(about.get("exit_code")),
         started_at=started,
         timeout_seconds=_lasted(started, about.get("ended_at")) if status in STOPPED else None,
-        skipped=_skipped(status, started),
+        skipped=LATE if about.get("kind") == "late" else _skipped(status, started),
         ours=isinstance(about.get("execution_id"), str),
     )
+
+
+LATE: Final = "it is output that came late, which no code of its own shows"
 
 
 def _skipped(status: str | None, started: str | None) -> str:

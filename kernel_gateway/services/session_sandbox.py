@@ -74,7 +74,8 @@ class SessionSandbox:
         self._on_replaced = on_replaced
         self._on_deno_death = on_deno_death
         self.on_hub: Callable[[Hub], None] = lambda _hub: None
-        """Called with the connections to each kernel that takes code from then on."""
+        """Called with the connections to each kernel that takes code from then on; the next with JavaScript's."""
+        self.on_deno_hub: Callable[[Hub], None] = lambda _hub: None
         self.on_restored: Callable[[RestoreReport], None] = lambda _report: None
         """Called with what a new sandbox's workspace was filled with."""
         self._death: Death | None = None
@@ -287,6 +288,7 @@ class SessionSandbox:
         kernel.on_generation = self._kernel_replaced
         kernel.on_deno_death = self._on_deno_death
         kernel.on_gone = lambda death: self._kernel_gone(kernel, death)
+        kernel.on_deno_hub = lambda hub: self.on_deno_hub(hub)  # noqa: PLW0108 - as below
         kernel.on_hub = lambda hub: self.on_hub(hub)  # noqa: PLW0108 - the session sets it later
         if kernel.hub is not None:
             self.on_hub(kernel.hub)

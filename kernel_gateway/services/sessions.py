@@ -24,6 +24,7 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.agents import Chosen
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.interrupts import interrupt_code
 from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.parts import Parts
@@ -113,8 +114,7 @@ class Sessions:
         live.touch()
         running = live.interrupt_running()
         if live.sandbox.kernel is not None and (running or live.audience is not None):
-            with translated():
-                await live.sandbox.kernel.interrupt()
+            await interrupt_code(self._parts, live)
 
     async def restart(self, principal: Principal, session_id: str, *, author: str | None = None) -> Session:
         """A blank kernel of the next generation in the same sandbox; what ran ends as `died`.

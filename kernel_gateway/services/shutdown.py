@@ -57,6 +57,8 @@ async def _let_go(parts: Parts, live: LiveSession) -> None:
             task.cancel()
             await asyncio.wait([task])
     await live.sandbox.let_go()
+    await live.late.close()
+    parts.finished.finish(live.id)
     record = live.record(live.sandbox.last_usage)
     try:
         await parts.database.run(lambda connection: sessions.set_record(connection, live.id, record))

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.services.flushes import Ticket, told
+from kernel_gateway.services.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.live_session import LiveSession
@@ -134,7 +135,7 @@ class Worker:
         try:
             kernel = None if job.asked_to_stop() else await self._ready(job)
             if kernel is None or job.asked_to_stop():
-                return await self.finish(job, "interrupted", StoredOutcome())
+                return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
             _require_generation(job, kernel)
             if job.row.clear_context:
                 await _clear(job, kernel)
@@ -145,7 +146,7 @@ class Worker:
             return await self.finish(job, "rejected", refused(type(error).__name__, error.message))
         job.begin(kernel.generation, now)
         if job.asked_to_stop():
-            return await self.finish(job, "interrupted", StoredOutcome())
+            return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
         return await self._execute(job, kernel)
 
     async def _abort_followers(self, job: Job) -> None:
@@ -183,15 +184,17 @@ class Worker:
 
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
         try:
-            async with asyncio.timeout(longest):
-                outcome = await kernel.execute(
-                    job.row.code,
-                    timeout_seconds=timeout,
-                    emit=emit,
-                    language=job.row.language,
-                    runtime=job.row.runtime,
-                    request=None if job.asked is None else job.asked.request,
-                )
+            with job.execution():
+                async with asyncio.timeout(longest):
+                    outcome = await kernel.execute(
+                        job.row.code,
+                        timeout_seconds=timeout,
+                        emit=emit,
+                        language=job.row.language,
+                        runtime=job.row.runtime,
+                        request=None if job.asked is None else job.asked.request,
+                        execution_id=job.row.id,
+                    )
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
@@ -204,6 +207,8 @@ class Worker:
             # The next kernel may still be starting; its number is known already.
             job.log.append("generation", {"generation": max(kernel.generation, job.row.generation + 1), "cause": cause})
         ours = outcome_of(outcome)
+        if job.deaf and outcome.status != "interrupted":
+            ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
         if ours.death is not None:
             ours.death.detail = self._explained(ours.death.detail)
         await self.finish(job, outcome.status, ours, outcome.execution_count, outcome.usage)

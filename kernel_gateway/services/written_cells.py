@@ -92,7 +92,9 @@ def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
     cut, death = outcome.truncated, outcome.death
     provenance = dict(row.provenance or {})
     full, silent = list(provenance.pop("full", [])), provenance.pop("silent", False)
+    late_of = provenance.pop("late_of", None)
     outputs, blobs = _split(outcome.outputs)
+    why = why or outcome.why or ""
     if row.status == "rejected" and outcome.error is not None:
         why = f"{outcome.error.name}: {outcome.error.value}"
     cell = transcript.Cell(
@@ -108,6 +110,7 @@ def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
         death=None if death is None else Death(**msgspec.structs.asdict(death)),
         author=row.author or None,
         clear_context=row.clear_context,
+        late_of=late_of,
         language="python" if row.kind == "command" else row.language,
         runtime="python" if row.kind == "command" else row.runtime,
         kind=row.kind,

@@ -23,6 +23,10 @@ class StoredOutcome(msgspec.Struct):
     error: ExecutionError | None = None
     death: Death | None = None
     truncated: Truncated = msgspec.field(default_factory=Truncated)
+    why: str | None = None
+    """What else there is to say of how it ended."""
+    late: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """Outputs that came after it had ended."""
     exit_code: int | None = None
     """Of a command, as is `task`: the id of one that was started in the background."""
     task: str | None = None
@@ -106,6 +110,7 @@ _NOTE = select(notes).where(notes.c.number == bindparam("note"))
 _PROVENANCE = (
     update(executions).where(executions.c.id == bindparam("execution")).values(provenance=bindparam("its_provenance"))
 )
+_OUTCOME = update(executions).where(executions.c.id == bindparam("execution")).values(outcome=bindparam("its_outcome"))
 
 
 def add(connection: Connection, row: ExecutionRow) -> None:
@@ -152,6 +157,17 @@ def finish(connection: Connection, row: ExecutionRow) -> None:
         "its_ended_number": row.ended_number,
     }
     connection.execute(_FINISH, values)
+
+
+def add_ended(connection: Connection, row: ExecutionRow) -> None:
+    """Something that was over when it was first heard of."""
+    add(connection, row)
+    finish(connection, row)
+
+
+def set_outcome(connection: Connection, execution_id: str, outcome: StoredOutcome) -> None:
+    """What an execution has shown, as more of it has come or another has changed it."""
+    connection.execute(_OUTCOME, {"execution": execution_id, "its_outcome": to_json(outcome)})
 
 
 def find(connection: Connection, session_id: str, execution_id: str, *, outcome: bool = True) -> ExecutionRow | None:

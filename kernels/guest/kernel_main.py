@@ -8,15 +8,10 @@ library and ipykernel 6 or newer, and of ours only the modules beside it that it
 
 from __future__ import annotations
 
-import codecs
-import fcntl
 import importlib.util
-import io
 import os
-import select
 import signal
 import sys
-import termios
 import threading
 import warnings
 from collections.abc import Callable
@@ -26,18 +21,11 @@ from typing import Any, cast
 import zmq
 from ipykernel import kernelapp
 from ipykernel.displayhook import ZMQShellDisplayHook
-from ipykernel.iostream import IOPubThread, OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
 from traitlets import Type
-
-PIECE_CHARACTERS = 65_536
-"""A message never carries more text than this, and no stream holds more that has not been handed to its socket."""
-
-SEND_MESSAGES = 32
-"""Published messages that wait for a slow reader; then whoever writes waits."""
 
 NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
@@ -56,148 +44,7 @@ def beside(name: str) -> Any:
     return module
 
 
-class BoundedStream(OutStream):
-    """`sys.stdout` or `sys.stderr`, and what is written to their descriptors, as messages of bounded size.
-
-    A writer waits until its text is handed to the socket, and the socket waits for its reader. Text that went to the
-    descriptor before (by a subprocess) is published before text that is written now.
-    """
-
-    flush_timeout = 24 * 3600
-
-    def __init__(self, session: Any, pub_thread: Any, name: str, *arguments: Any, **options: Any) -> None:
-        self._begin()
-        self._child = False
-        self._read_end = self._spare = -1
-        self._descriptor = {"stdout": 1, "stderr": 2}[name]
-        self._undecoded = codecs.getincrementaldecoder("utf-8")("replace")
-        super().__init__(session, pub_thread, name, *arguments, **options)
-        os.register_at_fork(after_in_child=self._begin_in_child)
-
-    def write(self, string: str) -> int:
-        """Publish text, in pieces; raises TypeError for anything else, as any text file does."""
-        if not isinstance(string, str):
-            raise TypeError(f"write() argument must be str, not {type(string).__name__}")
-        self._drain()
-        self._publish(string)
-        return len(string)
-
-    def flush(self) -> None:
-        """Return when everything written so far has been handed to the socket."""
-        self._drain()
-        if self._runs:
-            super().flush()
-
-    def fileno(self) -> int:
-        """A descriptor whose text is published too, for `subprocess` and the like."""
-        if self._spare < 0:
-            raise io.UnsupportedOperation("fileno")
-        return self._spare
-
-    def close(self) -> None:
-        """Flush only: code that closes its stdout must not silence the code after it."""
-        self.flush()
-
-    def restore(self) -> None:
-        """Undo what code may have done to the descriptor: closed it, or put another file in its place."""
-        if self._spare < 0:
-            return
-        try:
-            ours = os.path.sameopenfile(self._descriptor, self._spare)
-        except OSError:
-            ours = False
-        if not ours:
-            os.dup2(self._spare, self._descriptor)
-
-    def _begin(self) -> None:
-        self._runs: list[tuple[dict[str, Any], list[str]]] = []
-        self._characters = 0
-        self._runs_lock = threading.RLock()
-        self._pipe_lock = threading.RLock()
-
-    def _begin_in_child(self) -> None:
-        """What a forked process inherits is its parent's to publish, and its locks have no owner any more."""
-        self._begin()
-        self._child = True
-
-    def _setup_stream_redirects(self, name: str) -> None:
-        """Put a pipe in the descriptor's place and keep its write end, so that closing one is not the end.
-
-        Called by the constructor.
-        """
-        self._original_stdstream_fd = self._descriptor
-        self._original_stdstream_copy = os.dup(self._descriptor)
-        self._read_end, self._spare = os.pipe()
-        os.dup2(self._spare, self._descriptor)
-        self.watch_fd_thread = threading.Thread(target=self._watch_pipe_fd, name=f"watch {name}", daemon=True)
-        self.watch_fd_thread.start()
-
-    def _watch_pipe_fd(self) -> None:
-        poll = select.poll()
-        poll.register(self._read_end, select.POLLIN)
-        while True:
-            poll.poll()
-            self._drain()
-
-    def _drain(self) -> None:
-        """Publish what waits in the pipe, in whichever thread comes first; never in the publishing thread itself."""
-        if self._read_end < 0 or self._child or threading.get_ident() == self.pub_thread.thread.ident:
-            return
-        with self._pipe_lock:
-            while size := self._piped_bytes():
-                data = os.read(self._read_end, min(size, PIECE_CHARACTERS))
-                self._publish(self._undecoded.decode(data))
-
-    def _piped_bytes(self) -> int:
-        return int.from_bytes(fcntl.ioctl(self._read_end, termios.FIONREAD, b"\0\0\0\0"), sys.byteorder)
-
-    def _publish(self, text: str) -> None:
-        if not text.isascii():  # half a surrogate pair: no message can carry it
-            text = text.encode("utf-8", "replace").decode()
-        for start in range(0, len(text), PIECE_CHARACTERS):
-            self._append(text[start : start + PIECE_CHARACTERS])
-        if self._child:
-            self._flush()
-
-    def _append(self, piece: str) -> None:
-        """Keep text until the next flush, which is now when there is enough for a message."""
-        if self._characters + len(piece) > PIECE_CHARACTERS:
-            super().flush()
-        parent = self.parent_header
-        with self._runs_lock:
-            if not self._runs or self._runs[-1][0] is not parent:
-                self._runs.append((parent, []))
-            self._runs[-1][1].append(piece)
-            self._characters += len(piece)
-        if not self._child:
-            self._schedule_flush()
-
-    def _flush(self) -> None:
-        """Send what is kept; called in the publishing thread, or in a forked process, which has none."""
-        self._flush_pending = False
-        with self._runs_lock:
-            runs, self._runs, self._characters = self._runs, [], 0
-        for parent, pieces in runs:
-            self.session.pid = os.getpid()  # the session refuses to send in a fork, the publishing thread can
-            message = self.session.msg("stream", {"name": self.name, "text": "".join(pieces)}, parent=parent)
-            for hook in self._hooks:
-                if (message := hook(message)) is None:
-                    break
-            else:
-                self.session.send(self.pub_thread, message, ident=self.topic)
-
-
-class Publisher(IOPubThread):
-    """ipykernel's publishing thread; who publishes faster than it can send waits, be it text or images."""
-
-    def send_multipart(self, *arguments: Any, **options: Any) -> None:
-        """Hand a message over; called in any thread."""
-        super().send_multipart(*arguments, **options)
-        ours = threading.get_ident() == self.thread.ident
-        if len(self._events) > SEND_MESSAGES and not ours and self.thread.is_alive():
-            sent = threading.Event()
-            self.schedule(sent.set)
-            sent.wait()
+output = beside("kernel_output")
 
 
 class Forgetful(dict[int, list[Any]]):
@@ -221,6 +68,7 @@ class Shell(ZMQInteractiveShell):
     """IPython's shell, whose memory does not grow with what code prints."""
 
     displayhook_class = Type(Results)
+    display_pub_class = Type(output.Displays)
 
     def init_history(self) -> None:
         """Called by the constructor."""
@@ -310,6 +158,7 @@ class Kernel(IPythonKernel):
     async def do_execute(self, *arguments: Any, **options: Any) -> Any:
         """Run a cell; called by ipykernel for each execute request."""
         self._restore_streams()
+        output.ThreadParents.cell_runs = True
         with suppress(Exception):  # code may have replaced what it measures with
             self._meter.start()
         try:
@@ -333,6 +182,7 @@ class Kernel(IPythonKernel):
             with suppress(Exception):
                 self._used = self._meter.read()
             self._restore_streams()
+            output.ThreadParents.cell_runs = False
 
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Called by ipykernel for the reply to an execute request, and for one that is not carried out."""
@@ -353,7 +203,7 @@ class Kernel(IPythonKernel):
         return str(super().getpass(*arguments, **options))
 
 
-streams: dict[str, BoundedStream] = {}
+streams: dict[str, Any] = {}
 
 
 class KernelApp(IPKernelApp):
@@ -364,26 +214,28 @@ class KernelApp(IPKernelApp):
 
     def _try_bind_socket(self, s: Any, port: int) -> int:
         if s.type in (zmq.PUB, zmq.XPUB):
-            s.sndhwm = SEND_MESSAGES
+            s.sndhwm = output.SEND_MESSAGES
             s.setsockopt(zmq.XPUB_NODROP, 1)
         return int(super()._try_bind_socket(s, port))
 
     def init_iopub(self, context: Any) -> None:
         """Called by `initialize`."""
-        cast("Any", kernelapp).IOPubThread = Publisher
+        cast("Any", kernelapp).IOPubThread = output.Publisher
         super().init_iopub(context)
 
     def init_io(self) -> None:
         """Called by `initialize` when the publishing thread runs."""
         super().init_io()
         for name in ("stdout", "stderr"):
-            if isinstance(stream := getattr(sys, name), BoundedStream):
+            if isinstance(stream := getattr(sys, name), output.BoundedStream):
                 streams[name] = stream
+        if "stdout" in streams:
+            output.remember_starts(streams["stdout"])
 
 
-def make_stream(*arguments: Any, **options: Any) -> BoundedStream:
+def make_stream(*arguments: Any, **options: Any) -> Any:
     """The application's `outstream_class`, named by where it is found."""
-    return BoundedStream(*arguments, **options)
+    return output.BoundedStream(*arguments, **options)
 
 
 def main() -> None:

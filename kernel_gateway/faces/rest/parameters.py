@@ -33,6 +33,14 @@ class PageOf(msgspec.Struct, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
+class Followed(msgspec.Struct, forbid_unknown_fields=True):
+    """How long to follow an execution."""
+
+    late: Annotated[bool, msgspec.Meta(description="go on after `ended`, with late output, while the kernel lives")] = (
+        False
+    )
+
+
 class SessionsPage(PageOf):
     """Which page of the sessions: those that fit all that is given."""
 

@@ -57,8 +57,8 @@ async def show_execution(call: Call) -> Execution:
 
 async def follow_execution(call: Call) -> Following:
     after = last_event_id(call.headers.get("Last-Event-ID"))
-    ids = call.ids
-    events = await call.services.executions.events(call.principal, ids["session_id"], ids["execution_id"], after)
+    session_id, execution_id, late = call.ids["session_id"], call.ids["execution_id"], call.query.late
+    events = await call.services.executions.events(call.principal, session_id, execution_id, after, late=late)
     return Following(events)
 
 

@@ -123,6 +123,12 @@ class Kernel:
     def no_reply(self, route: bytes, parent: dict[str, Any]) -> None:
         self.say(parent, "never replies")
 
+    def ends_early(self, route: bytes, parent: dict[str, Any]) -> None:
+        self.shell.send_multipart([route, *signed(message("execute_reply", parent, {"status": "ok"}))])
+        self.publish("status", parent, {"execution_state": "idle"})
+        time.sleep(0.5)
+        self.say(parent, "after all")
+
     def closes(self, route: bytes, parent: dict[str, Any]) -> None:
         for each in (self.shell, self.iopub, self.stdin, self.control):
             each.close()

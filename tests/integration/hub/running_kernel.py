@@ -76,6 +76,7 @@ class Runner:
         caps: OutputCaps | None = None,
         interrupt: Callable[[], Awaitable[None]] | None = None,
         emit: Callable[[Event], None] | None = None,
+        execution_id: str = "",
     ) -> Outcome:
         return await execute(
             self.hub,
@@ -85,6 +86,7 @@ class Runner:
             caps=caps or OutputCaps(),
             interrupt=interrupt or self.kernel.interrupt,
             emit=emit or self.events.append,
+            execution_id=execution_id,
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kernels import execution
 from kernels.execution import Outcome
+from kernels.message import Message
 from kernels.outputs import OutputCaps
 from tests.integration.hub.running_kernel import Runner, RunningKernel, with_hub
 
@@ -55,6 +56,26 @@ def test_messages_that_name_another_parent_neither_end_nor_enter_a_run(start: St
     first, second, _ = run_twice(start(MISBEHAVING, "forged"))
     assert (first.status, first.stdout) == ("ok", "of this run")
     assert (second.status, second.stdout) == ("ok", "of this run")
+
+
+def test_an_end_that_is_forged_whole_leaves_what_comes_after_it_for_others(start: Start) -> None:
+    """It cannot be told from a true one; nothing that follows it is lost."""
+
+    async def scenario(runner: Runner) -> None:
+        late: list[tuple[str | None, str]] = []
+
+        def deliver(channel: str, message: Message) -> None:
+            if channel == "iopub" and message.msg_type == "stream":
+                late.append((runner.hub.runs.late_of(message), message.content["text"]))
+
+        runner.hub.subscribe(deliver)
+        assert (await runner.run("fault", execution_id="the first")).stdout == ""
+        async with asyncio.timeout(30):
+            while not late:
+                await asyncio.sleep(0.01)
+        assert late == [("the first", "after all")]
+
+    asyncio.run(with_hub(start(MISBEHAVING, "ends_early"), scenario))
 
 
 def test_a_flood_of_small_outputs_is_bounded(start: Start) -> None:

@@ -202,6 +202,28 @@ def test_a_sandbox_that_runs_out_of_memory_as_a_whole_says_so(on_stage: Callable
     on_stage(test)
 
 
+FILL = "python3 -c 'held = bytearray(4 << 30); held[:] = bytes(4 << 30)'"
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_only_what_memory_has_cost_is_said_to_be_memory(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        died = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+        assert await stage.text(f"import os; os.system({FILL!r}) >> 8") == "137"
+        assert (await stage.kernel.usage()).oom_kills == 1
+        outcome = await stage.run(died)
+        assert (outcome.death and outcome.death.cause) == "signal"
+        command = await stage.kernel.guest.run_command(FILL, timeout_seconds=60, output_bytes=1000)
+        assert command.exit_code == 137
+        stage.kernel.note_life()
+        outcome = await stage.run(died)
+        assert (outcome.death and outcome.death.cause) == "signal"
+        outcome = await stage.run("held = bytearray(4 << 30)\nfor at in range(0, 4 << 30, 4096): held[at] = 1")
+        assert (outcome.death and outcome.death.cause) == "oom"
+
+    on_stage(test)
+
+
 def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         await stage.run("x = 41")

@@ -139,12 +139,43 @@ async def queued_interrupt(gateway: Gateway, session: Session) -> None:
     slow = await gateway.submit(session, "import time\ntime.sleep(60)")
     waiting = await gateway.submit(session, "ran = True")
     await gateway.until_running(session, slow)
-    await gateway.services.executions.interrupt(gateway.me, session.id, waiting.id)
-    await gateway.services.executions.interrupt(gateway.me, session.id, slow.id)
-    ended = await gateway.services.executions.wait(gateway.me, session.id, waiting.id)
-    assert (ended.status, ended.started_at) == ("interrupted", None)
+    ended = await gateway.services.executions.interrupt(gateway.me, session.id, waiting.id)
+    assert (ended.status, ended.started_at, ended.why) == ("interrupted", None, "it was interrupted before it began")
+    assert (await gateway.services.executions.get(gateway.me, session.id, slow.id)).status == "running"
+    stopped = await gateway.services.executions.interrupt(gateway.me, session.id, slow.id)
+    assert (stopped.status, stopped.why) == ("interrupted", None)
+    await deaf(gateway, session)
     timeout = await gateway.run(session, "while True: pass", timeout_seconds=0.5)
     assert timeout.status == "timeout"
+
+
+DEAF = """
+import pathlib, time
+while not pathlib.Path("enough").exists():
+    try:
+        time.sleep(0.02)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+async def deaf(gateway: Gateway, session: Session) -> None:
+    """Code that catches every interrupt is said to, and goes on."""
+    slow = await gateway.submit(session, DEAF)
+    await gateway.until_running(session, slow)
+    running = await gateway.services.executions.interrupt(gateway.me, session.id, slow.id)
+    assert running.status == "running"
+    assert running.why is not None
+    assert "its timeout of 900 s" in running.why
+    assert "a restart of the kernel" in running.why
+    await gateway.services.commands.run(gateway.me, session.id, CommandRequest("touch enough"))
+    ended = await gateway.services.executions.wait(gateway.me, session.id, slow.id)
+    assert (ended.status, ended.why) == ("ok", "it was interrupted while it ran, which had no effect")
+    events = [each async for each in await gateway.services.executions.events(gateway.me, session.id, slow.id)]
+    assert [(each.event, each.data["why"]) for each in events[-2:]] == [
+        ("interrupt", running.why),
+        ("ended", ended.why),
+    ]
 
 
 def test_what_one_session_does_with_executions(on_gateway: OnGateway) -> None:
