@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator
 
 import structlog
 import tornado.web
-from tornado.httpserver import HTTPServer
 
 from kernel_gateway import doctor, sandboxes, welcome
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agentcore, jupyter, rest
+from kernel_gateway.faces.connections import Server
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
 from kernel_gateway.token_file import TokenFile
@@ -28,8 +28,6 @@ from kernels.sandbox import Finding, SandboxRuntime
 from workspace_sync import open_store
 
 log = structlog.get_logger(__name__)
-_MAX_HEADER_BYTES = 64 * 1024
-_IDLE_CONNECTION_SECONDS = 3600
 _STORE_SECONDS = 10.0
 """How long the start waits to hear from the store before it goes on."""
 
@@ -45,7 +43,7 @@ async def run(
     stop = _stop_signal()
     looking = await _require_store(settings, runtime)
     async with _services(settings, environments, runtime) as services:
-        server = _server(application(services), settings)
+        server = Server(application(services), settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
         welcome.greet(settings, port, services.first_token, tokens)
@@ -109,16 +107,6 @@ async def _services(settings: Settings, environments: str, runtime: SandboxRunti
         yield services
     finally:
         await services.aclose()
-
-
-def _server(application: tornado.web.Application, settings: Settings) -> HTTPServer:
-    return HTTPServer(
-        application,
-        max_header_size=_MAX_HEADER_BYTES,
-        # Each route bounds its own body, before reading it; this only keeps tornado from refusing earlier.
-        max_body_size=2**53,
-        idle_connection_timeout=_IDLE_CONNECTION_SECONDS,
-    )
 
 
 def _stop_signal() -> asyncio.Event:

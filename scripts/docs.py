@@ -37,7 +37,8 @@ PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
 BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
 BOUND_SETTINGS = (
-    *("live_sessions", "sessions_per_principal", "starts_at_once", "invocations_per_second", "queue_length"),
+    *("live_sessions", "sessions_per_principal", "starts_at_once", "queue_length"),
+    *("connections", "connections_per_address", "invocations_per_second"),
     *("environments_per_principal", "agents_per_principal", "datasets_per_workspace"),
     *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
     *("audit_records", "audit_files", "replays", "replays_per_principal", "replay_cells"),

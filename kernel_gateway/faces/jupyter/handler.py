@@ -37,7 +37,6 @@ class JupyterHandler(ReceivingHandler):
         self.route: Route | None = None
         self.error: GatewayError | None = None
         self.result: Any = None
-        self._body = bytearray()
 
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
@@ -66,12 +65,7 @@ class JupyterHandler(ReceivingHandler):
             raise MethodNotAllowed(str(self.request.method), sorted(found))
         self.route = found[str(self.request.method)]
         self.count(self.announced)
-
-    async def take(self, chunk: bytes) -> None:
-        self._body += chunk
-
-    def give_up(self) -> None:
-        self._body.clear()
+        await self.expect(self.call.principal.id)
 
     async def respond(self) -> None:
         if self.preflight:
@@ -81,7 +75,7 @@ class JupyterHandler(ReceivingHandler):
         if route is None:
             raise UnknownRoute("there is nothing at this address")
         if route.body is not None:
-            self.call.body = decode(bytes(self._body), route.body)
+            self.call.body = decode(await self.body.whole(self.call.principal.id), route.body)
         self.result = await route.endpoint(self.call)
         replies.open_to_pages(self)
         replies.send(self, self.result, route.status, self.call.location)
