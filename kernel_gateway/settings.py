@@ -112,6 +112,12 @@ class Settings:
         30.0, "silence after which a body that has not come whole is given up", low=0.1, high=3_600
     )
     body_bytes_per_second: int = _(20_000, "least rate of a body, over longer than that", low=1, high=10**9)
+    requests_per_second: float = _(
+        200.0, "requests of any kind a second and principal, over longer than a few seconds", low=0.1, high=1_000_000
+    )
+    failed_authentications_per_second: float = _(
+        5.0, "failed authentications a second from one address before they are answered later", low=0.01, high=1_000_000
+    )
     queue_length: int = _(100, "executions that may wait in one session", low=1, high=10_000)
     payload_bytes: int = _(100 * MEGABYTE, "largest request or file in one request", low=1_024, high=2_000 * MEGABYTE)
     code_bytes: int = _(10 * MEGABYTE, "largest code of one execution", low=1_024, high=100 * MEGABYTE)

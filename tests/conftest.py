@@ -25,6 +25,8 @@ from tests import leftovers
 from tests.running_service import RunningService
 
 REPOSITORY = Path(__file__).parent.parent
+UNHURRIED = {"requests_per_second": 100_000, "failed_authentications_per_second": 100_000}
+"""Tests ask faster than people, and fail to say who they are more often."""
 
 # No test passes or fails by how long it takes: the machine may be busy with another.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -108,7 +110,9 @@ def make_service(environments_dir: Path) -> Iterator[Callable[..., RunningServic
         data_dir: Path | None = None, extra_environment: Mapping[str, str] | None = None, **settings: object
     ) -> RunningService:
         directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
-        service = RunningService(directory, {"environments_dir": environments_dir, **settings}, extra_environment)
+        service = RunningService(
+            directory, {"environments_dir": environments_dir, **UNHURRIED, **settings}, extra_environment
+        )
         started.append(service)
         service.start()
         return service

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import GatewayError, InternalError, PayloadTooLarge, translate
+from kernel_gateway.errors import GatewayError, InternalError, PayloadTooLarge, Unauthorized, translate
 from kernel_gateway.faces.body import SMALL_BODY, Body
+from kernel_gateway.faces.connections import network_of
 from kernel_gateway.faces.errors import BodyTooSlow
+from kernel_gateway.identity.sigv4 import SignatureProblem
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -121,6 +123,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         try:
             await self.admit()
         except Exception as error:
+            await pause(self, error)
             self.refuse(self.ours(error))
         if self.refusal is None and self.has_body:
             self._patience = self.services.settings.body_silence_seconds
@@ -234,6 +237,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
                 raise self.refusal
             await self.respond()
         except Exception as error:
+            if error is not self.refusal:  # which has been paused for already
+                await pause(self, error)
             self.fail(error)
         finally:
             self._end()
@@ -269,6 +274,13 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def log_exception(self, *_exc_info: Any) -> None:
         """What we do not handle is logged where it becomes one of our errors, once."""
+
+
+async def pause(handler: Any, error: Exception) -> None:
+    """After a credential that does not count: the more of them come from an address, the later they are answered."""
+    if isinstance(error, Unauthorized | SignatureProblem):
+        address = network_of(handler.request.remote_ip or "")
+        await asyncio.sleep(handler.services.limits.pause_after_failure(address))
 
 
 def length_of(announced: str) -> int:

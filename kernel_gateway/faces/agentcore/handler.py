@@ -77,6 +77,7 @@ class AgentCoreHandler(ReceivingHandler):
 
     async def respond(self) -> None:
         self.call = call = self._verified()
+        self.services.limits.take_request(call.principal)
         operation = self._found()
         body = await self.body.whole(call.principal.id)
         call.reservation = self.body.hand_over()

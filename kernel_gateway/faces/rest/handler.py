@@ -56,6 +56,7 @@ class RestHandler(ReceivingHandler):
     async def admit(self) -> None:
         if not any(route.public for route in self.routes.values()):
             self.call.principal = await self._authenticate()
+            self.services.limits.take_request(self.call.principal)
         self.route = route = self._routed()
         if route.invocation:
             self.services.limits.take_invocation(self.call.principal)

@@ -12,7 +12,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
-from kernel_gateway.errors import Forbidden
+from kernel_gateway.errors import Forbidden, Unauthorized
 from kernel_gateway.faces import receiving
 from kernel_gateway.faces.receiving import LENGTH_DIGITS, ReceivingHandler, length_of
 from kernel_gateway.services.body_room import BodyRoom
@@ -122,3 +122,39 @@ def test_a_client_that_keeps_to_the_least_rate_is_waited_for_and_no_other() -> N
         assert trickling.startswith(b"HTTP/1.1 408 ")
 
     asyncio.run(scene())
+
+
+class Doubting(Taking):
+    """Believes nobody, before the body or after it."""
+
+    async def admit(self) -> None:
+        if self.request.path == "/":
+            raise Unauthorized
+
+    async def respond(self) -> None:
+        raise Forbidden("not for you") if self.request.path == "/forbidden" else Unauthorized
+
+
+def test_what_is_nobodys_is_answered_after_a_pause_that_its_address_has_earned() -> None:
+    asked: list[str] = []
+
+    def pause(address: str) -> float:
+        asked.append(address)
+        return 0.0
+
+    async def scene() -> None:
+        given = services()
+        given.limits = SimpleNamespace(pause_after_failure=pause)
+        server = HTTPServer(Application([(".*", Doubting, {"services": given})]))
+        sockets = bind_sockets(0, "127.0.0.1")
+        server.add_sockets(sockets)
+        async with asyncio.timeout(60):
+            for path in (b"/", b"/later", b"/forbidden"):
+                reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
+                writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+                assert (await reader.read()).startswith(b"HTTP/1.1 403 " if b"for" in path else b"HTTP/1.1 401 ")
+                writer.close()
+        server.stop()
+
+    asyncio.run(scene())
+    assert asked == ["127.0.0.1"] * 2
