@@ -61,6 +61,7 @@ def main(names: list[str]) -> None:
             settings = {
                 "environments_dir": data / "environments",
                 "invocations_per_second": 10_000,
+                "requests_per_second": 100_000,
                 "access_key_id": ACCESS_KEY,
                 "secret_access_key": SECRET_KEY,
             }

@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator
 
 import structlog
 import tornado.web
-from tornado.httpserver import HTTPServer
 
 from kernel_gateway import doctor, sandboxes, welcome
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.faces import agentcore, jupyter, rest
+from kernel_gateway.faces.connections import Server
 from kernel_gateway.faces.misdirected import OwnHosts
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.services.composition import Services
@@ -31,8 +31,6 @@ from kernels.sandbox import Finding, SandboxRuntime
 from workspace_sync import open_store
 
 log = structlog.get_logger(__name__)
-_MAX_HEADER_BYTES = 64 * 1024
-_IDLE_CONNECTION_SECONDS = 3600
 _STORE_SECONDS = 10.0
 """How long the start waits to hear from the store before it goes on."""
 
@@ -114,14 +112,11 @@ async def _services(settings: Settings, environments: str, runtime: SandboxRunti
         await services.aclose()
 
 
-def _server(application: tornado.web.Application, services: Services, settings: Settings) -> HTTPServer:
-    return HTTPServer(
+def _server(application: tornado.web.Application, services: Services, settings: Settings) -> Server:
+    return Server(
         OwnHosts(application, services, Hosts.of_setting(settings.allowed_hosts, settings.host)),
+        settings,
         ssl_options=Certificate(settings.tls_cert, settings.tls_key).context if settings.tls_cert else None,
-        max_header_size=_MAX_HEADER_BYTES,
-        # Each route bounds its own body, before reading it; this only keeps tornado from refusing earlier.
-        max_body_size=2**53,
-        idle_connection_timeout=_IDLE_CONNECTION_SECONDS,
     )
 
 

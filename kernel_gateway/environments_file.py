@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from kernel_gateway import endpoints
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.settings import Setting, Settings, table
+from kernel_gateway.setting import Setting
+from kernel_gateway.settings import Settings, table
 from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
 
 MOST_BYTES = 1_000_000

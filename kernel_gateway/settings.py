@@ -18,9 +18,10 @@ from typing import Any
 from urllib.parse import quote
 
 from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.setting import PREFIX, Setting
+from kernel_gateway.setting import setting as _
 from kernel_gateway.settings_rules import consistent
 
-PREFIX = "SANDCELL_"
 CONFIG_VARIABLE = "SANDCELL_CONFIG"
 CLIENT_VARIABLES = ("SANDCELL_URL", "SANDCELL_SESSION")
 """Variables with our prefix that belong to the client and the command line, not to the service."""
@@ -30,59 +31,12 @@ TWO_WEEKS = 14 * DAY
 MEGABYTE = 1_000_000
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One row of the table; `low` and `high` are inclusive."""
-
-    name: str
-    type: type
-    default: Any
-    help: str
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    secret: bool = False
-    lines: bool = False
-    """Several texts: a list in the TOML file, else one a line."""
-
-    @property
-    def variable(self) -> str:
-        return PREFIX + self.name.upper()
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def unit(self) -> str:
-        """The unit the name ends in, or nothing."""
-        last = self.name.rsplit("_", 1)[-1]
-        return {"seconds": "seconds", "bytes": "bytes", "mb": "MB", "days": "days"}.get(last, "")
-
-
 def default_data_dir() -> str:
     """`/var/lib/sandcell` for root, else the XDG data directory."""
     if os.geteuid() == 0:
         return "/var/lib/sandcell"
     base = os.environ.get("XDG_DATA_HOME", "")
     return str((Path(base) if base.startswith("/") else Path.home() / ".local/share") / "sandcell")
-
-
-def _(
-    default: Any,
-    help: str,  # noqa: A002 - the word of the table, of argparse and of click
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-    secret: bool = False,
-    lines: bool = False,
-) -> Any:
-    row = {"help": help, "low": low, "high": high, "choices": choices, "secret": secret, "lines": lines}
-    row["default"] = default
-    if callable(default):
-        return dataclasses.field(default_factory=default, metadata=row)
-    return dataclasses.field(default=default, metadata=row, repr=not secret)
 
 
 @dataclass(frozen=True)
@@ -113,9 +67,6 @@ class Settings:
     agentcore_environment: str = _("python", "the environment that `aws.codeinterpreter.v1` is on the AgentCore face")
     agentcore_account_id: str = _("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
     agentcore_keep_alive_seconds: float = _(10.0, "time between signs of life while a tool runs", low=0.1, high=60)
-    agentcore_body_memory_bytes: int = _(
-        600 * MEGABYTE, "memory that large requests of the AgentCore face share", low=MEGABYTE, high=10**12
-    )
 
     execution_timeout_seconds: float = _(900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY)
     execution_timeout_max_seconds: float = _(900.0, "longest execution timeout one may ask for", low=0.1, high=DAY)
@@ -147,6 +98,31 @@ class Settings:
     sessions_per_principal: int = _(1_000, "sessions alive at once of one principal", low=1, high=100_000)
     starts_at_once: int = _(4, "sandboxes being started at once; more wait", low=1, high=256)
     invocations_per_second: float = _(30.0, "invocations a second and principal", low=0.1, high=100_000)
+    connections: int = _(4_096, "connections open at once", low=1, high=1_000_000)
+    connections_per_address: int = _(
+        1_024,
+        "connections open at once from one address; as many as connections where a proxy stands before the service",
+        low=1,
+        high=1_000_000,
+    )
+    head_seconds: float = _(20.0, "time the head of a request has to arrive", low=0.1, high=600)
+    keep_alive_seconds: float = _(75.0, "time a connection may rest between two requests", low=0.1, high=3_600)
+    body_memory_bytes: int = _(
+        600 * MEGABYTE, "memory for the bodies of all requests together, of every face", low=MEGABYTE, high=10**12
+    )
+    body_disk_bytes: int = _(
+        4_000 * MEGABYTE, "disk for the bodies that are on their way, all together", low=MEGABYTE, high=10**13
+    )
+    body_silence_seconds: float = _(
+        30.0, "silence after which a body that has not come whole is given up", low=0.1, high=3_600
+    )
+    body_bytes_per_second: int = _(20_000, "least rate of a body, over longer than that", low=1, high=10**9)
+    requests_per_second: float = _(
+        200.0, "requests of any kind a second and principal, over longer than a few seconds", low=0.1, high=1_000_000
+    )
+    failed_authentications_per_second: float = _(
+        5.0, "failed authentications a second from one address before they are answered later", low=0.01, high=1_000_000
+    )
     queue_length: int = _(100, "executions that may wait in one session", low=1, high=10_000)
     payload_bytes: int = _(100 * MEGABYTE, "largest request or file in one request", low=1_024, high=2_000 * MEGABYTE)
     code_bytes: int = _(10 * MEGABYTE, "largest code of one execution", low=1_024, high=100 * MEGABYTE)

@@ -27,7 +27,8 @@ from kernel_gateway.cli.exits import REFUSED
 from kernel_gateway.errors import SettingInvalid, translated
 from kernel_gateway.inherited import Inherited
 from kernel_gateway.logs import configure_logs
-from kernel_gateway.settings import PREFIX, Settings, process_environment
+from kernel_gateway.setting import PREFIX
+from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.token_file import TokenFile, open_token_file
 from kernels import launcher
 from kernels.environment import Environment

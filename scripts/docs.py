@@ -37,7 +37,9 @@ PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
 BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
 BOUND_SETTINGS = (
-    *("live_sessions", "sessions_per_principal", "starts_at_once", "invocations_per_second", "queue_length"),
+    *("live_sessions", "sessions_per_principal", "starts_at_once", "queue_length"),
+    *("connections", "connections_per_address", "invocations_per_second", "requests_per_second"),
+    "failed_authentications_per_second",
     *("environments_per_principal", "agents_per_principal", "datasets_per_workspace"),
     *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
     *("audit_records", "audit_files", "replays", "replays_per_principal", "replay_cells"),
@@ -224,7 +226,7 @@ def human(name: str, value: float | None) -> str:
         return "?"
     last = name.rsplit(".", 1)[-1].lower()
     if not re.search(r"(^|_)(bytes|chunk)(_|$)", last):
-        unit = {"memory_mb": " MB", "storage_mb": " MB", "invocations_per_second": " a second"}.get(last, "")
+        unit = " a second" if last.endswith("_per_second") else " MB" if last.endswith("_mb") else ""
         return shown(value) + unit
     decimal, binary = (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)), (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
     for unit, size in decimal if value % 1000 == 0 else binary:

@@ -26,6 +26,8 @@ from tests import leftovers, sampling
 from tests.running_service import RunningService
 
 REPOSITORY = Path(__file__).parent.parent
+UNHURRIED = {"requests_per_second": 100_000, "failed_authentications_per_second": 100_000}
+"""Tests ask faster than people, and fail to say who they are more often."""
 
 # No test passes or fails by how long it takes: the machine may be busy with another.
 hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -127,7 +129,8 @@ def _services(environments_dir: Path) -> Iterator[MakeService]:
             data_dir: Path | None = None, extra_environment: Mapping[str, str] | None = None, **settings: object
         ) -> RunningService:
             directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
-            service = RunningService(directory, {"environments_dir": environments_dir, **settings}, extra_environment)
+            every = {"environments_dir": environments_dir, **UNHURRIED, **settings}
+            service = RunningService(directory, every, extra_environment)
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
             stack.callback(service.stop)
             service.start()

@@ -12,7 +12,8 @@ from kernel_gateway.cli import exits
 from kernel_gateway.cli.screen import say
 from kernel_gateway.client import Client, ConnectionFailed, SandcellError, Unauthorized
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.settings import Setting, load, table
+from kernel_gateway.setting import Setting
+from kernel_gateway.settings import load, table
 from kernels.errors import KernelsError
 
 

@@ -11,6 +11,9 @@ GatewayError
 ├── MethodNotAllowed       method_not_allowed       405   the address takes other methods, see `Allow`
 ├── BodyTooSlow            body_too_slow            408   the body did not arrive in time
 ├── MisdirectedRequest     misdirected_request      421   the address names a host that is not this service
+├── HeadTooSlow            head_too_slow            408   the head of the request did not arrive in time
+├── HeadTooLarge           head_too_large           431   the head of the request is too large
+├── TooManyConnections     too_many_connections     503   as many as are taken, in all or from one address
 ├── RangeNotSatisfiable    range_not_satisfiable    416   the range begins beyond the end, see `Content-Range`
 └── UnsupportedMediaType   unsupported_media_type   415   the body must be application/json
 """
@@ -64,6 +67,24 @@ class MisdirectedRequest(GatewayError):
     """It is addressed to a name that is not this service's; see the setting allowed_hosts."""
 
     code, status = "misdirected_request", 421
+
+
+class HeadTooSlow(GatewayError):
+    """The head of the request did not arrive in time."""
+
+    code, status, retryable = "head_too_slow", 408, True
+
+
+class HeadTooLarge(GatewayError):
+    """The head of the request is too large: fewer or shorter headers, a shorter address."""
+
+    code, status = "head_too_large", 431
+
+
+class TooManyConnections(GatewayError):
+    """As many connections are open as are taken, in all or from one address."""
+
+    code, status, retryable = "too_many_connections", 503, True
 
 
 class RangeNotSatisfiable(GatewayError):

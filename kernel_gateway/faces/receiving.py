@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import GatewayError, InternalError, PayloadTooLarge, translate
+from kernel_gateway.errors import GatewayError, InternalError, PayloadTooLarge, Unauthorized, translate
+from kernel_gateway.faces.body import SMALL_BODY, Body
+from kernel_gateway.faces.connections import network_of
 from kernel_gateway.faces.errors import BodyTooSlow
+from kernel_gateway.identity.sigv4 import SignatureProblem
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 log = structlog.get_logger(__name__)
-SMALL_BODY = 65_536
-"""A refused body of up to this many bytes is read first, which keeps the connection; also what a route without a body
-puts up with."""
 LINGER_SECONDS = 5.0
 """How long a refused body may still come; then the connection is closed."""
-BODY_SECONDS = 300.0
 UNCOUNTED = 1 << 62
 LENGTH_DIGITS = 18
 """Of an announced length that are read."""
@@ -41,7 +40,10 @@ class ClientStalled(Exception):
 
 @tornado.web.stream_request_body
 class ReceivingHandler(tornado.web.RequestHandler):
-    """One request. `most_bytes` bounds its body, `body_seconds` the time that the body has to arrive."""
+    """One request. `most_bytes` bounds its body: unless a face says otherwise what is put up with where none is taken.
+
+    A body that is refused while no more than `SMALL_BODY` of it is to come is read first, which keeps the connection.
+    """
 
     def initialize(self, services: Services, **_more: Any) -> None:
         self.services = services
@@ -49,16 +51,22 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.answered = False
         self.gone = False
         self.most_bytes = SMALL_BODY
-        self.body_seconds = BODY_SECONDS
         self.received = 0
         self._timer: asyncio.TimerHandle | None = None
         self.working: asyncio.Task[Any] | None = None
         self._over = False
+        self._patience = 0.0
+        self._waiting_since = 0.0
 
     @cached_property
     def request_id(self) -> str:
         """The request's name in answers, logs and the audit log."""
         return str(uuid.uuid4())
+
+    @cached_property
+    def body(self) -> Body:
+        """The request's body, where it is not handed on as it comes."""
+        return Body(self.services.body_room)
 
     async def admit(self) -> None:
         """Called before the body is read: decide whether it will be; raises what the request is refused with."""
@@ -66,13 +74,14 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     async def take(self, chunk: bytes) -> None:
         """Called with each piece of the body; the next one is read when this returns."""
-        raise NotImplementedError
+        await self.body.add(chunk)
 
     async def abandon(self) -> None:
         """Called when the body is refused while it arrives: let go of what is there of it."""
 
     def give_up(self) -> None:
         """Called when the body will not come to its end, or is not wanted: let go of it, without waiting."""
+        self.body.release()
 
     async def respond(self) -> None:
         """Called when the body is complete: answer; what is raised goes to `fail`."""
@@ -114,9 +123,11 @@ class ReceivingHandler(tornado.web.RequestHandler):
         try:
             await self.admit()
         except Exception as error:
+            await pause(self, error)
             self.refuse(self.ours(error))
         if self.refusal is None and self.has_body:
-            self.arm(self.body_seconds)
+            self._patience = self.services.settings.body_silence_seconds
+            self._wait_for_more()
 
     @property
     def announced(self) -> int:
@@ -127,6 +138,13 @@ class ReceivingHandler(tornado.web.RequestHandler):
     def has_body(self) -> bool:
         return self.announced > 0 or "Transfer-Encoding" in self.request.headers
 
+    async def expect(self, owner: str) -> None:
+        """Called by `admit` once it is known who sends: wait until there is room for the body, which waits unread."""
+        chunked = "Transfer-Encoding" in self.request.headers
+        await self.body.expect(owner, self.most_bytes if chunked else self.announced)
+        if self.gone:
+            self.give_up()
+
     def count(self, size: int) -> None:
         """Raises PayloadTooLarge when a body of this size is too large."""
         if size > self.most_bytes:
@@ -136,6 +154,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Called by tornado with each piece of the body; the next one is read when this returns."""
         if self.refusal is not None:
             return
+        self._hear(len(chunk))
         self.received += len(chunk)
         try:
             self.count(self.received)
@@ -143,6 +162,21 @@ class ReceivingHandler(tornado.web.RequestHandler):
         except Exception as error:
             await self.abandon()
             self.refuse(self.ours(error))
+        else:
+            self._wait_for_more()
+
+    def _wait_for_more(self) -> None:
+        """The client's time runs; the service's own, with what has come, does not count."""
+        self._waiting_since = asyncio.get_running_loop().time()
+        self.arm(self._patience)
+
+    def _hear(self, size: int) -> None:
+        """Bytes give the client time again, but never more than it may be silent for: so it keeps to a least rate."""
+        self.disarm()
+        settings = self.services.settings
+        waited = asyncio.get_running_loop().time() - self._waiting_since
+        left = max(self._patience - waited, 0.0) + size / settings.body_bytes_per_second
+        self._patience = min(left, settings.body_silence_seconds)
 
     def refuse(self, error: Exception) -> None:
         """Settle on an error; said at once when much of the body is still to come, else in its turn."""
@@ -203,6 +237,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
                 raise self.refusal
             await self.respond()
         except Exception as error:
+            if error is not self.refusal:  # which has been paused for already
+                await pause(self, error)
             self.fail(error)
         finally:
             self._end()
@@ -230,6 +266,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         if self._over:
             return
         self._over = True
+        self.body.release()
         try:
             self.audit()
         except Exception as error:
@@ -237,6 +274,13 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def log_exception(self, *_exc_info: Any) -> None:
         """What we do not handle is logged where it becomes one of our errors, once."""
+
+
+async def pause(handler: Any, error: Exception) -> None:
+    """After a credential that does not count: the more of them come from an address, the later they are answered."""
+    if isinstance(error, Unauthorized | SignatureProblem):
+        address = network_of(handler.request.remote_ip or "")
+        await asyncio.sleep(handler.services.limits.pause_after_failure(address))
 
 
 def length_of(announced: str) -> int:

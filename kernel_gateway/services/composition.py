@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from kernel_gateway.services.attach_tokens import AttachTokens
 from kernel_gateway.services.attachments import Attachments
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.body_room import BodyRoom
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.commands import Commands, Tasks
 from kernel_gateway.services.dataset_copies import DatasetCopies
@@ -26,6 +26,7 @@ from kernel_gateway.services.datasets import Datasets
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
 from kernel_gateway.services.executions import Executions
+from kernel_gateway.services.fair_shares import FairShares
 from kernel_gateway.services.file_copies import FileCopies
 from kernel_gateway.services.files import Files
 from kernel_gateway.services.jobs import FinishedJobs
@@ -167,7 +168,11 @@ class Services:
         return cls(
             settings=settings,
             identity=identity,
-            limits=Limits(settings.invocations_per_second),
+            limits=Limits(
+                settings.invocations_per_second,
+                settings.requests_per_second,
+                settings.failed_authentications_per_second,
+            ),
             tokens=Tokens(database, identity, parts.clock),
             attach_tokens=AttachTokens(database, registry, identity, parts.clock),
             access_keys=AccessKeys(database, settings, parts.clock),
@@ -203,6 +208,10 @@ class Services:
     @property
     def agents(self) -> Agents:
         return self.parts.agents
+
+    @property
+    def body_room(self) -> BodyRoom:
+        return self.parts.body_room
 
     @property
     def audit(self) -> Audit:
@@ -279,6 +288,8 @@ def make_parts(
         outputs=outputs,
         environments=environments,
         agents=Agents(environments, database, clock, settings),
-        starting=asyncio.Semaphore(settings.starts_at_once),
+        starting=FairShares(
+            "a sandbox to be started", settings.starts_at_once, most_waiting=settings.sessions_per_principal
+        ),
         ledger=ledger,
     )

@@ -39,9 +39,9 @@ class DatasetCopies:
         )
         await self._datasets.require_free(principal, made)
         await self._datasets.bring_up_to_date(principal, workspace_id)
-        if await self._datasets.is_stale(row):
+        if await self._datasets.is_stale(principal, row):
             raise Conflict("the file has changed since it was looked at: register it again first", reason="stale")
         await self._files.copy(principal, workspace_id, CopyFiles(body.to, [row.path], body.to_path, body.overwrite))
-        if await self._datasets.is_stale(made):
+        if await self._datasets.is_stale(principal, made):
             raise Conflict("the file changed while it was copied: register it again first", reason="stale")
         return await self._datasets.keep(principal, made)

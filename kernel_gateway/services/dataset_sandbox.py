@@ -12,8 +12,6 @@ import hashlib
 import os
 import threading
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +19,9 @@ import structlog
 
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.dataset_shapes import DatasetFormat, DatasetProfile, Encoding
-from kernel_gateway.errors import Conflict, LimitReached, translated
+from kernel_gateway.errors import Conflict, translated
 from kernel_gateway.services.dataset_answers import profile_of
+from kernel_gateway.services.fair_shares import FairShares
 from kernel_gateway.services.parts import Parts
 from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
@@ -31,9 +30,7 @@ from workspace_sync import DurableWorkspace
 from workspace_sync.confined import CREATE, DIRECTORY
 
 AT_ONCE: Final = 2
-"""Files being described at once; more wait."""
-WAIT_SECONDS: Final = 300.0
-RETRY_SECONDS: Final = 30.0
+"""Files being described at once; more wait, and a principal's for those of others."""
 MOST_ANSWER_BYTES: Final = 1_000_000
 """Of what the sandbox says of a file."""
 GRACE_SECONDS: Final = 60.0
@@ -48,8 +45,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Wanted:
-    """A durable file, and how it is to be read."""
+    """A durable file, and how it is to be read; the owner is the principal who wants it."""
 
+    owner: str
     durable: DurableWorkspace
     path: str
     size: int
@@ -71,7 +69,7 @@ class DatasetSandbox:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._turns = FairShares("a sandbox to describe a file in", AT_ONCE)
 
     async def describe(self, wanted: Wanted) -> Profiled:
         """What the file holds. Raises UnreadableFile, Conflict (it changed meanwhile), EnvironmentUnavailable.
@@ -79,7 +77,7 @@ class DatasetSandbox:
         Raises SandboxUnavailable, StoreUnavailable, NoSpace, DeadlinePassed, LimitReached and ShuttingDown too, which
         pass. A caller who goes away, or a service that ends, ends the sandbox.
         """
-        async with self._turn():
+        async with self._turns.place(wanted.owner):
             self._parts.require_accepting()
             self._parts.require_disk(min(wanted.size, self._parts.settings.dataset_bytes))
             sandbox_id = str(uuid.uuid4())
@@ -89,21 +87,6 @@ class DatasetSandbox:
             except asyncio.CancelledError:
                 self._parts.require_accepting()
                 raise
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        """Wait for a place, within bounds; raises LimitReached."""
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await self._free.acquire()
-        except TimeoutError:
-            raise LimitReached(
-                f"{AT_ONCE} other files are being described: try again later", retry_after_seconds=RETRY_SECONDS
-            ) from None
-        try:
-            yield
-        finally:
-            self._free.release()
 
     async def _on_errand(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         self._parts.errands.add(sandbox_id)
@@ -116,7 +99,7 @@ class DatasetSandbox:
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._parts.settings
         environment = await self._environment(wanted.size)
-        async with asyncio.timeout(settings.start_deadline_seconds), self._parts.starting:
+        async with self._parts.starting.place(wanted.owner), asyncio.timeout(settings.start_deadline_seconds):
             kernel = await self._parts.launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
         try:
             sha256 = await self._copy(wanted, kernel.info, min(wanted.size, settings.dataset_bytes))
@@ -153,7 +136,9 @@ class DatasetSandbox:
         """Put the file into the sandbox; the SHA-256 of all of it."""
         given_up = threading.Event()
         try:
-            return await self._parts.mirrors.run_apart(lambda: _write(wanted, info.workspace_directory, most, given_up))
+            return await self._parts.mirrors.run_apart(
+                wanted.owner, lambda: _write(wanted, info.workspace_directory, most, given_up)
+            )
         finally:
             given_up.set()  # cancelled, or too late: its thread goes on until it sees that nobody wants it
 

@@ -57,10 +57,10 @@ class Datasets:
             raise _taken(known)
         await self.bring_up_to_date(principal, workspace_id)
         durable = self._access.durable(workspace_id)
-        info = await self._file(durable, body.path)
+        info = await self._file(principal, durable, body.path)
         if known is not None and info.sha256 == known.sha256 and _read_as(known, body):
             return self._dataset(known, stale=False)
-        wanted = Wanted(durable, body.path, info.size, body.format, body.encoding)
+        wanted = Wanted(principal.id, durable, body.path, info.size, body.format, body.encoding)
         profiled = await self._sandbox.describe(wanted)
         now = self._parts.clock.now()
         made = DatasetRow(
@@ -89,7 +89,7 @@ class Datasets:
         """A dataset with its profile, and whether its durable file is still the one that was looked at."""
         row = await self.row(principal, workspace_id, name)
         self._parts.ledger.touch(workspace_id)
-        return self._dataset(row, stale=await self.is_stale(row))
+        return self._dataset(row, stale=await self.is_stale(principal, row))
 
     async def remove(self, principal: Principal, workspace_id: str, name: str) -> None:
         """Forget a dataset; its file stays."""
@@ -105,12 +105,12 @@ class Datasets:
             raise _absent()
         return found
 
-    async def is_stale(self, row: DatasetRow) -> bool | None:
+    async def is_stale(self, principal: Principal, row: DatasetRow) -> bool | None:
         """Whether the durable file is another one by now, or gone; None when nobody knows its SHA-256."""
         try:
             with translated():
                 info = await self._parts.mirrors.run_apart(
-                    lambda: self._access.durable(row.workspace_id).stat(row.path)
+                    principal.id, lambda: self._access.durable(row.workspace_id).stat(row.path)
                 )
         except NotFound:
             return True
@@ -156,10 +156,10 @@ class Datasets:
         if await self._parts.database.run(lambda c: datasets.count(c, workspace_id)) >= most:
             raise QuotaReached(f"the workspace has {most:,} datasets, and not more: remove one", quota=most)
 
-    async def _file(self, durable: DurableWorkspace, path: str) -> FileInfo:
+    async def _file(self, principal: Principal, durable: DurableWorkspace, path: str) -> FileInfo:
         try:
             with translated():
-                info = await self._parts.mirrors.run_apart(lambda: durable.stat(path))
+                info = await self._parts.mirrors.run_apart(principal.id, lambda: durable.stat(path))
         except NotFound:
             raise NotFound(f"the workspace has no file {path!r}: write or upload it first") from None
         if info.kind != "file":

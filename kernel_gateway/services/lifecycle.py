@@ -57,6 +57,7 @@ class Lifecycle:
             self._parts,
             row.id,
             row.workspace_id,
+            owner=row.principal_id,
             find_environment=find,
             generation=row.generation,
             way_out=self._parts.egress.way_out(row, find),

@@ -1,4 +1,4 @@
-"""How often: token buckets, and the one of each principal's calls, one second's worth deep."""
+"""How often: token buckets of each principal's calls, and of each address's failures to say who it is."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from kernel_gateway.errors import RateLimited
 from kernel_gateway.identity.principal import Principal
 
 MOST_BUCKETS = 10_000
+REQUESTS_BURST_SECONDS = 5.0
+"""So many seconds' worth of requests may come at once: a client that shows a list asks for what is in it."""
+FAILURES_BURST_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 5.0
+"""How long a failed authentication is answered later at most."""
 
 
 class Buckets:
@@ -23,25 +28,62 @@ class Buckets:
 
     def take(self, key: Hashable) -> float:
         """Take one and return 0; when there is none, the seconds until there is."""
-        now = self._monotonic()
-        left, since = self._buckets.pop(key, (self._burst, now))
-        left = min(self._burst, left + max(now - since, 0.0) * self.per_second)
+        left = self._level(key)
         allowed = left >= 1
-        self._buckets[key] = (left - 1 if allowed else left, now)
+        self._set(key, left - 1 if allowed else left)
+        return 0.0 if allowed else (1 - left) / self.per_second
+
+    def owe(self, key: Hashable, most_seconds: float) -> float:
+        """Take one in any case; the seconds until it is paid for, at most these."""
+        left = max(self._level(key) - 1, -most_seconds * self.per_second)
+        self._set(key, left)
+        return max(0.0, -left) / self.per_second
+
+    def _level(self, key: Hashable) -> float:
+        now = self._monotonic()
+        left, since = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, left + max(now - since, 0.0) * self.per_second)
+
+    def _set(self, key: Hashable, left: float) -> None:
+        self._buckets[key] = (left, self._monotonic())
+        self._buckets.move_to_end(key)
         if len(self._buckets) > MOST_BUCKETS:
             self._buckets.popitem(last=False)
-        return 0.0 if allowed else (1 - left) / self.per_second
 
 
 class Limits:
-    """Invocation limits per principal."""
+    """How often a principal may ask, and start something; how often an address may fail to say who it is."""
 
-    def __init__(self, per_second: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.per_second = per_second
-        self._buckets = Buckets(per_second, max(per_second, 1.0), monotonic)
+    def __init__(
+        self,
+        invocations: float,
+        requests: float = 1_000.0,
+        failures: float = 1_000.0,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._invocations = Buckets(invocations, max(invocations, 1.0), monotonic)
+        self._requests = Buckets(requests, max(requests * REQUESTS_BURST_SECONDS, 1.0), monotonic)
+        self._failures = Buckets(failures, max(failures * FAILURES_BURST_SECONDS, 1.0), monotonic)
 
     def take_invocation(self, principal: Principal) -> None:
         """Count one invocation; raises RateLimited with the wait until the next is free."""
-        wait = self._buckets.take(principal.id)
-        if wait:
-            raise RateLimited(f"more than {self.per_second:g} invocations a second", retry_after_seconds=round(wait, 3))
+        _take(self._invocations, principal, "invocations")
+
+    def take_request(self, principal: Principal) -> None:
+        """Count one request of any kind; raises RateLimited."""
+        _take(self._requests, principal, "requests")
+
+    def pause_after_failure(self, address: str) -> float:
+        """Count one credential that does not count; the seconds after which that is to be answered.
+
+        Who fails often waits. Nobody is refused for it, nor is one who comes from the same address with a credential
+        that counts: a whole company may have one address.
+        """
+        return self._failures.owe(address, LONGEST_PAUSE_SECONDS)
+
+
+def _take(buckets: Buckets, principal: Principal, what: str) -> None:
+    wait = buckets.take(principal.id)
+    if wait:
+        raise RateLimited(f"more than {buckets.per_second:g} {what} a second", retry_after_seconds=round(wait, 3))

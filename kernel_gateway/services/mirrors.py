@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
+from kernel_gateway.services.fair_shares import FairThreads
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo
 from workspace_sync import DurableWorkspace, Mirror, ObjectStore, TransferLimits
@@ -34,7 +35,7 @@ class Mirrors:
     `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us. Files on their
     way to new sandboxes have threads of their own: they may take long, and nobody else's flush or start waits for them.
     So has the spool: when it is needed, a store that stalls may hold all the others. So has what callers ask of durable
-    files (`run_apart`), however many of them read, pack and copy at once.
+    files (`run_apart`), however many of them read, pack and copy at once; those threads serve principals in turn.
     A restore is tried again while nothing arrives for as long as `restore_seconds`.
     """
 
@@ -50,7 +51,7 @@ class Mirrors:
         self._restore_seconds = restore_seconds
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
         self._restores = ThreadPoolExecutor(threads, thread_name_prefix="restore")
-        self.apart = ThreadPoolExecutor(threads, thread_name_prefix="durable")
+        self.apart = FairThreads(threads, "durable")
         self.spooling = ThreadPoolExecutor(SPOOL_THREADS, thread_name_prefix="spool")
 
     def mirror(self, info: SandboxInfo, workspace_id: str) -> Mirror:
@@ -95,25 +96,38 @@ class Mirrors:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Carry out a blocking piece of work on the store in one of the threads; raises what it raises, in time."""
-        return await self._run(self.executor, work)
-
-    async def run_apart(self, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
-        """The same in other threads: for what is asked of durable files, on which no session waits.
-
-        `ended` is called once the work has ended, which may be long after it was given up here.
-        """
-        return await self._run(self.apart, work, ended)
-
-    async def _run(self, executor: Executor, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
-        loop, future = asyncio.get_running_loop(), executor.submit(work)
-        if ended is not None:
-            future.add_done_callback(lambda _: _call(loop, ended))
         async with asyncio.timeout(STORE_SECONDS):
-            return await asyncio.wrap_future(future)
+            return await asyncio.wrap_future(self.executor.submit(work))
+
+    async def run_apart(self, owner: str, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
+        """The same in other threads: for what a principal, the owner, asks of durable files, on which no session waits.
+
+        Its time begins when it does. `ended` is called once the work has ended, which may be long after it was given
+        up here.
+        """
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(STORE_SECONDS) as deadline:
+
+            def begin() -> T:
+                _call(loop, lambda: _restart(deadline, STORE_SECONDS))
+                return work()
+
+            future = self.apart.submit(owner, begin)
+            if ended is not None:
+                future.add_done_callback(lambda _: _call(loop, ended))
+            found: T = await asyncio.wrap_future(future)
+            return found
 
     def close(self) -> None:
-        for executor in (self.executor, self._restores, self.apart, self.spooling):
+        for executor in (self.executor, self._restores, self.spooling):
             executor.shutdown(wait=False, cancel_futures=True)
+        self.apart.close()
+
+
+def _restart(deadline: asyncio.Timeout, seconds: float) -> None:
+    """Count from now, unless it is over already."""
+    with contextlib.suppress(RuntimeError):
+        deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 def _call(loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:

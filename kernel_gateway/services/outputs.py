@@ -48,13 +48,15 @@ class Outputs:
         if not DIGEST.fullmatch(digest):
             raise NotFound("an output is named by the 64 hexadecimal digits of its SHA-256")
         with translated():
-            source, size, ending = await self._parts.mirrors.run_apart(lambda: self._open(session_id, digest))
+            source, size, ending = await self._parts.mirrors.run_apart(
+                principal.id, lambda: self._open(session_id, digest)
+            )
         try:
             start, end = bounds(size)
         except BaseException:
             source.close()
             raise
-        chunks = Pieces(self._parts.mirrors, _Part(source, start, end - start))
+        chunks = Pieces(self._parts.mirrors, principal.id, _Part(source, start, end - start))
         return FullOutput(chunks, start, end, size, MEDIA_TYPES.get(ending))
 
     def _open(self, session_id: str, digest: str) -> tuple[BinaryIO, int, str]:

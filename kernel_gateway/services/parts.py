@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass, field
 
@@ -10,10 +9,12 @@ from kernel_gateway.errors import NoSpace, ShuttingDown
 from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.body_room import BodyRoom
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.durable_changes import DurableChanges
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
+from kernel_gateway.services.fair_shares import FairShares
 from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.kept_outputs import KeptOutputs
 from kernel_gateway.services.launching import Launcher
@@ -45,12 +46,16 @@ class Parts:
     redaction: Redaction
     environments: Environments
     agents: Agents
-    starting: asyncio.Semaphore
+    starting: FairShares
     ledger: WorkspaceLedger
     durable_changes: DurableChanges = field(default_factory=DurableChanges)
     errands: set[str] = field(default_factory=set)
     """Sandboxes that do one thing and belong to no session."""
     accepting: bool = field(default=True)
+    body_room: BodyRoom = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.body_room = BodyRoom(self.settings, self.require_disk)
 
     def require_accepting(self) -> None:
         """Raises ShuttingDown once the service drains."""

@@ -20,11 +20,14 @@ class Source(Protocol):
 class Pieces(AsyncIterator[bytes]):
     """The pieces of a source; it is closed at its end, on error, or by `aclose`, which waits for nothing.
 
-    `on_close` is called once.
+    The threads are used on behalf of the owner. `on_close` is called once.
     """
 
-    def __init__(self, mirrors: Mirrors, source: Source, on_close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, mirrors: Mirrors, owner: str, source: Source, on_close: Callable[[], None] = lambda: None
+    ) -> None:
         self._mirrors = mirrors
+        self._owner = owner
         self._source = source
         self._on_close: Callable[[], None] | None = on_close
 
@@ -34,7 +37,7 @@ class Pieces(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         try:
             with translated():
-                piece: bytes = await self._mirrors.run_apart(lambda: next(self._source, b""))
+                piece: bytes = await self._mirrors.run_apart(self._owner, lambda: next(self._source, b""))
         except BaseException:
             await self.aclose()
             raise
@@ -49,6 +52,6 @@ class Pieces(AsyncIterator[bytes]):
         if on_close is not None:
             on_close()
         try:
-            self._mirrors.apart.submit(self._source.close)
+            self._mirrors.apart.submit(self._owner, self._source.close)
         except RuntimeError:  # the service is closing and has no threads any more
             self._source.close()

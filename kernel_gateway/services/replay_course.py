@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,9 +32,16 @@ NOT_REACHED = "the replay ended before it"
 PAST_THE_END = "it comes after the cell that the replay was to stop at"
 
 
+async def nothing_to_wait_for() -> None:
+    """A replay that begins at once."""
+
+
 @dataclass
 class Course:
-    """One replay's way from its first cell to its notebook. `document` is the notebook that was given."""
+    """One replay's way from its first cell to its notebook. `document` is the notebook that was given.
+
+    `wait_for_turn` returns when it may begin.
+    """
 
     doing: Doing
     copies: WorkspaceCopies
@@ -43,6 +50,7 @@ class Course:
     document: dict[str, Any]
     session: StartSession
     notebook_bytes: int
+    wait_for_turn: Callable[[], Awaitable[None]] = nothing_to_wait_for
 
     async def run(self) -> None:
         """All of it; raises our errors, with the verdicts that there are given. Sessions are left to the caller."""
@@ -50,6 +58,7 @@ class Course:
         steps = replay.steps[: last_step(replay.steps, request.until)]
         ran: dict[int, Ran] = {}
         try:
+            await self.wait_for_turn()
             replay.session_id = request.continue_session or await self._fresh_session(first=True)
             replay.tell("started", replay_id=replay.id, session_id=replay.session_id, cells=replay.cells, of=replay.of)
             await self._first_pass(steps, ran)

@@ -7,7 +7,7 @@ kept in memory, with its notebook, for a while after its end; the session it ran
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -25,6 +25,7 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.replay_shapes import Replay, ReplayRequest, ReplayStatus
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.fair_shares import FairShares, Held, share_of
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay_course import Course
@@ -54,6 +55,14 @@ class Replays:
         self._copies = WorkspaceCopies(doing.parts, registry)
         self._replays: OrderedDict[str, Replaying] = OrderedDict()
         self._reading: dict[str, int] = {}
+        settings = doing.parts.settings
+        self._turns = FairShares(
+            "a replay to end",
+            settings.replays,
+            settings.replays_per_principal,
+            wait_seconds=settings.replay_seconds,
+            most_waiting=settings.replays_per_principal,
+        )
 
     async def start(self, principal: Principal, request: ReplayRequest) -> Replay:
         """Begin a replay; its notebook has been read and its session is about to start when this returns.
@@ -195,33 +204,35 @@ class Replays:
             notebook_bytes=size,
             log_bytes=self._parts.settings.event_log_bytes,
         )
-        self._require_memory(size)
+        self._require_memory(principal, size)
         self._replays[replay.id] = replay
         return replay
 
     def _require_place(self, principal: Principal, size: int) -> None:
         """Raises LimitReached, ShuttingDown."""
         settings = self._parts.settings
-        running = [each for each in self._replays.values() if each.running]
-        own = sum(each.principal_id == principal.id for each in running) + self._reading.get(principal.id, 0)
+        if not settings.replays:
+            raise Conflict("replays are turned off here (the setting replays)", reason="no_replays")
+        running = [each for each in self._replays.values() if each.running and each.principal_id == principal.id]
+        own = len(running) + self._reading.get(principal.id, 0)
         if own >= settings.replays_per_principal:
             raise LimitReached(
                 f"{own:,} of your replays run, which is the most that one principal may have: wait, or stop one",
                 retry_after_seconds=RETRY_SECONDS,
             )
-        if len(running) + sum(self._reading.values()) >= settings.replays:
-            raise LimitReached(
-                f"{settings.replays:,} replays run, which is the most at once", retry_after_seconds=RETRY_SECONDS
-            )
-        self._require_memory(size)
+        self._require_memory(principal, size)
 
-    def _require_memory(self, size: int) -> None:
-        """What ended lately makes room; what runs does not."""
+    def _require_memory(self, principal: Principal, size: int) -> None:
+        """What ended lately makes room; what runs does not. Some of the memory is always for others."""
         most = self._parts.settings.replay_memory_bytes
         self._forget(most - size)
-        if sum(each.size_bytes for each in self._replays.values()) + size > max(most, size):
+        own = sum(
+            each.size_bytes for each in self._replays.values() if each.running and each.principal_id == principal.id
+        )
+        if self._held_bytes().total() + size > max(most, size) or (own and own + size > share_of(most)):
             raise LimitReached(
-                "the replays that run hold as much memory as they may: try again when one has ended",
+                f"{'your' if own else 'the'} replays that run hold as much memory as they may: try again when one has "
+                "ended",
                 retry_after_seconds=RETRY_SECONDS,
             )
 
@@ -229,8 +240,15 @@ class Replays:
         replay, seconds = course.replay, self._parts.settings.replay_seconds
         status: ReplayStatus = "done"
         error: GatewayError | None = None
+        turn: list[Held] = []
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(None) as deadline:
+
+                async def wait_for_turn() -> None:
+                    turn.append(await self._turns.take(replay.principal_id))
+                    deadline.reschedule(asyncio.get_running_loop().time() + seconds)
+
+                course.wait_for_turn = wait_for_turn
                 await course.run()
         except asyncio.CancelledError:
             status = "stopped"
@@ -241,6 +259,9 @@ class Replays:
         except Exception as problem:
             log.error("replay_failed", replay=replay.id, exc_info=problem)
             status, error = "failed", InternalError("an internal error; the service's log has the particulars")
+        finally:
+            for held in turn:
+                held.release()
         await self._parts.background.carry_out(self._end(course, status, error), f"end of replay {replay.id}")
 
     async def _end(self, course: Course, status: ReplayStatus, error: GatewayError | None) -> None:
@@ -278,14 +299,24 @@ class Replays:
             except TimeoutError:
                 raise DeadlinePassed("the replay is still ending; ask for it again later") from None
 
+    def _held_bytes(self) -> Counter[str]:
+        """By principal."""
+        held: Counter[str] = Counter()
+        for each in self._replays.values():
+            held[each.principal_id] += each.size_bytes
+        return held
+
     def _forget(self, most_bytes: int) -> None:
-        """The oldest of those that ended go until all are within the bound; the last to end stays for its caller."""
-        ended = [each for each in self._replays.values() if not each.running]
-        held = sum(each.size_bytes for each in self._replays.values())
-        for replay in ended[:-1]:
-            if held <= most_bytes:
-                return
-            held -= replay.size_bytes
+        """Until all are within the bound, the oldest that ended of the principal who holds most goes.
+
+        The last to end stays for its caller.
+        """
+        ended = [each for each in self._replays.values() if not each.running][:-1]
+        held = self._held_bytes()
+        while ended and held.total() > most_bytes:
+            replay = max(ended, key=lambda each: held[each.principal_id])
+            ended.remove(replay)
+            held[replay.principal_id] -= replay.size_bytes
             del self._replays[replay.id]
 
     def _find(self, principal: Principal, replay_id: str) -> Replaying:

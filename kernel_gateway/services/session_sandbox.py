@@ -39,7 +39,7 @@ TRIES = 3
 class SessionSandbox:
     """`on_replaced(generation, death)` is called for every generation after the first; it returns at once.
 
-    `on_deno_death(death)` is the live kernel's.
+    `on_deno_death(death)` is the live kernel's. `owner` is the principal in whose turn it is started.
 
     While `_death` is set, the present sandbox is dead and still to be cleared away, or there is none and the next one
     needs a new generation.
@@ -51,6 +51,7 @@ class SessionSandbox:
         session_id: str,
         workspace_id: str,
         *,
+        owner: str,
         find_environment: Find,
         generation: int,
         way_out: WayOut,
@@ -68,7 +69,7 @@ class SessionSandbox:
         self.flushes = flushes
         flushes.find_mirror = lambda: self.mirror
         self._parts = parts
-        self._session_id = session_id
+        self._session_id, self._owner = session_id, owner
         self._workspace_id = workspace_id
         self._find_environment = find_environment
         self._on_replaced = on_replaced
@@ -257,8 +258,8 @@ class SessionSandbox:
 
         try:
             async with (
+                parts.starting.place(self._owner),
                 asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
-                parts.starting,
             ):
                 kernel = await parts.launcher.launch(spec, before_first_code=furnish)
         except BaseException as error:

@@ -63,6 +63,7 @@ class Upkeep:
         self._lifecycle = lifecycle
         self._notebooks = notebooks
         self._removals = removals
+        self._adopting = asyncio.Semaphore(parts.settings.starts_at_once)
         self._retention = retention
         parts.spool.on_delivered = self._delivered
 
@@ -159,7 +160,7 @@ class Upkeep:
         death = VANISHED
         adopted = False
         try:
-            async with self._parts.starting:
+            async with self._adopting:
                 if info is not None and not info.furnished:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
                     death, unfinished, info = CUT_OFF, info, None

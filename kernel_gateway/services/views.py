@@ -15,11 +15,13 @@ import structlog
 
 from kernel_gateway.errors import DeadlinePassed, InternalError, InvalidRequest, PayloadTooLarge
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.fair_shares import FairShares
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.settings import Settings
 from kernel_gateway.views.__main__ import REFUSED, TOO_LARGE
 
 VIEWS_AT_ONCE: Final = 2
+"""Further ones wait, and a principal's for those of others: nobody has all of these places."""
 MOST_VIEW_BYTES: Final = 300_000_000
 VIEW_MEMORY_BYTES: Final = 4_000_000_000
 _PIECE_BYTES: Final = 1 << 20
@@ -35,13 +37,14 @@ class Views:
     def __init__(self, notebooks: Notebooks, settings: Settings) -> None:
         self._notebooks = notebooks
         self._settings = settings
-        self._free = asyncio.Semaphore(VIEWS_AT_ONCE)
+        self._turns = FairShares("a process to make a page or a script", VIEWS_AT_ONCE)
 
     async def view(self, principal: Principal, session_id: str, form: Form) -> bytes:
         """The page or the script of a session, live or ended."""
         seconds = self._settings.view_seconds
         try:
-            async with asyncio.timeout(seconds), self._free:  # who waits for a place holds no notebook in memory
+            # Who waits for a place holds no notebook in memory, and has all of the time once it has the place.
+            async with self._turns.place(principal.id), asyncio.timeout(seconds):
                 return await self._made(await self._notebook(principal, session_id), form)
         except TimeoutError:
             raise DeadlinePassed(

@@ -53,14 +53,14 @@ class WorkspaceAccess:
                 await self._parts.spool.deliver(workspace_id)
             yield self.durable(workspace_id)
 
-    async def carry_out(self, workspace_id: str, work: Callable[[], T]) -> T:
+    async def carry_out(self, principal: Principal, workspace_id: str, work: Callable[[], T]) -> T:
         """Change files in a thread; they count as changing until that has ended, also when nobody waits any more.
 
         Raises errors of workspace_sync, TimeoutError.
         """
         changes = self._parts.durable_changes
         changes.begin(workspace_id)
-        return await self._parts.mirrors.run_apart(work, lambda: changes.end(workspace_id))
+        return await self._parts.mirrors.run_apart(principal.id, work, lambda: changes.end(workspace_id))
 
     async def require_not_live(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
         """The workspace's row; raises NotFound, WorkspaceInUse."""

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, NotFound, translated
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.fair_shares import SERVICE
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.workspace_access import WorkspaceAccess, told
 from kernel_gateway.storage import workspace_removal
@@ -42,7 +43,7 @@ class WorkspaceRemovals:
         """
         self._parts.require_accepting()
         await self._access.require_not_live(principal, workspace_id)
-        answer = await self._contents(workspace_id, dry_run=dry_run)
+        answer = await self._contents(principal, workspace_id, dry_run=dry_run)
         if dry_run:
             return answer
         removing = self.expire(workspace_id)
@@ -86,10 +87,10 @@ class WorkspaceRemovals:
         finally:
             self._beginning.discard(workspace_id)
 
-    async def _contents(self, workspace_id: str, *, dry_run: bool) -> Removed:
+    async def _contents(self, principal: Principal, workspace_id: str, *, dry_run: bool) -> Removed:
         durable = self._access.durable(workspace_id)
         with translated():
-            contents, beside = await self._parts.mirrors.run_apart(durable.contents)
+            contents, beside = await self._parts.mirrors.run_apart(principal.id, durable.contents)
         answer = told(contents, dry_run=dry_run)
         answer.kept = beside[:MOST_NAMED]
         return answer
@@ -102,7 +103,7 @@ class WorkspaceRemovals:
                 await self._parts.durable_changes.settled(workspace_id, CHANGES_SECONDS)
                 await self._parts.spool.discard(workspace_id)
                 with translated():
-                    await self._parts.mirrors.run_apart(self._access.durable(workspace_id).remove_files)
+                    await self._parts.mirrors.run_apart(SERVICE, self._access.durable(workspace_id).remove_files)
             await asyncio.to_thread((self._marks / workspace_id).unlink, missing_ok=True)
         except (GatewayError, OSError) as error:
             log.warning("workspace_removal_waits", workspace=workspace_id, error=str(error))

@@ -66,7 +66,7 @@ class Workspaces:
         found = self._workspace(await self._access.row(principal, workspace_id))
         if found.file_count is None:
             with translated():
-                summary = await self._parts.mirrors.run_apart(self._access.durable(workspace_id).summary)
+                summary = await self._parts.mirrors.run_apart(principal.id, self._access.durable(workspace_id).summary)
             found.file_count, found.size_bytes = summary.file_count, summary.size_bytes
             counts = summary.file_count, summary.size_bytes
             await self._parts.database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
@@ -102,13 +102,13 @@ class Workspaces:
             return page_of_files(found, most, limit, cursor, complete=True)
 
         with translated():
-            return await self._parts.mirrors.run_apart(page)
+            return await self._parts.mirrors.run_apart(principal.id, page)
 
     async def stat(self, principal: Principal, workspace_id: str, path: str) -> DurableFile:
         """What is durable at a path."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            return durable_file(await self._parts.mirrors.run_apart(lambda: durable.stat(path)))
+            return durable_file(await self._parts.mirrors.run_apart(principal.id, lambda: durable.stat(path)))
 
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A durable file and its bytes."""
@@ -120,9 +120,10 @@ class Workspaces:
         durable = await self._access.open(principal, workspace_id)
         with translated():
             opened = await self._parts.mirrors.run_apart(
-                lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
+                principal.id, lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
             )
-        return Reading(durable_file(opened.info), opened.start, opened.end, Pieces(self._parts.mirrors, opened.chunks))
+        pieces = Pieces(self._parts.mirrors, principal.id, opened.chunks)
+        return Reading(durable_file(opened.info), opened.start, opened.end, pieces)
 
     async def archive(self, principal: Principal, workspace_id: str, path: str) -> Pieces:
         """A file, or what is below a directory, as a zip archive that is made while it is read; of all when empty.
@@ -141,11 +142,11 @@ class Workspaces:
         self._archives[principal.id] += 1
         try:
             with translated():
-                made = await mirrors.run_apart(lambda: durable.archive(path, limits))
+                made = await mirrors.run_apart(principal.id, lambda: durable.archive(path, limits))
         except BaseException:
             self._archived(principal.id)
             raise
-        return Pieces(mirrors, made, lambda: self._archived(principal.id))
+        return Pieces(mirrors, principal.id, made, lambda: self._archived(principal.id))
 
     def _archived(self, principal_id: str) -> None:
         self._archives[principal_id] -= 1
@@ -169,7 +170,7 @@ class Workspaces:
             async with self._access.change(principal, workspace_id) as durable:  # not before: an upload may take long
                 with translated():
                     found = await self._access.carry_out(
-                        workspace_id, lambda: durable.put(path, source, size, expected)
+                        principal, workspace_id, lambda: durable.put(path, source, size, expected)
                     )
         return durable_file(found)
 
@@ -187,6 +188,7 @@ class Workspaces:
         async with self._access.change(principal, workspace_id) as durable:
             with translated():
                 gone = await self._access.carry_out(
+                    principal,
                     workspace_id,
                     lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected),
                 )

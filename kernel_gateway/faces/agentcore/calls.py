@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kernel_gateway.faces.agentcore.body_memory import BodyMemory, Reservation
 from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
 from kernel_gateway.faces.agentcore.invocations import Invocations
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.fair_shares import FairShares, Held
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -25,7 +25,7 @@ class Face:
     identifiers: Identifiers
     tokens: ClientTokens
     invocations: Invocations
-    memory: BodyMemory
+    memory: FairShares
 
     @classmethod
     def over(cls, services: Services) -> Face:
@@ -36,7 +36,7 @@ class Face:
             identifiers=Identifiers.of(services.settings),
             tokens=ClientTokens(parts.database, parts.background, parts.clock),
             invocations=Invocations(parts.background),
-            memory=BodyMemory(services.settings.agentcore_body_memory_bytes),
+            memory=services.body_room.whole,
         )
 
 
@@ -56,9 +56,9 @@ class Call:
     body: Any
     body_sha256: str
     invocation_id: str
-    reservation: Reservation | None = None
+    reservation: Held | None = None
     session_id: str | None = None
-    result_room: Reservation | None = None
+    result_room: Held | None = None
     at_work: bool = False
     over: bool = False
 
@@ -66,7 +66,7 @@ class Call:
     def services(self) -> Services:
         return self.face.services
 
-    def hand_over(self) -> Reservation | None:
+    def hand_over(self) -> Held | None:
         """Called as the work begins: the memory that the body takes is the work's to release. `end_work` ends it."""
         self.at_work = True
         reservation, self.reservation = self.reservation, None
@@ -75,7 +75,7 @@ class Call:
     async def take_room(self, size: int) -> None:
         """Memory for a large result, until work and call are both over; raises LimitReached when none comes in time."""
         if self.result_room is None:
-            self.result_room = await self.face.memory.reserve(size)
+            self.result_room = await self.face.memory.take(self.principal.id, size)
 
     def end_work(self, result_bytes: int) -> None:
         """Called when the work has ended, its client still there or not."""

@@ -1,7 +1,7 @@
 """The one tornado handler of this face: admits a request, takes and hashes its body, verifies, acts, answers.
 
-Until the signature is verified, which takes the whole body, nothing is looked up but the key. A large body waits
-unread until there is memory for it. What an answer looks like on the wire is in `replies`.
+Until the signature is verified, which takes the whole body, nothing is looked up but the key, and the room for the
+body is not its owner's: anybody may say that a key is his. What an answer looks like on the wire is in `replies`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import Any
 from kernel_gateway.errors import InvalidRequest, PayloadTooLarge
 from kernel_gateway.faces.agentcore import audited, operations, replies, requests
 from kernel_gateway.faces.agentcore.blobs import unpacked
-from kernel_gateway.faces.agentcore.body_memory import Reservation
 from kernel_gateway.faces.agentcore.calls import Call, Face
 from kernel_gateway.faces.agentcore.errors import Refusal
 from kernel_gateway.faces.agentcore.operations import Operation
 from kernel_gateway.faces.json_bodies import decode
-from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
+from kernel_gateway.faces.receiving import ReceivingHandler, ours
 from kernel_gateway.identity import sigv4
 from kernel_gateway.identity.principal import Principal
 
@@ -40,9 +39,7 @@ class AgentCoreHandler(ReceivingHandler):
         self.refused_with: Refusal | None = None
         self._signed: sigv4.SignedRequest | None = None
         self._key: tuple[Principal, str] | None = None
-        self._body = bytearray()
         self._hash = hashlib.sha256()
-        self._reservation: Reservation | None = None
         self._admitted = 0.0
 
     def set_default_headers(self) -> None:
@@ -59,10 +56,7 @@ class AgentCoreHandler(ReceivingHandler):
         sigv4.require_timely(self.claim, self._admitted)
         self._key = await services.access_keys.find(self.claim.access_key_id)
         self._expect_body(self.operation)
-        if self.announced > SMALL_BODY:
-            self._reservation = await self.face.memory.reserve(self.announced * 5 // 2)
-            if self.gone:
-                self.give_up()
+        await self.expect(f"unverified {self._key[0].id}")
 
     def _expect_body(self, operation: Operation) -> None:
         """A body with files is larger than they are by a third: they come as base64."""
@@ -79,23 +73,20 @@ class AgentCoreHandler(ReceivingHandler):
 
     async def take(self, chunk: bytes) -> None:
         self._hash.update(chunk)
-        self._body += chunk
-
-    def give_up(self) -> None:
-        self._body = bytearray()
-        if self._reservation is not None:
-            self._reservation.release()
+        await super().take(chunk)
 
     async def respond(self) -> None:
         self.call = call = self._verified()
+        self.services.limits.take_request(call.principal)
         operation = self._found()
-        body, self._body = self._body, bytearray()
+        body = await self.body.whole(call.principal.id)
+        call.reservation = self.body.hand_over()
         call.outside = operations.outside(operation, self.labels, self.request.query, self.request.headers)
         call.body = decode(body, operation.body)
         if isinstance(call.body, requests.Invoke):
             call.body = await unpacked(call.body.name, call.body.arguments)
-        if self._reservation is not None:
-            self._reservation.shrink(len(body))
+        if call.reservation is not None:
+            call.reservation.shrink(len(body))
         del body
         self.parameters = audited.parameters(call)
         answer = await operation.act(call)
@@ -122,7 +113,6 @@ class AgentCoreHandler(ReceivingHandler):
             body=None,
             body_sha256=digest,
             invocation_id=self.request.headers.get("amz-sdk-invocation-id", ""),
-            reservation=self._reservation,
         )
 
     def ours(self, error: Exception) -> Exception:
@@ -139,8 +129,6 @@ class AgentCoreHandler(ReceivingHandler):
         super().on_finish()
         if self.call is not None:
             self.call.end()
-        elif self._reservation is not None:
-            self._reservation.release()
 
     def audit(self) -> None:
         """Called once when the request is over, whatever came of it."""

@@ -22,7 +22,7 @@ from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
 from kernel_gateway.faces.jupyter.outlet import Outlet
-from kernel_gateway.faces.receiving import ours
+from kernel_gateway.faces.receiving import ours, pause
 from kernel_gateway.services.api_call import CLIENT_GONE
 from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
 
@@ -104,6 +104,7 @@ class ChannelsHandler(WebSocketHandler):
         try:
             await self._admit(session_id)
         except Exception as error:
+            await pause(self, error)
             self._refuse(ours(error, self.request_id))
             return
         if not self._gone:  # else tornado would open what it will not close a second time
@@ -115,6 +116,7 @@ class ChannelsHandler(WebSocketHandler):
         self.call.ids = {"session_id": session_id}
         self._token = token_of(request.headers.get("Authorization", ""), query)
         self.call.visitor = await services.attach_tokens.visitor(self._token)
+        services.limits.take_request(self.call.principal)
         if not services.ready:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
         try:

@@ -37,7 +37,6 @@ class JupyterHandler(ReceivingHandler):
         self.route: Route | None = None
         self.error: GatewayError | None = None
         self.result: Any = None
-        self._body = bytearray()
 
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
@@ -60,18 +59,14 @@ class JupyterHandler(ReceivingHandler):
         found, ids = routes.at(self.request.path)
         self.call.ids = ids
         self.call.visitor, _ = await visitor_of(self.face, self.request)
+        self.services.limits.take_request(self.call.principal)
         if not found:
             raise UnknownRoute("there is nothing at this address of the Jupyter interface")
         if self.request.method not in found:
             raise MethodNotAllowed(str(self.request.method), sorted(found))
         self.route = found[str(self.request.method)]
         self.count(self.announced)
-
-    async def take(self, chunk: bytes) -> None:
-        self._body += chunk
-
-    def give_up(self) -> None:
-        self._body.clear()
+        await self.expect(self.call.principal.id)
 
     async def respond(self) -> None:
         if self.preflight:
@@ -81,7 +76,7 @@ class JupyterHandler(ReceivingHandler):
         if route is None:
             raise UnknownRoute("there is nothing at this address")
         if route.body is not None:
-            self.call.body = decode(bytes(self._body), route.body)
+            self.call.body = decode(await self.body.whole(self.call.principal.id), route.body)
         self.result = await route.endpoint(self.call)
         replies.open_to_pages(self)
         replies.send(self, self.result, route.status, self.call.location)

@@ -30,7 +30,8 @@ class Call:
     """One admitted request. `ids` are the address's parameters, `path` its file path; `body` and `query` are typed.
 
     `cancellable`: the endpoint only looks or waits, so it is cancelled when the client goes away. Whatever changes
-    something runs to its end, whether or not someone is left to hear of it.
+    something runs to its end, whether or not someone is left to hear of it. `forget_body`: to be called by what answers
+    for long and has no use for the body any more, whose memory is others' from then on.
     """
 
     services: Services
@@ -42,6 +43,7 @@ class Call:
     body: Any = None
     chunks: AsyncIterator[bytes] | None = None
     cancellable: bool = False
+    forget_body: Callable[[], None] = lambda: None
 
     @property
     def upload(self) -> AsyncIterator[bytes]:

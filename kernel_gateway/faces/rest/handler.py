@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces import answering
+from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
-from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
+from kernel_gateway.faces.receiving import ReceivingHandler, ours
 from kernel_gateway.faces.rest import audited, bodies, paths, replies
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Route
@@ -24,8 +25,6 @@ from kernel_gateway.identity.principal import Principal
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-UPLOAD_STALL_SECONDS = 60.0
-UPLOAD_SECONDS = 3_600.0
 MOST_TOKEN_CHARACTERS = 512
 MOST_ID_CHARACTERS = 128
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
@@ -40,7 +39,6 @@ class RestHandler(ReceivingHandler):
         self.routes = routes
         self.route: Route | None = None
         self.call = Call(services)
-        self._body: list[bytes] = []
         self._upload: Upload | None = None
         self.content: Any = None
         self.result: Any = None
@@ -58,11 +56,13 @@ class RestHandler(ReceivingHandler):
     async def admit(self) -> None:
         if not any(route.public for route in self.routes.values()):
             self.call.principal = await self._authenticate()
+            self.services.limits.take_request(self.call.principal)
         self.route = route = self._routed()
         if route.invocation:
             self.services.limits.take_invocation(self.call.principal)
         self._read_address(route)
         self._expect_body(route)
+        await self.expect(self.call.principal.id)
         if route.uploads:
             self._start_upload(route)
 
@@ -89,6 +89,7 @@ class RestHandler(ReceivingHandler):
         call.ids = ids
         call.headers = self.request.headers
         call.query = bodies.query(self.request.query, route.query)
+        call.forget_body = self.body.release
         call.cancellable = route.method in ("GET", "HEAD")
 
     def _expect_body(self, route: Route) -> None:
@@ -102,10 +103,6 @@ class RestHandler(ReceivingHandler):
             bodies.check_json(self.request.headers.get("Content-Type", ""))
 
     def _start_upload(self, route: Route) -> None:
-        self.body_seconds = UPLOAD_STALL_SECONDS
-        connection: Any = self.request.connection
-        connection.set_body_timeout(UPLOAD_SECONDS)
-
         async def work(chunks: Any) -> Any:
             self.call.chunks = chunks
             return await route.endpoint(self.call)
@@ -115,26 +112,22 @@ class RestHandler(ReceivingHandler):
 
     async def take(self, chunk: bytes) -> None:
         if self._upload is None:
-            self._body.append(chunk)
+            await super().take(chunk)
         else:
             self.content.update(chunk)
             await self._hand_on(self._upload, chunk)
 
     async def _hand_on(self, upload: Upload, chunk: bytes) -> None:
-        self.disarm()
         await upload.put(chunk)
-        if not upload.task.done():
-            self.arm(UPLOAD_STALL_SECONDS)
-        elif not upload.task.cancelled() and (error := upload.task.exception()):
+        if upload.task.done() and not upload.task.cancelled() and (error := upload.task.exception()):
             raise self.ours(error)
 
     async def abandon(self) -> None:
         if self._upload is not None:
-            self.disarm()
             await self._upload.abort()
 
     def give_up(self) -> None:
-        self._body.clear()
+        super().give_up()
         if self._upload is not None:
             self._upload.task.cancel()
 
@@ -154,9 +147,8 @@ class RestHandler(ReceivingHandler):
         if self._upload is not None:
             return await self._upload.finish()
         if self.route.body is not None:
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._body.clear()
-            self.call.body = bodies.decode(body, self.route.body)
+            self.call.body = bodies.decode(await self.body.whole(self.call.principal.id), self.route.body)
+            self.body.decoded()
         if self.gone and self.call.cancellable:
             raise asyncio.CancelledError
         return await self.route.endpoint(self.call)

@@ -20,6 +20,7 @@ START: Final[Errors] = (
     e.UnknownEnvironment,
     e.EnvironmentUnavailable,
     e.SessionTerminated,
+    e.Conflict,
     e.LimitReached,
     e.RateLimited,
     e.ShuttingDown,

@@ -24,6 +24,7 @@ async def start(call: Call) -> Replay | Accepted | Following:
     replays, request = call.services.replays, call.body
     call.body = _without_notebook(request)
     replay = await replays.start(call.principal, request)
+    call.forget_body()
     if _wants_events(call.headers.get("Accept")):
         call.cancellable = True
         return Following(await replays.events(call.principal, replay.id))

@@ -369,7 +369,7 @@ def any_route(route: Route) -> Errors:
     """What any such route may raise, whatever it does."""
     common: Errors = (e.InvalidRequest, r.MethodNotAllowed, e.InternalError)
     if not route.public:
-        common += (e.Unauthorized,)
+        common += (e.Unauthorized, e.RateLimited)
     if route.body is not None:
         common += (r.MalformedJson, r.UnsupportedMediaType, e.PayloadTooLarge, r.BodyTooSlow)
     if route.uploads:

@@ -12,6 +12,7 @@ import pytest
 
 from kernel_gateway.client import AsyncClient, Client, Conflict, InvalidRequest, LimitReached, NotFound
 from tests.integration.replay.conftest import code, notebook, on, result, stream, verdicts
+from tests.integration.service.eventually import eventually
 from tests.running_service import RunningService
 
 SLEEPS = notebook(
@@ -248,11 +249,14 @@ def test_limits(small: RunningService) -> None:
         running = client.start_replay(SLEEPS)
         with pytest.raises(LimitReached, match="your replays"):
             client.start_replay(SLEEPS)
-        tokens = [client.create_token(name).token for name in ("one", "two")]
-        with small.client(tokens[0]) as one, small.client(tokens[1]) as two:
+        tokens = [client.create_token(name).token for name in ("one", "two", "three")]
+        with small.client(tokens[0]) as one, small.client(tokens[1]) as two, small.client(tokens[2]) as three:
             other = one.start_replay(SLEEPS)
-            with pytest.raises(LimitReached, match="most at once"):
-                two.start_replay(SLEEPS)
+            next_one, last = two.start_replay(SLEEPS), three.start_replay(SLEEPS)
+            assert three.stop_replay(last.id).session_id is None  # two run, and it waited for one of them to end
+            assert verdicts(three.get_replay(last.id)) == dict.fromkeys((1, 2, 3), "not_run")
             assert one.stop_replay(other.id).status == "stopped"
+            eventually(lambda: two.get_replay(next_one.id).session_id)
+            assert two.stop_replay(next_one.id).status == "stopped"
         assert client.stop_replay(running.id).status == "stopped"
         assert client.list_sessions(status="READY").items == []

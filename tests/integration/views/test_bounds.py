@@ -19,6 +19,7 @@ from kernel_gateway.settings import Settings
 from tests.unit.views.notebooks import code, display, markdown, stream, written
 
 ADA = Principal(id="a", name="ada", admin=False)
+BOB = Principal(id="b", name="bob", admin=False)
 
 
 class OneNotebook:
@@ -39,6 +40,16 @@ class Counting(OneNotebook):
     async def notebook(self, _: Principal, __: str) -> bytes:
         self.reads += 1
         return await super().notebook(_, __)
+
+
+class ByPrincipal:
+    """Stands for the notebooks of sessions: one for each principal."""
+
+    def __init__(self, contents: dict[str, bytes]) -> None:
+        self._contents = contents
+
+    async def notebook(self, principal: Principal, _: str) -> bytes:
+        return self._contents[principal.id]
 
 
 def made(content: bytes, form: Form = "html", **settings: Any) -> bytes:
@@ -92,6 +103,26 @@ def test_text_that_takes_too_long_holds_up_nobody() -> None:
     before = set(children())
     with pytest.raises(DeadlinePassed, match="view_seconds"):
         made(slow, view_seconds=5.0)
+    assert set(children()) <= before
+
+
+def test_a_principal_whose_views_are_slow_holds_up_nobody_elses() -> None:
+    """And the time that a view has begins with its work: those that wait behind slow ones are made as well."""
+
+    async def scene() -> None:
+        slow = written(*(markdown("[a](" * 20_000 + "![" * 20_000 + "*_" * 20_000) for _ in range(50)))
+        shown = Views(cast("Notebooks", ByPrincipal({"a": slow, "b": written(code("1"))})), replace(Settings()))
+        begun = [asyncio.create_task(shown.view(ADA, "s", "html")) for _ in range(4)]
+        await asyncio.sleep(0)
+        page = await shown.view(BOB, "s", "html")
+        assert b"<html" in page
+        assert not any(each.done() for each in begun)
+        for each in begun:
+            each.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
+    before = set(children())
+    asyncio.run(scene())
     assert set(children()) <= before
 
 

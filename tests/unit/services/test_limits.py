@@ -43,3 +43,29 @@ def test_less_than_one_a_second() -> None:
     with pytest.raises(RateLimited) as refused:
         limits.take_invocation(ONE)
     assert refused.value.retry_after_seconds == pytest.approx(10)
+
+
+def test_requests_are_counted_apart_and_may_come_in_a_burst() -> None:
+    now = [0.0]
+    limits = Limits(1, 10, monotonic=lambda: now[0])
+    limits.take_invocation(ONE)
+    for _ in range(50):
+        limits.take_request(ONE)
+    with pytest.raises(RateLimited, match="10 requests a second"):
+        limits.take_request(ONE)
+    limits.take_request(OTHER)
+    now[0] += 1
+    for _ in range(10):
+        limits.take_request(ONE)
+    with pytest.raises(RateLimited):
+        limits.take_request(ONE)
+
+
+def test_who_fails_often_is_answered_later_and_no_other_address_is() -> None:
+    now = [0.0]
+    limits = Limits(1, 1, 2, monotonic=lambda: now[0])
+    assert [limits.pause_after_failure("a") for _ in range(20)] == [0.0] * 20
+    assert [limits.pause_after_failure("a") for _ in range(12)] == [min(0.5 * n, 5.0) for n in range(1, 13)]
+    assert limits.pause_after_failure("b") == 0.0
+    now[0] += 100
+    assert limits.pause_after_failure("a") == 0.0

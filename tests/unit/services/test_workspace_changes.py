@@ -96,7 +96,7 @@ def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch:
             access, changes = WorkspaceAccess(parts), parts.durable_changes
             with pytest.raises(TimeoutError):
                 async with access.change(ANN, WORKSPACE):
-                    await access.carry_out(WORKSPACE, lambda: rest.wait(SECONDS))
+                    await access.carry_out(ANN, WORKSPACE, lambda: rest.wait(SECONDS))
             with pytest.raises(DeadlinePassed):
                 await changes.settled(WORKSPACE, 0.05)
             rest.set()
@@ -140,7 +140,7 @@ def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
 
             async def change() -> None:
                 async with access.change(ANN, WORKSPACE):
-                    await access.carry_out(WORKSPACE, write)
+                    await access.carry_out(ANN, WORKSPACE, write)
 
             changing = asyncio.create_task(change())
             assert await asyncio.to_thread(writing.wait, SECONDS)

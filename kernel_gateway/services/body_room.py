@@ -1,0 +1,36 @@
+"""Room for what callers send, shared between principals: memory and disk while it arrives, memory once it is whole.
+
+`body_memory_bytes` is all the memory there is for bodies, whatever the face: a quarter for those that arrive, the rest
+for those that are whole and what is made of them. Who holds of the second never waits for the first, so nobody waits
+for himself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kernel_gateway.services.fair_shares import FairShares, share_of
+from kernel_gateway.settings import Settings
+
+TURN_SECONDS: Final = 20.0
+"""How long a large request waits for its turn: less than clients wait for an answer."""
+
+
+class BodyRoom:
+    """`arriving`: memory of bodies under way. `spooled`: their part on disk. `whole`: memory of complete ones.
+
+    `require_disk(size)` raises NoSpace.
+    """
+
+    def __init__(self, settings: Settings, require_disk: Callable[[int], None]) -> None:
+        self.directory = str(settings.state_path)
+        self.require_disk = require_disk
+        memory = settings.body_memory_bytes
+        self.arriving = _shares("memory for bodies that arrive", memory // 4)
+        self.whole = _shares("memory for its body", memory - memory // 4)
+        self.spooled = _shares("disk for bodies that arrive", settings.body_disk_bytes)
+
+
+def _shares(what: str, total: int) -> FairShares:
+    return FairShares(what, total, share_of(total), wait_seconds=TURN_SECONDS)
