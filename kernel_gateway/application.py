@@ -100,12 +100,14 @@ def application(services: Services) -> tornado.web.Application:
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings, environments: str, runtime: SandboxRuntime) -> AsyncIterator[Services]:
+async def _services(settings: Settings, environments: str, runtime: LauncherRuntime) -> AsyncIterator[Services]:
     """Everything behind the faces, open; closed whatever happens."""
     store = open_store(settings.store_url)
     installed = sandboxes.catalogue(settings, environments)
     roles = sandboxes.roles(settings, environments)
-    services = await Services.open(settings, runtime=runtime, store=store, installed=installed, roles=roles)
+    services = await Services.open(
+        settings, runtime=runtime, store=store, installed=installed, roles=roles, view=runtime.view
+    )
     try:
         yield services
     finally:

@@ -90,6 +90,9 @@ class Settings:
     service_uid: int = _(
         1_199_999_999, "host uid that the service runs as; the launcher alone is root", low=1, high=4_200_000_000
     )
+    viewer_uid: int = _(
+        1_199_999_998, "host uid of processes that make pages and scripts of notebooks", low=1, high=4_200_000_000
+    )
     uid_base: int = _(1_200_000_000, "first host uid given to sandboxes", low=65_536, high=3_900_000_000)
     uid_ranges: int = _(4_096, "ranges of 65,536 host uids from uid_base up, one per sandbox", low=1, high=5_000)
     cgroup_parent: str = _("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")

@@ -22,12 +22,7 @@ def consistent(settings: Settings) -> Settings:
         value = getattr(settings, name)
         if not value.startswith("/") and (value or name not in optional):
             raise SettingInvalid(f"{name} must be an absolute path")
-    if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise SettingInvalid("tls_cert and tls_key are given together or not at all")
-    try:
-        Hosts.of_setting(settings.allowed_hosts, settings.host)
-    except ValueError as error:
-        raise SettingInvalid(f"allowed_hosts: {error}") from None
+    _require_door(settings)
     try:
         endpoints(settings.egress_private)
     except ValueError as error:
@@ -37,8 +32,7 @@ def consistent(settings: Settings) -> Settings:
     except ValueError as error:
         raise SettingInvalid(f"redact_patterns: {error}") from None
     _require_modes(settings.made_network_modes)
-    if 0 <= settings.service_uid - settings.uid_base < settings.uid_ranges * 65_536:
-        raise SettingInvalid("service_uid must not be one of the uids that sandboxes get: see uid_base and uid_ranges")
+    _require_uids(settings)
     for default, most in (
         ("execution_timeout_seconds", "execution_timeout_max_seconds"),
         ("session_timeout_seconds", "session_timeout_max_seconds"),
@@ -55,6 +49,23 @@ def consistent(settings: Settings) -> Settings:
     if settings.token and len(settings.token) < 8:
         raise SettingInvalid("token must have at least 8 characters")
     return settings
+
+
+def _require_uids(settings: Settings) -> None:
+    for name in ("service_uid", "viewer_uid"):
+        if 0 <= getattr(settings, name) - settings.uid_base < settings.uid_ranges * 65_536:
+            raise SettingInvalid(f"{name} must not be one of the uids that sandboxes get: see uid_base and uid_ranges")
+    if settings.viewer_uid == settings.service_uid:
+        raise SettingInvalid("viewer_uid must be another than service_uid")
+
+
+def _require_door(settings: Settings) -> None:
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise SettingInvalid("tls_cert and tls_key are given together or not at all")
+    try:
+        Hosts.of_setting(settings.allowed_hosts, settings.host)
+    except ValueError as error:
+        raise SettingInvalid(f"allowed_hosts: {error}") from None
 
 
 def _require_modes(text: str) -> None:

@@ -30,6 +30,7 @@ from kernel_gateway.logs import configure_logs
 from kernel_gateway.setting import PREFIX
 from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.token_file import TokenFile, open_token_file
+from kernel_gateway.viewers import viewer_plan
 from kernels import launcher
 from kernels.environment import Environment
 from kernels.launcher.checks import Bounds
@@ -143,6 +144,7 @@ def _plan(
             refusal=REFUSED,
         ),
         token=token,
+        viewer=viewer_plan(settings, installation()),
     )
 
 
@@ -160,7 +162,12 @@ def _bounds(settings: Settings, oci: OciSettings, environments: Mapping[str, Env
 
 def _reach(settings: Settings) -> list[str]:
     """What the service must be able to reach: Python, this installation, its data."""
+    data = [str(each.absolute()) for each in data_directory.places(settings) if each.exists()]
+    return list(dict.fromkeys([*installation(), *data]))
+
+
+def installation() -> list[str]:
+    """Python, and all that it imports."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     path = [each for each in sys.path if each and Path(each).is_dir()]
-    data = [str(each.absolute()) for each in data_directory.places(settings) if each.exists()]
-    return list(dict.fromkeys([*python, str(_CODE), *path, *data]))
+    return list(dict.fromkeys([*python, str(_CODE), *path]))

@@ -51,7 +51,7 @@ from kernel_gateway.services.spool import Spool
 from kernel_gateway.services.tokens import Tokens
 from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.variables import Inspection
-from kernel_gateway.services.views import Views
+from kernel_gateway.services.views import Start, Views
 from kernel_gateway.services.workspace_copies import WorkspaceCopies
 from kernel_gateway.services.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspace_links import WorkspaceLinks
@@ -117,11 +117,13 @@ class Services:
         clock: Clock | None = None,
         resolve: Resolve = system_resolve,
         signer: S3Backends | None = None,
+        view: Start | None = None,
     ) -> Services:
         """Open the database, take up the sandboxes that still run, start the timers.
 
         Sandboxes come from `runtime`, or from a `launcher` of the caller's. `roles` are those that made environments
         may name. Ways out ask `resolve` for addresses and `signer` for the credentials of execution roles.
+        `view` starts processes that make views.
         """
         if launcher is None:
             if runtime is None:
@@ -135,7 +137,7 @@ class Services:
         parts = make_parts(
             settings, database, store=store, environments=environments, launcher=launcher, clock=clock, egress=egress
         )
-        services = cls._made(parts)
+        services = cls._made(parts, view)
         try:
             await services._begin()
         except BaseException:
@@ -156,7 +158,7 @@ class Services:
         parts.background.spawn(self.upkeep.run(), "upkeep")
 
     @classmethod
-    def _made(cls, parts: Parts) -> Services:
+    def _made(cls, parts: Parts, view: Start | None) -> Services:
         settings, database = parts.settings, parts.database
         registry, identity = Registry(database), Identity(database)
         notebooks = Notebooks(parts, registry)
@@ -186,7 +188,7 @@ class Services:
             inspection=Inspection(registry),
             outputs=Outputs(parts, registry),
             notebooks=notebooks,
-            views=Views(notebooks, settings),
+            views=Views(notebooks, settings, view),
             replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
             workspaces=Workspaces(parts),
             datasets=datasets,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
-from kernel_gateway.errors import NoSpace, ShuttingDown
+from kernel_gateway.errors import ShuttingDown
 from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.body_room import BodyRoom
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.disk_room import await_room, require_room
 from kernel_gateway.services.durable_changes import DurableChanges
 from kernel_gateway.services.egress import Egress
 from kernel_gateway.services.environments import Environments
@@ -64,10 +64,8 @@ class Parts:
 
     def require_disk(self, size: int = 0) -> None:
         """Raises NoSpace when the disk under the data directory has less free than the reserve and `size` bytes."""
-        found = os.statvfs(self.settings.data_dir)
-        free = found.f_bavail * found.f_frsize
-        if free < self.settings.disk_reserve_bytes + size:
-            raise NoSpace(
-                f"the host's disk is full: {free:,} bytes are free, {self.settings.disk_reserve_bytes:,} are held back",
-                free_bytes=free,
-            )
+        require_room(self.settings.data_dir, self.settings.disk_reserve_bytes, size)
+
+    async def await_disk(self) -> None:
+        """As `require_disk`, with a moment's patience for what was just killed or removed to be freed."""
+        await await_room(self.settings.data_dir, self.settings.disk_reserve_bytes)

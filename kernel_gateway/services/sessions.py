@@ -60,7 +60,7 @@ class Sessions:
         self._parts.require_accepting()
         chosen = await self._parts.agents.choose(principal, body.environment, body.agent)
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
-        self._parts.require_disk()
+        await self._parts.await_disk()
         self._parts.require_accepting()
         live = self._lifecycle.make(row)
         live.sandbox.way_out.expect(chosen.environment)

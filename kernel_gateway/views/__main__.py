@@ -1,41 +1,54 @@
-"""`python -m kernel_gateway.views FORMAT MOST_BYTES MEMORY_BYTES SECONDS`: a notebook on stdin, a view on stdout.
+"""`python -m kernel_gateway.views MOST_BYTES MEMORY_BYTES SECONDS FORMAT`: a notebook comes in, a view goes out.
 
-Statuses: 0 done; 3 the notebook cannot be read, and stderr has the sentence; 4 or a signal: it took more than its
-bounds, which this process sets for itself.
+An answer begins with a line: one of the words below, and how many bytes follow. `done` is followed by the view,
+`refused` by the sentence that says why the notebook cannot be read, `large` by nothing: it took more memory than this
+process may, by bounds that it sets for itself. One that is cut off was killed: it took longer than it may.
+
+The parts are there, and have been tried, before the notebook is read: from then on no system call is left but those of
+a program that computes and reads files.
 """
 
 from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Callable
 
+from kernels import own_calls
 from kernels.errors import InvalidNotebook
 
-REFUSED = 3
-TOO_LARGE = 4
+DONE, REFUSED, TOO_LARGE = b"done", b"refused", b"large"
+_EMPTY = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
 
 
-def main() -> int:
+def main() -> None:
     """Read, make, write."""
-    wanted, most_bytes, memory_bytes, seconds = sys.argv[1], *map(int, sys.argv[2:5])
+    most_bytes, memory_bytes, seconds = map(int, sys.argv[1:4])
+    make = _maker(sys.argv[4])
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    notebook = sys.stdin.buffer.read()
+    own_calls.restrict()
     try:
-        if wanted == "py":
-            from kernel_gateway.views.script import script as make  # noqa: PLC0415 - the page's parts take a second
-        else:
-            from kernel_gateway.views.page import html as make  # noqa: PLC0415
-        made = make(notebook, most_bytes)
+        word, content = DONE, make(sys.stdin.buffer.read(), most_bytes)
     except InvalidNotebook as error:
-        sys.stderr.write(str(error))
-        return REFUSED
+        word, content = REFUSED, str(error).encode("utf-8", "replace")
     except MemoryError:
-        return TOO_LARGE
-    sys.stdout.buffer.write(made)
-    return 0
+        word, content = TOO_LARGE, b""
+    sys.stdout.buffer.write(b"%s %d\n" % (word, len(content)))
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def _maker(form: str) -> Callable[[bytes, int], bytes]:
+    """What makes this form, with all that it imports and reads at its first use."""
+    if form == "py":
+        from kernel_gateway.views.script import script as make  # noqa: PLC0415 - the page's parts take a second
+    else:
+        from kernel_gateway.views.page import html as make  # noqa: PLC0415
+    make(_EMPTY, len(_EMPTY))
+    return make
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

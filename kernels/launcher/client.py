@@ -12,7 +12,7 @@ import inspect
 import itertools
 import os
 import socket
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from kernels import errors
 from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
@@ -92,6 +92,10 @@ class LauncherRuntime:
     async def save_token(self, token: str) -> None:
         """Have the first token saved for the user who started the service; raises `KernelsError` and `OSError`."""
         await self._ask(wire.SaveToken(token), wire.Nothing)
+
+    async def view(self, form: Literal["html", "py"]) -> socket.socket:
+        """A stream: a notebook in, a view out, made by a process that has nothing else."""
+        return socket.socket(fileno=await self._fetch(wire.View(form)))
 
     async def aclose(self) -> None:
         """Let go of the launcher; sandboxes that still run are left alone."""

@@ -43,7 +43,8 @@ def main(descriptor: int) -> None:
     plan = msgspec.json.decode(read_back(descriptor), type=Confinement)
     os.close(descriptor)
     try:
-        Path(plan.group).write_text("0")
+        if plan.group:
+            Path(plan.group).write_text("0")
         surroundings.enter(plan)
         open_as_many_files_as_allowed()
         give_up_privileges(plan.uid)

@@ -27,6 +27,19 @@ class TokenPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str
 
 
+class ViewerPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a process that makes views is started: its user, its command, which the form is appended to, what it runs on.
+
+    At most `at_once` run, each for at most so many seconds.
+    """
+
+    uid: int
+    command: list[str]
+    reach: list[str]
+    seconds: float
+    at_once: int
+
+
 class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the service is started: its user, its command, the descriptors it inherits, what it must be able to reach.
 
@@ -53,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds: Bounds
     service: ServicePlan
     token: TokenPlan
+    viewer: ViewerPlan
 
     def encoded(self) -> bytes:
         """As it travels; `decoded` reads it."""
@@ -65,9 +79,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One start of the service, as `confine` carries it out.
+    """One start of the service, as `confine` carries it out, or of a process that it needs.
 
     `views` stay mounted, every other sandbox's mount goes; `group` is the file that a process joins its group by.
+    `apart` leaves it no network, and of the file system the system's programs and `reach`.
     """
 
     uid: int
@@ -78,6 +93,7 @@ class Confinement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group: str
     parent: int
     refusal: int
+    apart: bool = False
 
 
 def _path(kind: type, value: str) -> Path:

@@ -26,11 +26,13 @@ import msgspec
 
 from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
+from kernels.launcher.ends import ended
 from kernels.launcher.group import ServiceGroup
 from kernels.launcher.outputs import open_outputs
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
 from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
+from kernels.launcher.viewers import Viewers, start_confined
 from kernels.log_text import OneLine
 from kernels.oci.runtime import OciRuntime
 
@@ -125,18 +127,20 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             child = self._child = self._start(theirs)
-        server = Server(self._runtime, self._checks, ours, self._token_file)
+        viewers = Viewers(self._plan.viewer, start_confined(self._plan.viewer, str(self._group.entrance)))
+        server = Server(self._runtime, self._checks, ours, self._token_file, viewers)
         serving = asyncio.create_task(server.serve())
-        ended = asyncio.create_task(_ended(child))
+        ending = asyncio.create_task(ended(child))
         try:
-            await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():  # it has closed its end, and so has nothing left to do
-                await asyncio.wait({ended}, timeout=_LAST_SECONDS)
+            await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():  # it has closed its end, and so has nothing left to do
+                await asyncio.wait({ending}, timeout=_LAST_SECONDS)
         finally:
             if child.poll() is None:
                 child.kill()
             serving.cancel()
-            await asyncio.wait({serving, ended})
+            await asyncio.wait({serving, ending})
+            await viewers.aclose()
             self._child = None
         return _Life(child.wait(), served=server.answered > 0)
 
@@ -179,18 +183,6 @@ class _Life:
 
     status: int
     served: bool
-
-
-async def _ended(child: subprocess.Popen[bytes]) -> None:
-    """Return when the process has ended; it is still to be waited for."""
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
-    descriptor = os.pidfd_open(child.pid)
-    loop.add_reader(descriptor, done.set)
-    try:
-        await done.wait()
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
 
 
 def _how(status: int) -> str:

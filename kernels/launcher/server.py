@@ -18,6 +18,7 @@ from kernels.launcher import wire
 from kernels.launcher.checks import Checks
 from kernels.launcher.packets import Packet, Packets
 from kernels.launcher.token_file import TokenFile
+from kernels.launcher.viewers import Viewers
 from kernels.sandbox import SandboxRuntime
 
 log = logging.getLogger(__name__)
@@ -35,11 +36,14 @@ _Done = tuple[wire.Answer, int | None]
 class Server:
     """Serves one service over one pair of sockets. `answered` counts requests that were carried out."""
 
-    def __init__(self, runtime: SandboxRuntime, checks: Checks, end: socket.socket, token_file: TokenFile) -> None:
+    def __init__(
+        self, runtime: SandboxRuntime, checks: Checks, end: socket.socket, token_file: TokenFile, viewers: Viewers
+    ) -> None:
         self.answered = 0
         self._runtime = runtime
         self._checks = checks
         self._token_file = token_file
+        self._viewers = viewers
         self._packets = Packets(end)
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._numbers: set[int] = set()
@@ -60,6 +64,7 @@ class Server:
             wire.OpenBeneath: self._open_beneath,
             wire.Destroy: self._destroy,
             wire.SaveToken: self._save_token,
+            wire.View: self._view,
         }
 
     async def serve(self) -> None:
@@ -187,6 +192,9 @@ class Server:
     async def _destroy(self, request: wire.Destroy) -> _Done:
         await self._runtime.destroy(request.sandbox_id)
         return wire.Nothing(), None
+
+    async def _view(self, request: wire.View) -> _Done:
+        return wire.Descriptor(), (await self._viewers.start(request.form)).detach()
 
     async def _save_token(self, request: wire.SaveToken) -> _Done:
         self._token_file.save(request.token)

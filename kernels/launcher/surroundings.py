@@ -20,6 +20,8 @@ from kernels.launcher.plan import Confinement
 from kernels.oci import mounts
 
 _NEW_MOUNTS: Final = 0x00020000  # CLONE_NEWNS
+_NEW_NETWORK_IPC_AND_NAMES: Final = 0x40000000 | 0x08000000 | 0x04000000  # CLONE_NEWNET, NEWIPC, NEWUTS
+_PROGRAMS: Final = ("bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr")
 _RECURSIVELY, _SLAVE = 0x4000, 0x80000  # MS_REC, MS_SLAVE
 _NOSUID, _NODEV = 0x2, 0x4  # MS_NOSUID, MS_NODEV
 _SANDBOX: Final = re.compile(r"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(/|$)")
@@ -28,11 +30,14 @@ _COVER: Final = b"size=256k,mode=0755,uid=0,gid=0"
 
 def enter(plan: Confinement) -> None:
     """Make the namespace and arrange it. What the launcher mounts later below `views` appears in it too."""
-    if system_calls.libc.unshare(_NEW_MOUNTS) != 0:
+    if system_calls.libc.unshare(_NEW_MOUNTS | (_NEW_NETWORK_IPC_AND_NAMES if plan.apart else 0)) != 0:
         raise system_calls.failure("unshare")
     system_calls.mount(None, "/", None, _RECURSIVELY | _SLAVE)
     for place in sandboxes(Path("/proc/self/mountinfo").read_text(), plan):
         mounts.detach(place)
+    if plan.apart:
+        for directory, needed in hidden(Path("/"), plan.reach).items():
+            _cover(directory, needed)
     for directory, needed in closed(plan.reach, plan.uid).items():
         _cover(directory, needed)
 
@@ -52,6 +57,21 @@ def closed(reach: Iterable[str], uid: int) -> dict[Path, list[Path]]:
                 found.setdefault(directory, []).append(path)
                 break
     return found
+
+
+def hidden(top: Path, reach: Iterable[str]) -> dict[Path, list[Path]]:
+    """Directories of the top that hold other things than the system's programs, each with what is needed beneath it.
+
+    One in which something needed is reached through a link is left as it is: permissions alone close it.
+    """
+    paths = list(dict.fromkeys(each for name in reach for each in (Path(name), Path(name).resolve())))
+    found = {}
+    for directory in sorted(top.iterdir()):
+        needed = [path for path in paths if path.is_relative_to(directory)]
+        linked = any(path.parent.resolve() != path.parent or path.is_symlink() for path in needed)
+        if directory.is_dir() and not directory.is_symlink() and not linked and directory not in needed:
+            found[directory] = needed
+    return {directory: needed for directory, needed in found.items() if directory.name not in _PROGRAMS}
 
 
 def require_reach(reach: Iterable[str]) -> None:

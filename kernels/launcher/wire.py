@@ -132,8 +132,15 @@ class SaveToken(_Said, frozen=True):
     token: Annotated[str, Meta(pattern=r"^[!-,.-~][!-~]{7,511}\Z")]
 
 
+class View(_Said, frozen=True):
+    """A process that makes a page or a script of a notebook; the answer brings its stream."""
+
+    form: Literal["html", "py"]
+
+
 Request = (
     Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy | SaveToken
+    | View
 )  # fmt: skip
 
 

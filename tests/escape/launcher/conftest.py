@@ -22,12 +22,16 @@ from typing import Any
 
 import pytest
 
+from kernel_gateway.settings import Settings
+from kernel_gateway.starting import installation
+from kernel_gateway.viewers import viewer_plan
 from kernels.environment import Environment
 from kernels.launcher import server as serving
 from kernels.launcher.checks import Bounds, Checks
 from kernels.launcher.plan import TokenPlan
 from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
+from kernels.launcher.viewers import Viewers, start_confined
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo
@@ -151,7 +155,10 @@ def launcher(
     plan = TokenPlan(token_file, 'url = "http://127.0.0.1:1"\ntoken = ', "\n", "")
 
     async def serve() -> None:
-        await Server(runtime, Checks(environments_dir, bounds), ours, TokenFile(plan)).serve()
+        viewer = viewer_plan(Settings(), installation())
+        viewers = Viewers(viewer, start_confined(viewer, ""))
+        await Server(runtime, Checks(environments_dir, bounds), ours, TokenFile(plan), viewers).serve()
+        await viewers.aclose()
         held.left = await runtime.list()
         ended.set()
         for info in held.left:

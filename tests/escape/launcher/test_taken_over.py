@@ -99,6 +99,8 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
         {"type": "Dial", "sandbox_id": ID, "name": "guest", "patience_seconds": -1},
         ">= 0",
     ),
+    "a view of another form": ({"type": "View", "form": "../html"}, "Invalid enum value"),
+    "a view by a command": ({"type": "View", "form": "py", "command": ["/bin/sh"]}, "unknown field `command`"),
     "a way out of another name": ({"type": "Listen", "sandbox_id": ID, "name": "../guest/http"}, "Invalid enum value"),
     "a path longer than paths": (
         {"type": "OpenBeneath", "sandbox_id": ID, "path": "QUFB" * 5000},

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from kernels.launcher.checks import Bounds
-from kernels.launcher.plan import Plan, ServicePlan
+from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, ViewerPlan, in_memory, read_back
 from kernels.oci.places import OciSettings
 
 PLAN = Plan(
     oci=OciSettings("runc", Path("/var/lib/x"), Path("/run/x"), uid_ranges=7, service_uid=9, more_runtimes=("runsc",)),
     environments="/var/lib/x/environments",
     bounds=Bounds(memory_mb=2048, storage_mb=512, pids=64, sandboxes=3, runtimes=("runc", "runsc")),
-    service=ServicePlan(uid=9, command=["true"], directory="/", descriptors=[4, 5], reach=["/usr"], refusal=2),
+    service=ServicePlan(
+        uid=9,
+        command=["true"],
+        variables={"PATH": "/usr/bin"},
+        directory="/",
+        descriptors=[4, 5],
+        reach=["/usr"],
+        refusal=2,
+    ),
+    token=TokenPlan(descriptor=6, before="token = ", after="\n", error=""),
+    viewer=ViewerPlan(uid=8, command=["true"], reach=["/opt"], seconds=1.5, at_once=2),
 )
 
 
 def test_a_plan_is_the_same_after_its_way() -> None:
     assert Plan.decoded(PLAN.encoded()) == PLAN
+
+
+def test_what_travels_in_memory_is_never_changed_again() -> None:
+    descriptor = in_memory("test", b"said once")
+    for attempt in (lambda: os.pwrite(descriptor, b"X", 0), lambda: os.ftruncate(descriptor, 0)):
+        with pytest.raises(PermissionError):
+            attempt()
+    assert read_back(descriptor) == b"said once"
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize(("written", "read"), [(b'"uid_ranges":7', b'"uid_range":7'), (b'"/run/x"', b"null")])

@@ -13,7 +13,7 @@ from kernel_gateway import data_directory
 from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.settings import Settings
 from kernels.launcher.plan import Confinement
-from kernels.launcher.surroundings import closed, require_reach, sandboxes
+from kernels.launcher.surroundings import closed, hidden, require_reach, sandboxes
 
 UID = 61_234
 
@@ -42,6 +42,22 @@ def test_a_link_is_looked_at_where_it_leads(house: Path) -> None:
     link = house / "python"
     link.symlink_to(house / "home/.versions/3")
     assert closed([str(link / "bin")], UID) == {house / "home": [house / "home/.versions/3/bin"]}
+
+
+def test_all_but_programs_and_what_is_needed_is_hidden(house: Path) -> None:
+    for name in ("usr/bin", "etc", "opt/one", "opt/two", "links"):
+        (house / name).mkdir(parents=True)
+    (house / "lib").symlink_to("usr/bin")
+    (house / "links/two").symlink_to(house / "opt/two")
+    needed = [str(house / name) for name in ("usr/bin", "opt/one", "home/.versions/3")]
+    assert hidden(house, needed) == {
+        house / "etc": [],
+        house / "home": [house / "home/.versions/3"],
+        house / "links": [],
+        house / "opt": [house / "opt/one"],
+    }
+    assert set(hidden(house, [str(house / "links/two")])) == {house / "etc", house / "home", house / "opt"}
+    assert house / "opt" not in hidden(house, [str(house / "opt")])
 
 
 def test_what_the_users_group_may_pass_is_not_closed(house: Path) -> None:

@@ -1,0 +1,34 @@
+"""Waiting for ends on an asyncio loop: of a process, and of whoever holds the other end of a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import subprocess
+
+
+async def ended(child: subprocess.Popen[bytes]) -> None:
+    """Return when the process has ended; it is still to be waited for."""
+    descriptor = os.pidfd_open(child.pid)
+    try:
+        await _readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def hung_up(end: socket.socket) -> None:
+    """Return when the other end of a stream is closed altogether; one that only says no more is still there."""
+    with select.epoll() as watch:
+        watch.register(end.fileno(), 0)  # of nothing, which leaves what is always told of: that nobody is there
+        await _readable(watch.fileno())
+
+
+async def _readable(descriptor: int) -> None:
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, done.set)
+    try:
+        await done.wait()
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,115 @@
+"""Processes that make a page or a script of a notebook: other people's parsers over hostile text, apart from all else.
+
+Each has a user of its own, no network, no capabilities, and of the file system what it runs on; it narrows its system
+calls itself (`kernels.own_calls`) before it reads. What it has is one stream: a notebook comes in, a view goes out. It
+is gone when that is done, when nobody holds the other end any more, and after its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from kernels.launcher.ends import ended, hung_up
+from kernels.launcher.plan import Confinement, ViewerPlan, in_memory
+
+Form = Literal["html", "py"]
+_CONFINE: Final = str(Path(__file__).with_name("confine.py"))
+_Start = Callable[[list[str], socket.socket], subprocess.Popen[bytes]]
+
+
+class Viewers:
+    """A few at once; further ones wait. `start` makes the process of a command, on one end of a stream."""
+
+    def __init__(self, plan: ViewerPlan, start: _Start) -> None:
+        self._plan = plan
+        self._start = start
+        self._free = asyncio.Semaphore(plan.at_once)
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def start(self, form: Form) -> socket.socket:
+        """The other end of the stream of a new process; raises `OSError`."""
+        await self._free.acquire()
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                child = self._start([*self._plan.command, form], theirs)
+            except BaseException:
+                ours.close()
+                theirs.close()
+                raise
+        except BaseException:
+            self._free.release()
+            raise
+        task = asyncio.create_task(self._watch(child, theirs))
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+        return ours
+
+    async def aclose(self) -> None:
+        """End those that run."""
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    async def _watch(self, child: subprocess.Popen[bytes], theirs: socket.socket) -> None:
+        waits = [asyncio.create_task(ended(child)), asyncio.create_task(hung_up(theirs))]
+        try:
+            await asyncio.wait(waits, timeout=self._plan.seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            child.kill()
+            child.wait()
+            theirs.close()  # and with it whoever reads the view comes to its end
+            self._free.release()
+
+
+def start_confined(plan: ViewerPlan, group: str) -> _Start:
+    """How the launcher starts one: as `confine` does, in the service's control group."""
+
+    def start(command: list[str], theirs: socket.socket) -> subprocess.Popen[bytes]:
+        confinement = Confinement(
+            uid=plan.uid,
+            command=command,
+            directory="/",
+            reach=plan.reach,
+            views="",
+            group=group,
+            parent=os.getpid(),
+            refusal=1,
+            apart=True,
+        )
+        said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
+        try:
+            return _spawn([sys.executable, "-I", _CONFINE, str(said)], theirs, said)
+        finally:
+            os.close(said)
+
+    return start
+
+
+def start_here(command: list[str], theirs: socket.socket) -> subprocess.Popen[bytes]:
+    """How a process without a launcher starts one: as a child that is itself, but for the calls it narrows."""
+    return _spawn(command, theirs)
+
+
+def _spawn(command: list[str], theirs: socket.socket, *handed: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=theirs.fileno(),
+        stdout=theirs.fileno(),
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"},
+        pass_fds=handed,
+        start_new_session=True,
+    )
