@@ -71,12 +71,12 @@ FAMILY = Family(
         Attempt(
             "look up a name",
             "try: socket.getaddrinfo('example.com', 80)\nexcept socket.gaierror as error: print(error.args[1])",
-            "said: Name or service not known",
+            "said: Temporary failure in name resolution",
         ),
         Attempt(
             "look up the host by name",
             "try: socket.getaddrinfo(host.hostname, 80)\nexcept socket.gaierror as error: print(error.args[1])",
-            "said: Name or service not known",
+            "said: Temporary failure in name resolution",
         ),
         Attempt(
             "ask a name server by hand",

@@ -170,8 +170,7 @@ ready, tell = os.pipe()
 if os.fork():
     os.close(tell)
     taken = eval(os.read(ready, 4096))
-    few = [name for name, made in taken.items() if not made]
-    print("holds" if not few else taken)
+    print("holds all but", [name for name, made in taken.items() if not made])
 else:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
@@ -194,12 +193,12 @@ else:
 """
 
 WORKS = """
-import asyncio, concurrent.futures, ctypes, fcntl, multiprocessing, os, pty, socket, subprocess
+import asyncio, concurrent.futures, ctypes, fcntl, multiprocessing, os, socket, subprocess
 from multiprocessing import shared_memory
 assert subprocess.run(["echo", "works"], capture_output=True, text=True).stdout == "works\\n"
 assert socket.if_nameindex() and socket.getaddrinfo("localhost", 80)
 held = [os.openpty() for _ in range(4)]
-assert pty.spawn(["true"], lambda fd: os.read(fd, 100), lambda fd: b"") == 0
+os.write(held[0][1], b"seen"); assert os.read(held[0][0], 4) == b"seen"
 async def talk():
     async def answer(reader, writer):
         writer.write(await reader.read(1 << 20)); await writer.drain(); writer.close()
@@ -235,9 +234,7 @@ def others_start_and_work(scene: Scene) -> None:
         assert session.command("ls -d /workspace").stdout == "/workspace\n"
     finally:
         session.stop()
-        ended = scene.session.command(
-            "kill -9 $(cat /tmp/holder); rm /tmp/holder; echo over"
-        )
+        ended = scene.session.command("kill -9 $(cat /tmp/holder); rm /tmp/holder; echo over")
     assert ended.stdout == "over\n", ended
 
 
@@ -293,6 +290,12 @@ FAMILY = Family(
             FOREGROUND.format(numbers="(0x5412, 0x100005412, 0xffffffff00005412, 0x541C, 0x10000541C)"),
             "said: {'EPERM'}",
         ),
-        Attempt("hold all there is", HOLD, "said: holds", check=others_start_and_work, seconds=60),
+        Attempt(
+            "hold all there is",
+            HOLD,
+            {"runc": "said: holds all but []", "runsc": "said: holds all but ['queues']"},  # gVisor has none
+            check=others_start_and_work,
+            seconds=60,
+        ),
     ),
 )
