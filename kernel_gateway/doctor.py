@@ -11,7 +11,7 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment
 from kernels.errors import KernelsError
-from kernels.oci import environments
+from kernels.oci import environments, host_shares
 from kernels.sandbox import Finding, SandboxRuntime, SandboxSpec
 from workspace_sync import open_store
 from workspace_sync.errors import BadStoreUrl, StoreRefused, WorkspaceSyncError
@@ -29,7 +29,8 @@ async def _run(settings: Settings) -> tuple[Finding, ...]:
     runtime = sandboxes.runtime(settings)
     try:
         findings = [*await runtime.check(), environments_found(settings), await asyncio.to_thread(store, settings)]
-        findings.append(watch(settings.live_sessions))
+        findings += [watch(settings.live_sessions), host_shares.terminals(settings.live_sessions)]
+        findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
         if all(one.ok for one in findings if one.required):
             findings.append(await _trial(runtime, settings))
         return tuple(findings)

@@ -10,6 +10,7 @@ import sys
 
 from .kernel import Kernel
 from .loopback import take_ports
+from .netlink import restrain
 from .options import Options, parse_options
 from .reaper import Reaper
 from .spawn import harden
@@ -19,6 +20,8 @@ def main(arguments: list[str]) -> None:
     """Start the first kernel, then serve until told to end."""
     options = parse_options(arguments)
     harden(options.file_bytes)
+    if options.netlink_sockets:
+        restrain(options.user, options.netlink_sockets)
     make_directories(options)
     furnish_home(options)
     ports = take_ports(options)

@@ -7,10 +7,12 @@ standard library raises `oom_score_adj` between fork and exec, before user code 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import select
 import signal
+import struct
 
 from .options import Options
 from .processors import neighbouring
@@ -27,6 +29,8 @@ _GUEST_PROC = "/dev/guest/proc"
 _WRITABLE_PROC = _GUEST_PROC if os.path.isdir(_GUEST_PROC) else "/proc"
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_CAPBSET_DROP = 24
+_CAP_SETPCAP = 8
 
 
 def harden(file_bytes: int) -> None:
@@ -38,6 +42,7 @@ def harden(file_bytes: int) -> None:
     for option in (_PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER):
         if libc.prctl(option, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
+    _keep_capabilities(libc)
     os.setgroups([])
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -46,6 +51,26 @@ def harden(file_bytes: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+
+def _keep_capabilities(libc: ctypes.CDLL) -> None:
+    """Empty the set that bounds what a program could ever get, then give up the capability to do that.
+
+    Where there is no such capability (a guest without a sandbox, run by somebody) it stays as it is.
+    """
+    version, wanted = struct.pack("II", 0x20080522, 0), ctypes.create_string_buffer(24)
+    if libc.capget(version, wanted) != 0:
+        raise OSError(ctypes.get_errno(), "the capabilities cannot be read")
+    held = list(struct.unpack("6I", wanted.raw))  # effective, permitted, inheritable; then those from 32 on
+    if not held[0] & 1 << _CAP_SETPCAP:
+        return
+    number = 0
+    while libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:
+        number += 1
+    kept = [each & ~(1 << _CAP_SETPCAP) if place < 2 else each for place, each in enumerate(held)]
+    kept[2] = kept[5] = 0
+    if ctypes.get_errno() != errno.EINVAL or libc.capset(version, struct.pack("6I", *kept)) != 0:
+        raise OSError(ctypes.get_errno(), "the capabilities cannot be given up")
 
 
 class Program:

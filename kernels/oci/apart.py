@@ -1,9 +1,9 @@
 """Starting a runtime in a mount namespace of its own, changed so that it can do its work; the host's mounts stay. Pure.
 
 Three things need that: a runtime that refuses a mount it has no use for, one that reaches what a bundle binds as a
-user who may not pass the directories above it, and what sandboxes would share. A file of the image must not be the same
-inode in all of them, nor a device node: watches and locks on it would tell one sandbox of another. So each gets an
-overlay, and nodes, of its own. What the runtime starts leaves this namespace for its own root, and takes those along.
+user who may not pass the directories above it, and what sandboxes would share. No file that several of them see may be
+the same inode in all, nor a device node: watches tell one sandbox of another, and locks let two speak. So each gets
+overlays, and nodes, of its own. What the runtime starts leaves this namespace for its own root, and takes those along.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ place=$2; image=$3; shift 3; number=0
 if [ -n "$image" ] || [ "$1" != -- ]; then
     mount -t tmpfs -o mode=0755,size=64k,nr_inodes=64,nosuid,noexec sandcell "$place"
 fi
+view() { cd "$1"; mount -t overlay -o "ro,nosuid,nodev,lowerdir=$place/none:." sandcell "$2"; cd /; }
 if [ -n "$image" ]; then
     mkdir "$place/none" "$place/image" "$place/dev" "$place/dev/shm"
     cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty "$place/dev"
-    cd "$image"
-    mount -t overlay -o "ro,nosuid,nodev,lowerdir=$place/none:." sandcell "$place/image"
-    cd /
-    mount --rbind "$place" "$place/dev/shm"
-    mount --rbind "$place/dev" /dev
+    view "$image" "$place/image"
 fi
 while [ "$1" != -- ]; do
     if [ -d "$1" ]; then mkdir "$place/$number"; else : > "$place/$number"; fi
-    mount --bind "$1" "$place/$number"
+    if [ -n "$image" ]; then view "$1" "$place/$number"; else mount --bind "$1" "$place/$number"; fi
     number=$((number + 1)); shift
 done
+if [ -n "$image" ]; then
+    mount --rbind "$place" "$place/dev/shm"
+    mount --rbind "$place/dev" /dev
+fi
 shift
 exec "$@"
 """
@@ -47,7 +48,7 @@ def prefix(*, unmounted: Path | None = None, image: str = "", reachable: Sequenc
     """What goes before a command: nothing, or a shell that changes a namespace of its own.
 
     It unmounts one mount point, puts an overlay of the directory `image` at `IMAGE` and copies of the common devices at
-    /dev, and binds the paths to `PLACE`.
+    /dev, and shows the paths at `PLACE`: bound, or beside an image directories as overlays.
     """
     if unmounted is None and not image and not reachable:
         return []

@@ -7,10 +7,11 @@ capabilities. Format: OCI runtime specification 1.0.2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernels.environment import Environment
+from kernels.environment import Environment, Resources
 from kernels.oci import seccomp
 from kernels.sandbox import SandboxSpec
 
@@ -27,6 +28,7 @@ GUEST_CAPABILITIES: Final = (
     "CAP_CHOWN",  # hand the home directory and the socket directory to the user
     "CAP_DAC_OVERRIDE",  # clear away what the user left unreadable in the socket directory
     "CAP_FOWNER",
+    "CAP_SETPCAP",  # empty its bounding set, which all that it starts inherits; it gives this one up with that
 )
 
 MASKED_PATHS: Final = (
@@ -57,6 +59,15 @@ MASKED_PATHS: Final = (
     "/proc/tty",
     "/proc/vmallocinfo",
 )
+
+TERMINALS: Final = 16
+"""Pseudo-terminals of one sandbox; the host has one number of them for all (`kernel.pty.max`)."""
+
+NETLINK_SOCKETS: Final = 16
+"""Netlink sockets that a sandbox may have at once. What lies unread in one is charged to no control group."""
+
+SHARED: Final = ("/sys", "/opt/sandcell/guest")
+"""What the bundle binds from directories that many sandboxes see: each gets an overlay of its own of them."""
 
 HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """With a user namespace these are what the runtime finds at the host's /dev: to be used, not to be touched."""
@@ -111,35 +122,58 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
 
 def rebased(config: dict[str, Any], directory: str) -> tuple[dict[str, Any], list[str]]:
     """The same bundle with each host path that it shows to the sandbox as `<directory>/<number>`, and those paths."""
-    sources = [config["root"]["path"]]
-    mounts = []
-    for mount in config["mounts"]:
-        if mount["type"] == "bind":
-            mounts.append({**mount, "source": f"{directory}/{len(sources)}"})
-            sources.append(mount["source"])
+    root = config["root"]
+    mounts, sources = _numbered(config["mounts"], directory, [root["path"]], lambda mount: mount["type"] == "bind")
+    return {**config, "root": {**root, "path": f"{directory}/0"}, "mounts": mounts}, sources
+
+
+def with_own_views(config: dict[str, Any], image: str, directory: str) -> tuple[dict[str, Any], list[str]]:
+    """The same bundle with `image` as its root and what many sandboxes see as `<directory>/<number>`; those paths."""
+    mounts, sources = _numbered(config["mounts"], directory, [], lambda mount: mount["destination"] in SHARED)
+    return {**config, "root": {**config["root"], "path": image}, "mounts": mounts}, sources
+
+
+def _numbered(
+    mounts: list[dict[str, Any]], directory: str, sources: list[str], which: Callable[[dict[str, Any]], bool]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The mounts, some from `<directory>/<number>`, and all paths that belong there, `sources` first."""
+    found, rebased = list(sources), []
+    for mount in mounts:
+        if which(mount):
+            rebased.append({**mount, "source": f"{directory}/{len(found)}"})
+            found.append(mount["source"])
         else:
-            mounts.append(mount)
-    return {**config, "root": {**config["root"], "path": f"{directory}/0"}, "mounts": mounts}, sources
+            rebased.append(mount)
+    return rebased, found
 
 
 def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:
-    """The same bundle for gVisor, whose processes are not the host's.
+    """The same bundle for gVisor, whose processes, terminals and netlink sockets are not the host's.
 
-    Its kernel counts them, by a limit of the user; the group's limit is on the tasks of the host that serve them, and a
-    sandbox that reaches that one ends.
+    Its kernel counts processes, by a limit of the user; the group's limit is on the tasks of the host that serve them,
+    and a sandbox that reaches that one ends.
     """
     process, linux = config["process"], config["linux"]
     processes = linux["resources"]["pids"]["limit"]
     tasks = {"limit": processes * _TASKS_PER_PROCESS + _TASKS_OF_ITS_OWN}
     return {
         **config,
-        "process": {**process, "rlimits": [_limit("RLIMIT_NPROC", processes)]},
+        "mounts": [_without_count(mount) for mount in config["mounts"]],
+        "process": {
+            **process,
+            "args": [*process["args"], "--netlink-sockets", "0"],
+            "rlimits": [_limit("RLIMIT_NPROC", processes)],
+        },
         "linux": {
             **linux,
             "seccomp": seccomp.for_gvisor(linux["seccomp"]),
             "resources": {**linux["resources"], "pids": tasks},
         },
     }
+
+
+def _without_count(mount: dict[str, Any]) -> dict[str, Any]:
+    return {**mount, "options": [option for option in mount["options"] if not option.startswith("max=")]}
 
 
 def without_guest_proc(config: dict[str, Any]) -> dict[str, Any]:
@@ -178,6 +212,7 @@ def _process(spec: SandboxSpec) -> dict[str, Any]:
             "--vcpus", f"{environment.resources.vcpus:.3f}",
             "--file-bytes", str(environment.resources.storage_bytes),
             "--python", environment.python,
+            "--netlink-sockets", str(NETLINK_SOCKETS),
             *_way_out(environment),
         ],
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
@@ -195,7 +230,17 @@ def _mounts(spec: SandboxSpec, places: Places) -> list[dict[str, Any]]:
         # The guest's own: where it raises that of what it starts.
         _mount("/dev/guest", "tmpfs", "tmpfs", "nosuid", "noexec", "nodev", "mode=700", "size=4k"),
         _mount("/dev/guest/proc", "proc", "proc", "nosuid", "noexec", "nodev", "subset=pid"),
-        _mount("/dev/pts", "devpts", "devpts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"),
+        _mount(
+            "/dev/pts",
+            "devpts",
+            "devpts",
+            "nosuid",
+            "noexec",
+            "newinstance",
+            "ptmxmode=0666",
+            "mode=0620",
+            f"max={TERMINALS}",
+        ),
         _mount("/dev/shm", "tmpfs", "shm", "nosuid", "noexec", "nodev", "mode=1777", f"size={shared_memory}"),  # noqa: S108
         _bind("/sys", places.processors, "ro", "nosuid", "nodev", "noexec"),
         _bind("/opt/sandcell/guest", places.guest, "ro", "nosuid", "nodev"),
@@ -221,6 +266,11 @@ def _resources(spec: SandboxSpec, *, swap: bool) -> dict[str, Any]:
         },
         "pids": {"limit": resources.pids},
     }
+
+
+def socket_bytes(resources: Resources) -> int:
+    """What the buffers of a sandbox's sockets may take where that is counted apart from its memory (cgroup v1)."""
+    return resources.memory_bytes // 16
 
 
 def _mapping(base: int) -> dict[str, int]:

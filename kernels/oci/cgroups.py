@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kernels.errors import RuntimeUnusable, SandboxGone
+from kernels.errors import RuntimeUnusable, SandboxFailed, SandboxGone
 
 _REQUIRED: Final = ("memory", "cpu", "pids")
 _TOP: Final = "/"
+_V1_SOCKETS: Final = "memory.kmem.tcp.limit_in_bytes"
+"""TCP's by its name; the kernel counts UDP's there, too."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,29 @@ class Cgroups:
             return _number(self._v1("memory", sandbox_id) / "memory.limit_in_bytes")
         except (OSError, ValueError, KeyError):
             return 0
+
+    def counts_sockets(self) -> bool:
+        """Whether the buffers of sockets can be limited: v2 counts them as memory, v1 by themselves."""
+        if self.unified:
+            return True
+        memory = self._hierarchy("memory")
+        return memory is not None and (_within(memory.mount, memory.own) / _V1_SOCKETS).exists()
+
+    def limit_sockets(self, sandbox_id: str, most_bytes: int) -> None:
+        """Hold the buffers of the sandbox's TCP and UDP sockets to so many bytes; on v2 they are in its memory.
+
+        v1 counts those of sockets that are made afterwards. Raises `SandboxFailed`.
+        """
+        if self.unified:
+            return
+        try:
+            for place in self._directories(sandbox_id):
+                if (place / _V1_SOCKETS).exists():
+                    (place / _V1_SOCKETS).write_text(str(most_bytes))
+                    return
+        except OSError as error:
+            raise SandboxFailed(f"the buffers of sockets cannot be limited: {error}") from error
+        raise SandboxFailed("the control group of the sandbox cannot limit the buffers of sockets")
 
     def remove(self, sandbox_id: str, *, deadline_seconds: float = 5) -> bool:
         """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""

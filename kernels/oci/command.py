@@ -146,10 +146,10 @@ class OciCommand:
             config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
         if self.own_kernel:
             config = bundle.with_kernel_of_its_own(config)
-        else:
-            config = {**config, "root": {**config["root"], "path": apart.IMAGE}}
         if self._flags.one_proc:
             config = bundle.without_guest_proc(config)
+        if not self.own_kernel:
+            return bundle.with_own_views(config, apart.IMAGE, apart.PLACE)
         return bundle.rebased(config, apart.PLACE) if self._flags.mapped else (config, [])
 
     def _ask(self, *question: str) -> str:

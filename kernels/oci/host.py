@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed
-from kernels.oci import idmap, seccomp, storage, trial
+from kernels.oci import host_shares, idmap, seccomp, storage, trial
 from kernels.oci.bundle import UID_RANGE
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
@@ -45,7 +45,8 @@ def check(settings: OciSettings, commands: Mapping[str, OciCommand], cgroups: Cg
         _seccomp(),
         _controllers(cgroups),
     ]
-    findings += [_swap(cgroups), _uid_ranges(settings), _free_space(settings)]
+    findings += [_swap(cgroups), *host_shares.accounting(cgroups), host_shares.send_timestamps()]
+    findings += [_uid_ranges(settings), _free_space(settings)]
     if root.ok:
         findings += [_loop_mounts(), _links_refused(), _id_mapped_mounts()]
     return tuple(findings)

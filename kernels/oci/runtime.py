@@ -24,7 +24,7 @@ from typing import Any, Final, TypeVar
 
 from kernels import dialing
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, SandboxGone
-from kernels.oci import bundle, confined, egress_sockets, host, idmap, processors, storage, user_namespace
+from kernels.oci import bundle, confined, egress_sockets, host, host_shares, idmap, processors, storage, user_namespace
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.made_once import made_once
@@ -161,9 +161,19 @@ class OciRuntime:
         storage.make_socket_directories(places.transport, root, user)
         with self._user_namespace(command, root) as namespace:
             command.run(spec.sandbox_id, self._config(spec, places, root, namespace), places.bundle, places.log)
+        self._hold_sockets(spec, places, command)
         self._favour(places)
         self._show(places, user)
         return places.info()
+
+    def _hold_sockets(self, spec: SandboxSpec, places: SandboxPlaces, command: OciCommand) -> None:
+        """Bound what sockets hold beside the sandbox's memory. No user code runs before the sandbox is handed out."""
+        self.cgroups.limit_sockets(spec.sandbox_id, bundle.socket_bytes(spec.environment.resources))
+        process = places.first_process()
+        if process is None:
+            raise SandboxFailed(f"{command.program} did not say which process is the sandbox's first")
+        if not command.own_kernel:
+            host_shares.keep_no_copies_of_sends(process)
 
     @staticmethod
     def _favour(places: SandboxPlaces) -> None:

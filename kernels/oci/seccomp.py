@@ -6,6 +6,7 @@ architecture's table (32-bit, x32) end the process. The format is the OCI runtim
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 _EPERM: Final = 1
@@ -14,7 +15,37 @@ _CLONE_NEW_ANYTHING: Final = 0x7E020080
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET in one mask."""
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
-_TIOCSTI: Final = 0x5412
+_PROTOCOLS: Final = (0, 1, 6, 17, 58)
+"""Of IPv4 and IPv6 sockets: the usual one, ICMP, TCP, UDP, ICMPv6. Another has the host load a module for it."""
+
+_TERMINAL_INPUT: Final = (0x5412, 0x541C)
+"""TIOCSTI and TIOCLINUX: typing and pasting into a terminal."""
+
+_LOW: Final = 0xFFFFFFFF
+"""Where the kernel takes an `int`, it looks at these bits of the register: so does every rule that refuses a value."""
+
+_PR_SET_SECCOMP: Final = 22
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
+_HARMLESS_OPERATIONS: Final = (0, 2, 3)
+"""Of seccomp: strict mode, and the two questions what the kernel offers."""
+
+_OPTION_BITS: Final = 7
+"""Socket options have numbers below 128; the tables of packet filters, which are above, are not here."""
+
+REFUSED_OPTIONS: Final[dict[int, tuple[int, ...]]] = {
+    # SOL_SOCKET: programs (26, 50 to 52), which fill the host's one pool; what is left in a socket's error queue, which
+    # no control group is charged for: timestamps (37, 65), notes of sends without a copy (60) and of missed times (61).
+    1: (26, 37, 50, 51, 52, 60, 61, 65),
+    # IPPROTO_IP: error queue (11, 26); memberships and their source lists, which are charged to nobody.
+    0: (11, 26, 35, 39, 41, 42, 46, 48),
+    # IPPROTO_IPV6: the same; an old way to give 64 KB of options (6), anycast (27), flow labels of the whole host (32).
+    41: (6, 20, 25, 27, 31, 32, 42, 46, 48),
+    # IPPROTO_TCP: keys of peers (14, 32, 38 to 40, 42), protocols on top, which load a module (31), a key of one's own.
+    6: (14, 31, 32, 33, 38, 39, 40, 42),
+    17: (100,),  # IPPROTO_UDP: encapsulation
+    270: (1,),  # SOL_NETLINK: groups, whose messages come unasked
+}
+"""By level: options of sockets that hold memory of the host outside the control group, or objects of the whole host."""
 
 _ARCHITECTURES: Final = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}
 
@@ -40,7 +71,7 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
         "starting, waiting for and looking at one's own processes and threads; how many is decided by the cgroup",
         "arch_prctl execve execveat exit exit_group fork vfork futex futex_waitv get_robust_list set_robust_list"
         " get_thread_area set_thread_area getcpu getpgid getpgrp getpid getppid getpriority getresgid getresuid"
-        " getrlimit getrusage getsid gettid pidfd_open pidfd_send_signal prctl prlimit64 rseq sched_get_priority_max"
+        " getrlimit getrusage getsid gettid pidfd_open pidfd_send_signal prlimit64 rseq sched_get_priority_max"
         " sched_get_priority_min sched_getaffinity sched_getattr sched_getparam sched_getscheduler"
         " sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield"
         " set_tid_address setpgid setpriority setrlimit setsid ioprio_get ioprio_set times wait4 waitid",
@@ -65,7 +96,7 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "sockets": (
         "talking inside the sandbox; the network namespace has loopback only, and `socket` itself is narrowed below",
         "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg recvmsg sendmmsg"
-        " sendmsg sendto setsockopt shutdown socketpair",
+        " sendmsg sendto shutdown socketpair",
     ),
     "message passing": (
         "System V and POSIX queues and semaphores of the sandbox's own ipc namespace (multiprocessing uses them)",
@@ -81,8 +112,8 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
         "sysinfo uname",
     ),
     "self-restraint": (
-        "a program may only give up more: filters and Landlock rules of its own",
-        "landlock_add_rule landlock_create_ruleset landlock_restrict_self seccomp",
+        "a program may give up more by Landlock rules of its own; filters of its own are narrowed below",
+        "landlock_add_rule landlock_create_ruleset landlock_restrict_self",
     ),
 }
 
@@ -112,14 +143,60 @@ def _narrowed(machine: str) -> list[dict[str, Any]]:
         # ENOSYS where nobody traces (ptrace is not allowed); gVisor knows no errno of a single rule's own.
         _allow("clone", [_masked(0, _CLONE_NEW_ANYTHING, 0)]),
         {"names": ["clone3"], "action": "SCMP_ACT_TRACE"},
-        # Local and loopback sockets; of netlink only the route family, which lists interfaces.
-        *(_allow("socket", [_equal(0, family)]) for family in (_AF_UNIX, _AF_INET, _AF_INET6)),
-        _allow("socket", [_equal(0, _AF_NETLINK), _equal(2, 0)]),
+        *_sockets(),
         # No typing into somebody's terminal.
-        _allow("ioctl", [{"index": 1, "value": _TIOCSTI, "op": "SCMP_CMP_NE"}]),
+        *(_allow("ioctl", [one]) for one in _all_but(1, _TERMINAL_INPUT)),
         # Asking for the execution domain and setting the plain one, not switching to another.
         *(_allow("personality", [_equal(0, value)]) for value in (0x0, 0xFFFFFFFF)),
+        *_filters(),
     ]
+
+
+def _sockets() -> list[dict[str, Any]]:
+    """Local and loopback sockets, of netlink only the route family, which lists interfaces; their options."""
+    return [
+        _allow("socket", [_equal(0, _AF_UNIX)]),
+        *(
+            _allow("socket", [_equal(0, family), _equal(2, protocol)])
+            for family in (_AF_INET, _AF_INET6)
+            for protocol in _PROTOCOLS
+        ),
+        _allow("socket", [_equal(0, _AF_NETLINK), _equal(2, 0)]),
+        *(
+            _allow("setsockopt", [_masked(1, _LOW, level), one])
+            for level, options in REFUSED_OPTIONS.items()
+            for one in _all_but(2, options, _OPTION_BITS)
+        ),
+    ]
+
+
+def _filters() -> list[dict[str, Any]]:
+    """No filters: each takes of the host's one pool of programs for as long as its process lives.
+
+    But one that asks a listener: the guest's. The kernel lets no process have a second, so this is no way to a pile.
+    """
+    return [
+        *(_allow("prctl", [one]) for one in _all_but(0, (_PR_SET_SECCOMP,))),
+        *(_allow("seccomp", [_masked(0, _LOW, operation)]) for operation in _HARMLESS_OPERATIONS),
+        _allow("seccomp", [_masked(0, _LOW, _SET_MODE_FILTER), _equal(1, _NEW_LISTENER)]),
+    ]
+
+
+def _all_but(index: int, refused: Collection[int], bits: int = 32) -> list[dict[str, Any]]:
+    """Comparisons of which one holds for each number of so many bits that is not among `refused`, whatever is above 32.
+
+    A rule that something is *not* equal would compare all 64 bits, of which the kernel looks at 32.
+    """
+    return [_masked(index, _LOW & ~((1 << free) - 1), start) for start, free in _blocks(0, bits, refused)]
+
+
+def _blocks(start: int, free: int, refused: Collection[int]) -> Iterator[tuple[int, int]]:
+    """The largest blocks `start` to `start + 2**free - 1` that have none of `refused` in them."""
+    if not any(start <= value < start + (1 << free) for value in refused):
+        yield start, free
+    elif free:
+        yield from _blocks(start, free - 1, refused)
+        yield from _blocks(start + (1 << free - 1), free - 1, refused)
 
 
 def _allow(names: str, arguments: list[dict[str, Any]] | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import LiveSession
+from kernel_gateway.client import Client, LiveSession
 from tests.running_service import RunningService
 
 SETTINGS_OF_THE_KERNEL = (
@@ -93,6 +93,14 @@ class Host:
 
 OPENED, LOCKED = "/etc/os-release", "/etc/debian_version"
 """Files of the image that the neighbour opens all the time, and that it has locked."""
+SHARED = (
+    "/usr/bin/env",
+    "/opt/sandcell/guest",
+    "/opt/sandcell/guest/boot.py",
+    "/sys/devices/system/cpu/online",
+    "/sys",
+)
+"""What every sandbox is shown of the same directories of the host: it has locked, and opens, all of it."""
 
 NEIGHBOUR = """
 import ctypes, fcntl, os, pathlib, socket, subprocess, sys, threading, time
@@ -122,11 +130,15 @@ try:
 except OSError:
     pass  # gVisor has no locks on devices
 fcntl.lockf(os.open({locks!r}, os.O_RDONLY), fcntl.LOCK_SH)
+for path in {shared!r}:
+    fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX)
 
 def open_again_and_again():
     while True:
         open({opens!r}, "rb").read()
         open("/dev/null", "rb").close()
+        for path in {shared!r}:
+            os.close(os.open(path, os.O_RDONLY))
         time.sleep(0.05)
 threading.Thread(target=open_again_and_again, daemon=True).start()
 
@@ -155,10 +167,16 @@ class Neighbour:
             token = administrator.create_token(f"neighbour-{self.secret[-8:]}").token
         self._client = service.client(token)
         self.session = LiveSession(self._client, self._client.start_session())
-        result = self.session.run(NEIGHBOUR.format(secret=self.secret, opens=OPENED, locks=LOCKED), timeout_seconds=60)
+        program = NEIGHBOUR.format(secret=self.secret, opens=OPENED, locks=LOCKED, shared=SHARED)
+        result = self.session.run(program, timeout_seconds=60)
         assert result.ok, result
         self._pids = [int(pid) for pid in result.stdout.split()]
         self._before = self.state()
+
+    @property
+    def client(self) -> Client:
+        """The other principal's."""
+        return self._client
 
     def known(self) -> dict[str, Any]:
         """What an attacker is told of the neighbour."""
@@ -174,6 +192,7 @@ class Neighbour:
             "uid": self._uid(),
             "opens": OPENED,
             "locks": LOCKED,
+            "shared": list(SHARED),
         }
 
     def _uid(self) -> int:

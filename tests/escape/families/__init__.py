@@ -25,6 +25,7 @@ NAMES = {
     "resources": "resource attacks",
     "archives": "deep directories and zip bombs in the archive route",
     "network": "network",
+    "shared_kernel": "one host, many guests",
     "egress": "network modes: the way out where it is public",
     "role": "execution role",
 }

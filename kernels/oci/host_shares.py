@@ -1,0 +1,126 @@
+"""What the host's kernel has once for all sandboxes, as far as a host's settings decide who bounds it.
+
+`docs/kernel-objects.md` has the whole list. What a sandbox's own profile bounds is not here.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import threading
+from pathlib import Path
+from typing import Final
+
+from kernels import system_calls
+from kernels.errors import SandboxFailed
+from kernels.oci import bundle
+from kernels.oci.cgroups import Cgroups
+from kernels.sandbox import Finding
+
+SEND_TIMESTAMPS: Final = "net.core.tstamp_allow_data"
+"""Whether a timestamp of a send keeps a copy of what was sent. The copies wait in sockets, charged to nobody."""
+
+_QUESTION_SECONDS: Final = 10
+_HIGHEST_PID: Final = 4_194_304
+_NETWORK_NAMESPACE: Final = 0x40000000  # CLONE_NEWNET
+
+
+@functools.cache
+def of_network_namespace(name: str) -> bool:
+    """Whether this kernel has the setting for each network namespace by itself; that depends on its version."""
+    try:
+        asked = subprocess.run(
+            ["unshare", "--net", "test", "-w", _place(name)],
+            capture_output=True,
+            timeout=_QUESTION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0
+
+
+def keep_no_copies_of_sends(process: int) -> None:
+    """Set that in the network namespace of a process, where this kernel has it there. Raises `SandboxFailed`.
+
+    A runtime could not: it makes /proc read-only first. A thread enters the namespace, and ends in it.
+    """
+    if not of_network_namespace(SEND_TIMESTAMPS):
+        return
+    failures: list[OSError] = []
+
+    def enter() -> None:
+        try:
+            with Path(f"/proc/{process}/ns/net").open() as namespace:
+                if system_calls.libc.setns(namespace.fileno(), _NETWORK_NAMESPACE) != 0:
+                    raise system_calls.failure("setns")
+            _place(SEND_TIMESTAMPS).write_text("0")
+        except OSError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    if failures:
+        raise SandboxFailed(f"{SEND_TIMESTAMPS} cannot be set for the sandbox: {failures[0]}")
+
+
+def accounting(cgroups: Cgroups, command_line: str | None = None) -> list[Finding]:
+    """Whether what the kernel holds for a sandbox counts as its memory; without that its limit is none."""
+    said = Path("/proc/cmdline").read_text() if command_line is None else command_line
+    switched_off = {
+        word
+        for option in said.split()
+        if option.startswith("cgroup.memory=")
+        for word in option.partition("=")[2].split(",")
+    }
+    sockets = cgroups.counts_sockets() and "nosocket" not in switched_off
+    return [
+        _finding("kernel memory", "nokmem" not in switched_off, "is counted", "is not counted"),
+        _finding("socket buffers", sockets, "are counted and limited", "are not counted"),
+    ]
+
+
+def _finding(name: str, ok: bool, held: str, not_held: str) -> Finding:  # noqa: FBT001 - a fact, named where it is found
+    remedy = "boot without cgroup.memory=nokmem and nosocket, and with a kernel that has them in its control groups"
+    return Finding(name, ok=ok, detail=held if ok else not_held, remedy="" if ok else remedy)
+
+
+def send_timestamps() -> Finding:
+    """Whether the error queues of UDP sockets can be filled past the memory limit."""
+    name = "send timestamps"
+    if of_network_namespace(SEND_TIMESTAMPS):
+        return Finding(name, ok=True, detail="keep no copy of what was sent in any sandbox")
+    if _number(SEND_TIMESTAMPS) == 0:
+        return Finding(name, ok=True, detail="keep no copy of what was sent on this host")
+    detail = "keep copies of what was sent, which count as nobody's memory"
+    return Finding(name, ok=False, detail=detail, remedy=f"sysctl {SEND_TIMESTAMPS}=0", required=False)
+
+
+def terminals(sessions: int) -> Finding:
+    """Whether each of so many sessions can have all the pseudo-terminals it may have."""
+    wanted, most = sessions * bundle.TERMINALS, _number("kernel.pty.max") - _number("kernel.pty.reserve")
+    detail = f"{max(most, 0):,} for sandboxes, {bundle.TERMINALS} for each at most"
+    remedy = f"for {sessions:,} sessions: sysctl kernel.pty.max={wanted + _number('kernel.pty.reserve')}"
+    return Finding("pseudo-terminals", ok=True, detail=detail, remedy="" if most >= wanted else remedy)
+
+
+def process_ids(sessions: int, processes: int) -> Finding:
+    """Whether the host has numbers for all the processes that so many sessions may have."""
+    wanted, most = sessions * processes, min(_number("kernel.pid_max"), _number("kernel.threads-max"))
+    detail = f"{most:,} for all processes and threads of the host"
+    enough = min(wanted, _HIGHEST_PID)
+    remedy = f"for {sessions:,} sessions: sysctl kernel.pid_max={_HIGHEST_PID} kernel.threads-max={enough}"
+    return Finding("process ids", ok=True, detail=detail, remedy="" if most >= enough else remedy)
+
+
+def _place(name: str) -> Path:
+    return Path("/proc/sys", *name.split("."))
+
+
+def _number(name: str) -> int:
+    """A setting of the kernel; 0 when it has none of that name."""
+    try:
+        return int(_place(name).read_text())
+    except (OSError, ValueError):
+        return 0
