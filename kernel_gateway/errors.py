@@ -9,6 +9,7 @@ Tree (code, status):
     ├── NotFound                not_found              404   absent, or another principal's
     │   └── UnknownEnvironment  unknown_environment    404   no such environment, or not built
     ├── Conflict                conflict               409   not in this state
+    │   ├── FileChanged         file_changed           409   the file changed while it was read
     │   ├── SessionTerminated   session_terminated     409   the session has ended; start another
     │   ├── SessionBusy         session_busy           409   on_busy=reject and something runs
     │   ├── GenerationMismatch  generation_mismatch    409   the kernel is not the one the caller expects
@@ -105,6 +106,12 @@ class Conflict(GatewayError):
     """The thing is not in a state that allows this."""
 
     code, status = "conflict", 409
+
+
+class FileChanged(Conflict):
+    """The file changed while it was read; told when nothing of it has been sent yet."""
+
+    code, retryable = "file_changed", True
 
 
 class SessionTerminated(Conflict):
@@ -318,15 +325,21 @@ GUEST_RETRY_SECONDS = 1.0
 """When to try again after a guest has too much of something under way."""
 
 
+def _refused(error: below.GuestRefused) -> GatewayError:
+    if error.code == FileChanged.code:
+        return FileChanged(str(error))
+    if error.status == 429:
+        return LimitReached(str(error), retry_after_seconds=GUEST_RETRY_SECONDS, reason=error.code)
+    otherwise = InvalidRequest if 400 <= error.status < 500 else SandboxUnavailable
+    return GUEST.get(error.status, otherwise)(str(error), reason=error.code)
+
+
 def translate(error: Exception) -> GatewayError:
     """The service's error for one of the packages below."""
     if isinstance(error, GatewayError):
         return error
     if isinstance(error, below.GuestRefused):
-        if error.status == 429:
-            return LimitReached(str(error), retry_after_seconds=GUEST_RETRY_SECONDS, reason=error.code)
-        otherwise = InvalidRequest if 400 <= error.status < 500 else SandboxUnavailable
-        return GUEST.get(error.status, otherwise)(str(error), reason=error.code)
+        return _refused(error)
     for theirs, ours in (*KERNELS, *WORKSPACES):
         if isinstance(error, theirs):
             return ours(str(error))

@@ -182,16 +182,36 @@ class GuestClient:
         return guest_answers.file(await self._json("GET", f"/v1/files/stat?path={_quoted(path)}"))
 
     async def read_file(self, path: str, *, max_bytes: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`."""
+        """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`.
+
+        Refused as `file_changed` when they are not of one version, perhaps after the first of them.
+        """
+        _, chunks = await self.open_file(path, max_bytes=max_bytes)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def open_file(self, path: str, *, max_bytes: int | None = None) -> tuple[FileStat, AsyncGenerator[bytes]]:
+        """A regular file and its bytes, which are of that version, as of `read_file`; the caller closes them."""
+        content = self._content(path, max_bytes)
+        try:
+            head = await anext(content)  # a guest of an earlier version, taken up with its sandbox, says nothing
+            found = guest_answers.file(guest_answers.parse(head)) if head else await self.stat_file(path)
+            if max_bytes is not None and found.size > max_bytes:
+                raise SandboxFailed(f"the guest sends more of {path!r} than was asked for")
+        except BaseException:
+            await content.aclose()
+            raise
+        return found, _counted(content, path, found.size)
+
+    async def _content(self, path: str, max_bytes: int | None) -> AsyncGenerator[bytes]:
+        """What the guest says of the file, then its bytes."""
         bound = "" if max_bytes is None else f"&max_bytes={max_bytes}"
         address = f"/v1/files/content?path={_quoted(path)}{bound}"
         async with self._answer("GET", address, deadline_seconds=CALL_SECONDS) as response:
+            yield response.headers.get("Sandcell-Entry", "").encode()
             chunks = response.aiter_raw()
-            received = 0
             while (chunk := await self._next(chunks, SILENCE_SECONDS, f"the content of {path!r}")) is not None:
-                received += len(chunk)
-                if max_bytes is not None and received > max_bytes:
-                    raise SandboxFailed(f"the guest sends more of {path!r} than it said there is")
                 yield chunk
 
     async def write_file(
@@ -317,6 +337,19 @@ class GuestClient:
         except SandboxFailed:  # more wait than it takes
             return True
         return True
+
+
+async def _counted(content: AsyncGenerator[bytes], path: str, size: int) -> AsyncGenerator[bytes]:
+    """The same bytes, which are `size`; the guest keeps the last of a file that has changed."""
+    received = 0
+    async with aclosing(content):
+        async for chunk in content:
+            received += len(chunk)
+            if received > size:
+                raise SandboxFailed(f"the guest sends more of {path!r} than it said there is")
+            yield chunk
+    if received < size:
+        raise GuestRefused(409, "file_changed", f"{path!r} changed while it was read")
 
 
 @asynccontextmanager

@@ -3,8 +3,6 @@
 InvalidRequest
 ├── MalformedJson          malformed_json           400   the body is not JSON, or not UTF-8
 └── InvalidPath            invalid_path             400   not a relative path below the workspace
-Conflict
-└── FileChanged            file_changed             409   the file became shorter while it was read
 NotFound
 └── UnknownRoute           unknown_route            404   no such address
 GatewayError
@@ -20,7 +18,7 @@ GatewayError
 
 from __future__ import annotations
 
-from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, NotFound
+from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound
 
 
 class MalformedJson(InvalidRequest):
@@ -33,12 +31,6 @@ class InvalidPath(InvalidRequest):
     """Not a relative path below the workspace."""
 
     code = "invalid_path"
-
-
-class FileChanged(Conflict):
-    """The file became shorter while it was read; told when nothing of it has been sent yet."""
-
-    code, retryable = "file_changed", True
 
 
 class UnknownRoute(NotFound):

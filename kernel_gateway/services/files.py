@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
 from kernel_gateway.identity.principal import Principal
@@ -14,9 +15,15 @@ from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import FileEntry, Page
 from kernel_gateway.workspace_shapes import MOST_NAMED, Removed
+from kernels.errors import GuestRefused
 from kernels.file_stream import Content, size_of
 from kernels.guest_client import FileStat
 
+NO_FILE = {
+    "is_a_directory": "this is no file but a directory",
+    "is_a_link": "this is no file but a link",
+    "not_a_file": "this is no file but other",
+}
 Refused = tuple[int, GatewayError]
 """The place of a file among many, and why it was not written or removed."""
 
@@ -47,14 +54,17 @@ class Files:
         return page_of_files([file_entry(each) for each in found], most, limit, cursor)
 
     async def read(self, principal: Principal, session_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
-        """A file and its bytes, which are `size` or fewer when it shrinks meanwhile."""
+        """A file and its bytes, which are of that version of it; else they end with FileChanged before the last."""
         live = await self._registry.require(principal, session_id)
         with translated():
             kernel = await live.sandbox.ready()
-            found = await kernel.guest.stat_file(path)
-            if found.kind != "file":
-                raise InvalidRequest(f"this is no file but a {found.kind}", path=path, reason="not_a_file")
-            return file_entry(found), _translated(kernel.guest.read_file(path))
+            try:
+                found, chunks = await kernel.guest.open_file(path)
+            except GuestRefused as error:
+                if error.code in NO_FILE:
+                    raise InvalidRequest(NO_FILE[error.code], path=path, reason="not_a_file") from None
+                raise
+            return file_entry(found), _translated(chunks)
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
@@ -164,10 +174,11 @@ async def bounded(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterato
         yield chunk
 
 
-async def _translated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    with translated():
-        async for chunk in chunks:
-            yield chunk
+async def _translated(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(chunks):
+        with translated():
+            async for chunk in chunks:
+                yield chunk
 
 
 async def _changed(live: LiveSession, paths: Sequence[str]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
+from kernel_gateway.cursors import cursor_to, place_in
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.shapes import FileEntry, Page
 
@@ -32,11 +30,8 @@ def page_of_files(
 
 
 def _encoded(path: str) -> str:
-    return base64.urlsafe_b64encode(path.encode("utf-8", "surrogateescape")).decode()
+    return cursor_to(path.encode("utf-8", "surrogateescape"))
 
 
 def _decoded(cursor: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(cursor).decode("utf-8", "surrogateescape")
-    except (ValueError, binascii.Error):
-        raise InvalidRequest("the cursor is not one that a list gave") from None
+    return place_in(cursor).decode("utf-8", "surrogateescape")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, Table
 
+from kernel_gateway.cursors import cursor_to, nonsense, place_in
 from kernel_gateway.errors import InvalidRequest
 
 MOST_ROWS = 1_000
 """The most rows one page of a list may have."""
 MOST_NUMBER = 1 << 63
 """What a row's number is below, in every database."""
+
+LONGEST_NUMBER = 19
 
 
 def micros(seconds: float) -> int:
@@ -57,15 +58,12 @@ def page(
 
 def cursor_of(number: int) -> str:
     """A cursor for what comes after the row of this number."""
-    return base64.urlsafe_b64encode(str(number).encode()).decode().rstrip("=")
+    return cursor_to(str(number).encode())
 
 
 def place_of(cursor: str) -> int:
     """The number that a cursor stands for; raises InvalidRequest."""
-    try:
-        place = int(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error):
-        place = -1
-    if not 0 <= place < MOST_NUMBER:
-        raise InvalidRequest("the cursor is not one that a list gave")
-    return place
+    place = place_in(cursor)
+    if len(place) > LONGEST_NUMBER or not place.isdigit() or int(place) >= MOST_NUMBER:
+        raise nonsense()
+    return int(place)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, exists, func, or_, select, update
 
-from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.cursors import cursor_to, place_in
 from kernel_gateway.storage.columns import micros, seconds
 from kernel_gateway.storage.tables import datasets, principals, sessions, workspaces
 
@@ -79,10 +77,10 @@ def of_principals(
     if principal_id is not None:
         query = query.where(principals.c.id == principal_id)
     if cursor is not None:
-        query = query.where(principals.c.name > _decoded(cursor))
+        query = query.where(principals.c.name > place_in(cursor).decode("utf-8", "replace"))
     found = list(connection.execute(query))
     page = found[:limit]
-    following = base64.urlsafe_b64encode(page[-1].name.encode()).decode() if len(found) > limit else None
+    following = cursor_to(page[-1].name.encode()) if len(found) > limit else None
     return [_usage(connection, each.id, each.name) for each in page], following
 
 
@@ -149,10 +147,3 @@ def is_untouched(before: float) -> ColumnElement[bool]:
 
 def _live() -> ColumnElement[bool]:
     return exists(select(sessions.c.id).where(sessions.c.workspace_id == workspaces.c.id, sessions.c.status == "READY"))
-
-
-def _decoded(cursor: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(cursor).decode()
-    except (ValueError, binascii.Error):
-        raise InvalidRequest("the cursor is not one that a list gave") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from functools import partial
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import stream_request_body
 
 from .batch import Batch
-from .files import Upload
+from .files import Upload, Version, version_of
 from .handler import Handler
 from .refusal import Refusal
 
@@ -121,30 +122,33 @@ class BatchHandler(ReceivingHandler):
 
 
 class ContentHandler(ReceivingHandler):
-    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all."""
+    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all.
+
+    The bytes are of one version of the file, which the header `Sandcell-Entry` describes. When it changes meanwhile the
+    last of them are not sent, and the answer has fewer than it said.
+    """
 
     def begin(self) -> Upload:
         return self.control.files.upload(self.path_argument())
 
     async def get(self) -> None:
-        descriptor, size = await self.control.as_user(self.control.files.open, self.path_argument())
+        descriptor, entry, version = await self.control.as_user(self.control.files.open, self.path_argument())
         try:
-            if size > self.number_argument("max_bytes", size):
-                raise Refusal(413, "too_large", f"the file has {size} bytes")
-            await self._send(descriptor, size)
+            if entry["size"] > self.number_argument("max_bytes", entry["size"]):
+                raise Refusal(413, "too_large", f"the file has {entry['size']} bytes")
+            self.set_header("Sandcell-Entry", json.dumps(entry))
+            await self._send(descriptor, entry["size"], version)
         finally:
             os.close(descriptor)
 
-    async def _send(self, descriptor: int, size: int) -> None:
+    async def _send(self, descriptor: int, size: int, version: Version) -> None:
         self.set_header("Content-Type", "application/octet-stream")
-        self.set_header("Content-Length", str(size))
         try:
-            await self.flush()
             while size:
                 chunk = await self.control.as_user(os.read, descriptor, min(CHUNK_BYTES, size))
-                if not chunk:
-                    return self.break_off()
                 size -= len(chunk)
+                if not chunk or (not size and version_of(os.fstat(descriptor)) != version):
+                    break
                 self.write(chunk)
                 await self.flush()
         except (OSError, StreamClosedError):

@@ -26,6 +26,7 @@ WALK_SECONDS = 30.0
 UPLOAD_PREFIX = ".sandcell-upload-"
 
 Entry = dict[str, Any]
+Version = tuple[int, int, int]
 
 
 class Workspace:
@@ -48,8 +49,8 @@ class Workspace:
         with directory(self._root, parts) as top:
             return _Listing(recursive=recursive, limit=limit).of(top, "/".join(parts))
 
-    def open(self, path: str) -> tuple[int, int]:
-        """A descriptor of a regular file and its size; the caller closes it."""
+    def open(self, path: str) -> tuple[int, Entry, Version]:
+        """A descriptor of a regular file, what it is and of which version; the caller closes it."""
         parts = split_path(path)
         if not parts:
             raise IsADirectoryError(errno.EISDIR, "the workspace is a directory")
@@ -61,7 +62,7 @@ class Workspace:
             raise Refusal(503, "busy", "a process of the user holds a lease on the file") from error
         found = os.fstat(descriptor)
         if stat.S_ISREG(found.st_mode):
-            return descriptor, found.st_size
+            return descriptor, _entry("/".join(parts), found), version_of(found)
         os.close(descriptor)
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
@@ -262,6 +263,11 @@ class _Deadline:
 def _some_names(descriptor: int, count: int = 1000) -> list[str]:
     with os.scandir(descriptor) as entries:
         return [entry.name for entry, _ in zip(entries, range(count), strict=False)]
+
+
+def version_of(found: os.stat_result) -> Version:
+    """What differs once a file has been written to."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _entry(path: str, found: os.stat_result) -> Entry:

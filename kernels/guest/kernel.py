@@ -19,8 +19,9 @@ from .spawn import Program, spawn
 
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_main.py")
-NO_PATH_OF_OURS = "-P"
-"""Keeps the launcher's directory, full of our modules, off the path of user code."""
+NO_PATHS = ("-P", "-s")
+"""Keep the launcher's directory, full of our modules, off the path of user code, and the user's packages out of the
+start: the launcher adds those itself."""
 LAST_WORDS_BYTES = 4096
 
 Event = dict[str, Any]
@@ -115,8 +116,8 @@ class Kernel:
         """Write what the kernel reads at its start; returns its command line. Raises OSError."""
         sockets = f"{self._options.kernel_directory}/g{generation}"
         file = write_connection_file(self._options, f"g{generation}", key, transport="ipc", ip=sockets)
-        launcher = [LAUNCHER] if os.path.exists(LAUNCHER) else ["-m", "ipykernel_launcher"]
-        return [self._options.python, NO_PATH_OF_OURS, *launcher, "-f", file]
+        launcher = [*NO_PATHS, LAUNCHER] if os.path.exists(LAUNCHER) else ["-m", "ipykernel_launcher"]
+        return [self._options.python, *launcher, "-f", file]
 
     def _environment(self) -> dict[str, str]:
         return self._options.environment()

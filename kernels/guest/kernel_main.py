@@ -12,6 +12,7 @@ import importlib.util
 import os
 import signal
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable
@@ -33,6 +34,7 @@ NO_INPUT = (
 )
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
+IPYTHON = "IPYTHONDIR"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -238,13 +240,34 @@ def make_stream(*arguments: Any, **options: Any) -> Any:
     return output.BoundedStream(*arguments, **options)
 
 
+def keep_stored_variables(shell: Any) -> None:
+    """What `%store` keeps is in the user's home, where it outlives a kernel; it is read when code asks for it."""
+    with suppress(OSError):  # the disk is full
+        shell.db = type(shell.db)(os.path.join(os.path.expanduser("~"), ".ipython", "profile_default", "db"))
+
+
+def choose_temporary_directory() -> None:
+    """ipykernel names cells after it. Finding it takes a few bytes of room, which a full disk has not."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = "/tmp"  # noqa: S108 - where it is once there is room
+
+
 def main() -> None:
     """Run the kernel until it is told to end."""
     sys.path[:] = [path for path in sys.path if path != HERE]  # our modules are not for user code to import
     beside("deferred_debugger").defer()
     app = KernelApp.instance(kernel_class=Kernel, outstream_class="__main__.make_stream", log_level=50)
     app.config.HistoryManager.hist_file = ":memory:"
+    # IPython's own directory is a new one beside the sockets: it is there on a full disk, and what code of an earlier
+    # kernel has put into the user's (files for the start, configuration) has no part in this one.
+    os.environ[IPYTHON] = os.path.join(os.path.dirname(sys.argv[sys.argv.index("-f") + 1]), "ipython")
     app.initialize(sys.argv[1:])
+    del os.environ[IPYTHON]
+    keep_stored_variables(app.shell)
+    choose_temporary_directory()
+    beside("kernel_paths").add()
     app.start()
 
 

@@ -14,9 +14,9 @@ from urllib.parse import quote
 import structlog
 import tornado.web
 
-from kernel_gateway.errors import GatewayError
+from kernel_gateway.errors import FileChanged, GatewayError
 from kernel_gateway.faces import answering
-from kernel_gateway.faces.errors import FileChanged, MethodNotAllowed
+from kernel_gateway.faces.errors import MethodNotAllowed
 from kernel_gateway.faces.receiving import ours
 from kernel_gateway.faces.rest import bodies, sse
 from kernel_gateway.faces.rest.calls import EVENTS, OCTETS, Accepted, Bare, Document, Download, Following, Piece

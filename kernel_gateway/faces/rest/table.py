@@ -102,7 +102,7 @@ RUN: Errors = (
     e.WorkspaceRestoring,
     e.ShuttingDown,
 )
-FILE: Errors = (*LIVE, e.WorkspaceRestoring, r.InvalidPath, r.FileChanged, e.Conflict, e.DeadlinePassed)
+FILE: Errors = (*LIVE, e.WorkspaceRestoring, r.InvalidPath, e.FileChanged, e.Conflict, e.DeadlinePassed)
 ADMIN: Errors = (e.Forbidden,)
 
 S = "/v1/sessions"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.errors import GuestRefused, SandboxFailed
+from kernels.errors import GuestRefused
 
 from .conftest import Guests, RunningGuest, Test, until
 
@@ -247,8 +247,35 @@ def test_a_file_that_shrinks_while_it_is_read_is_no_whole_answer(with_guests: Ru
             async for _ in guest.client.read_file("shrinking"):
                 os.truncate(guest.workspace / "shrinking", 10)
 
-        with pytest.raises(SandboxFailed):
+        with pytest.raises(GuestRefused) as refused:
             await read_and_shrink()
+        assert (refused.value.status, refused.value.code) == (409, "file_changed")
+
+    with_guests(test)
+
+
+def test_a_file_is_read_in_one_version_or_not_to_its_end(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        await guest.client.write_file("a/b", content(b"first"))
+        found, chunks = await guest.client.open_file("a//b")
+        assert (found.path, found.kind, found.size) == ("a/b", "file", 5)
+        await guest.client.write_file("a/b", content(b"another"))
+        assert b"".join([chunk async for chunk in chunks]) == b"first"
+        await guest.client.write_file("large", content(*[MEGABYTE] * 10))
+        received = b""
+
+        async def read_and_write() -> None:
+            nonlocal received
+            async for chunk in guest.client.read_file("large"):
+                if not received:
+                    with (guest.workspace / "large").open("r+b") as file:
+                        file.write(b"other bytes, and as many")
+                received += chunk
+
+        with pytest.raises(GuestRefused, match="changed while it was read"):
+            await read_and_write()
+        assert len(received) < 10 * len(MEGABYTE)
 
     with_guests(test)
 
