@@ -179,11 +179,12 @@ def furnish(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     return ids, attach["token"], gone["token"]
 
 
-@pytest.mark.parametrize("door", DOORS, ids=str)
-@pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.name)
+@pytest.mark.parametrize(
+    ("caller", "door"),
+    [(caller, door) for caller in CALLERS for door in DOORS if door.face in caller.refused],
+    ids=lambda value: value.name if isinstance(value, Caller) else str(value),
+)
 def test_a_door_is_closed_to_whoever_is_nobody(stage: Stage, caller: Caller, door: Door) -> None:
-    if door.face not in caller.refused:
-        return  # this credential is for other faces
     answer = ask(stage, door, caller.dress)
     if door.public:
         assert answer.status_code in {200, 503}
