@@ -17,6 +17,7 @@ from kernel_gateway.faces.errors import MalformedJson
 
 AT = re.compile(r"^(?P<what>.*?)(?: - at (?:`key` in )?`(?P<at>[^`]*)`)?$", re.DOTALL)
 FIELD = re.compile(r"(?:field|parameter) `(?P<name>[^`]*)`")
+REGEX = re.compile(r"`str` matching regex .*?(?= - at `|$)", re.DOTALL)
 encoder = msgspec.json.Encoder()
 
 
@@ -53,7 +54,7 @@ def shown(text: str) -> str:
 def refused(message: str, whole: str) -> InvalidRequest:
     """msgspec's message as ours; `field` is the path below the root, `a.b[0]`, and `whole` what the root is called."""
     message = message.encode("utf-8", "backslashreplace").decode()[:500]
-    match = AT.match(message)
+    match = AT.match(REGEX.sub("text of another form, see /v1/openapi.json", message))
     what, at = (match["what"], match["at"] or "") if match else (message, "")
     unknown = FIELD.search(what)
     path = at.removeprefix("$").removeprefix(".")

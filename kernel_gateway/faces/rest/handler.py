@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST_TOKEN_CHARACTERS = 512
 MOST_ID_CHARACTERS = 128
+CALLED = {"sha256": "output", "name": "dataset"}
+"""What parameters of addresses stand for, where their names do not say it."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 """What ids, and names that stand for them in an address, are made of."""
 
@@ -85,7 +87,7 @@ class RestHandler(ReceivingHandler):
             call.path = paths.checked(ids.pop("path"))
         for name, value in ids.items():
             if not ID.fullmatch(value) or len(value) > MOST_ID_CHARACTERS:
-                raise NotFound(f"there is no such {name.removesuffix('_id')}")
+                raise NotFound(f"there is no such {CALLED.get(name) or name.removesuffix('_id')}")
         call.ids = ids
         call.headers = self.request.headers
         call.query = bodies.query(self.request.query, route.query)

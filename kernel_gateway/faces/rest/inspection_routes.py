@@ -10,6 +10,7 @@ from kernel_gateway.faces.rest import inspection
 from kernel_gateway.faces.rest.calls import OCTETS
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.inspection_shapes import Variables
+from kernel_gateway.services.outputs import MEDIA_TYPES
 
 ONE: Final = "/v1/sessions/{session_id}"
 
@@ -28,6 +29,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         inspection.output,
         "Read an output in full of which a cell has a part; `Range` is heeded (206)",
         media=OCTETS,
+        more_media=tuple(MEDIA_TYPES.values()),
         headers={"Range": "one range of bytes, as `bytes=0-999`, `bytes=1000-` or `bytes=-1000`"},
         errors=(e.NotFound, r.RangeNotSatisfiable, e.StoreUnavailable, e.DeadlinePassed),
     ),

@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from kernel_gateway import stated
 from kernel_gateway.faces.operations import VERSION
 from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP
 from kernel_gateway.faces.rest.parameters import ErrorBody
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE, any_route
+from kernel_gateway.settings import Settings
 
 REFERENCE = "#/components/schemas/{name}"
 BYTES = {"type": "string", "format": "binary"}
@@ -22,20 +24,22 @@ Schemas = dict[Any, dict[str, Any]]
 
 
 @cache
-def document() -> bytes:
-    """The document as JSON."""
-    return json.dumps(as_dict(), ensure_ascii=False).encode()
+def document(settings: Settings) -> bytes:
+    """The document of a service with these settings, as JSON."""
+    return json.dumps(as_dict(settings), ensure_ascii=False).encode()
 
 
-def as_dict() -> dict[str, Any]:
-    """The document as plain values."""
+def as_dict(settings: Settings | None = None) -> dict[str, Any]:
+    """The document as plain values, by default with the usual settings."""
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     by_type = dict(zip(types, schemas, strict=True))
+    for name, words in stated.TOGETHER.items():
+        components[name] |= words
     addresses: dict[str, Any] = {}
     for route in TABLE:
         addresses.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
-    return {
+    described = {
         "openapi": "3.1.0",
         "info": {"title": "Sandcell", "version": VERSION, "description": "A self-hosted, stateful code interpreter."},
         "paths": addresses,
@@ -45,6 +49,8 @@ def as_dict() -> dict[str, Any]:
         },
         "security": [{"bearer": []}],
     }
+    found: dict[str, Any] = stated.filled(described, settings or Settings())
+    return found
 
 
 def _types() -> list[Any]:
@@ -65,9 +71,11 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
         "responses": _responses(route, schemas),
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schemas[route.body]}}}
+        required = any(field.required for field in msgspec.structs.fields(route.body))
+        required = required or "oneOf" in stated.TOGETHER.get(route.body.__name__, {})
+        operation["requestBody"] = {"required": required, "content": {JSON: {"schema": schemas[route.body]}}}
     if route.uploads:
-        operation["requestBody"] = {"required": True, "content": {OCTETS: {"schema": BYTES}}}
+        operation["requestBody"] = {"required": False, "content": {OCTETS: {"schema": BYTES}, "*/*": {"schema": BYTES}}}
     if route.public:
         operation["security"] = []
     return operation
@@ -87,7 +95,7 @@ def tag(route: Route) -> str:
 
 def _in_path(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {"name": name, "in": "path", "required": True, "schema": stated.BY_NAME.get(name, stated.ID)}
         for name in route.parameters
     ]
 
@@ -102,9 +110,13 @@ def _in_query(route: Route) -> list[dict[str, Any]]:
 
 def _in_headers(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        {"name": name, "in": "header", "required": False, "description": text, "schema": _header(name)}
         for name, text in route.headers.items()
     ]
+
+
+def _header(name: str) -> dict[str, Any]:
+    return stated.BY_NAME.get(name, {"type": "string"})
 
 
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
@@ -132,4 +144,5 @@ def _success(route: Route, schemas: Schemas, description: str) -> dict[str, Any]
     if route.method == "HEAD":
         return {"description": description}
     schema = BYTES if route.media in (OCTETS, ZIP) else schemas[route.result]
-    return {"description": description, "content": {route.media: {"schema": schema}}}
+    more = {media: {"schema": BYTES} for media in route.more_media}
+    return {"description": description, "content": {route.media: {"schema": schema}, **more}}

@@ -35,6 +35,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         Replay,
         body=ReplayRequest,
         headers={"Accept": "`text/event-stream`: answer with the replay's server-sent events instead"},
+        more_media=(EVENTS,),
         invocation=True,
         large=True,
         accepted=True,

@@ -20,9 +20,10 @@ class Route:
 
     `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
     `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
-    also answers 202. `rehearsal`: what it answers in a dry run, with 200, where that is not `result`. `bare`: statuses
-    without a body, and what they say. `large`: its body may be a whole notebook. `public`: needs no token. `errors`:
-    what it raises beside the ones any route may raise.
+    also answers 202. `more_media`: media types that it answers with when it is asked to. `rehearsal`: what it answers
+    in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say. `large`: its
+    body may be a whole notebook. `public`: needs no token. `errors`: what it raises beside the ones any route may
+    raise.
     """
 
     method: str
@@ -34,6 +35,7 @@ class Route:
     body: Any = None
     query: type = Nothing
     media: str = JSON
+    more_media: tuple[str, ...] = ()
     headers: dict[str, str] = field(default_factory=dict)
     uploads: bool = False
     invocation: bool = False

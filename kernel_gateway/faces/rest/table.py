@@ -32,7 +32,7 @@ from kernel_gateway.faces.rest import (
     sessions,
     usage_routes,
 )
-from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document
+from kernel_gateway.faces.rest.calls import EVENTS, HTML, JSON, NOTEBOOK, OCTETS, PYTHON, Call, Document
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
     AuditPage,
@@ -70,7 +70,7 @@ from kernels.chain import Manifest
 async def openapi(call: Call) -> Document:
     from kernel_gateway.faces.rest.openapi import document  # noqa: PLC0415 - it is made from this table
 
-    return Document(document(), JSON)
+    return Document(document(call.services.settings), JSON)
 
 
 ID: Errors = (e.NotFound,)
@@ -104,6 +104,7 @@ RUN: Errors = (
 )
 FILE: Errors = (*LIVE, e.WorkspaceRestoring, r.InvalidPath, e.FileChanged, e.Conflict, e.DeadlinePassed)
 ADMIN: Errors = (e.Forbidden,)
+ROOM: Errors = (e.LimitReached, e.NoSpace)
 
 S = "/v1/sessions"
 ONE = "/v1/sessions/{session_id}"
@@ -197,6 +198,7 @@ TABLE: tuple[Route, ...] = (
         AnyObject,
         query=NotebookForm,
         media=NOTEBOOK,
+        more_media=(HTML, PYTHON),
         errors=(*ID, e.PayloadTooLarge, e.DeadlinePassed),
     ),
     Route(
@@ -367,11 +369,12 @@ def documented() -> list[tuple[str, str, str]]:
 
 def any_route(route: Route) -> Errors:
     """What any such route may raise, whatever it does."""
-    common: Errors = (e.InvalidRequest, r.MethodNotAllowed, e.InternalError)
+    common: Errors = (e.InvalidRequest, r.MethodNotAllowed, e.InternalError, r.HeadTooSlow, r.HeadTooLarge)
+    common += (r.TooManyConnections,)
     if not route.public:
         common += (e.Unauthorized, e.RateLimited)
     if route.body is not None:
-        common += (r.MalformedJson, r.UnsupportedMediaType, e.PayloadTooLarge, r.BodyTooSlow)
+        common += (r.MalformedJson, r.UnsupportedMediaType, e.PayloadTooLarge, r.BodyTooSlow, *ROOM)
     if route.uploads:
-        common += (e.PayloadTooLarge, r.BodyTooSlow)
+        common += (e.PayloadTooLarge, r.BodyTooSlow, *ROOM)
     return common

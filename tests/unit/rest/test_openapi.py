@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
+from kernel_gateway import stated
 from kernel_gateway.errors import every_error
 from kernel_gateway.faces.rest import openapi, pattern
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE, documented
+from kernel_gateway.settings import Settings
 
 
 def test_the_document_is_valid_openapi() -> None:
@@ -27,6 +30,58 @@ def test_every_route_is_in_it_with_a_name_of_its_own() -> None:
     assert set(operations) == {(route.method, route.path) for route in TABLE}
     names = [operation["operationId"] for operation in operations.values()]
     assert len(set(names)) == len(names)
+
+
+def test_a_body_is_required_where_an_empty_one_is_refused_and_every_media_type_is_there() -> None:
+    paths = openapi.as_dict()["paths"]
+    bodies = {
+        path: item["post"]["requestBody"] for path, item in paths.items() if "requestBody" in item.get("post", {})
+    }
+    required = {path for path, body in bodies.items() if body["required"]}
+    assert {"/v1/sessions/{session_id}/executions", "/v1/notebooks/replay", "/v1/tokens"} <= required
+    assert not required & {"/v1/sessions", "/v1/sessions/{session_id}/attach-tokens", "/v1/retention"}
+    notebook = paths["/v1/sessions/{session_id}/notebook"]["get"]["responses"]["200"]["content"]
+    assert set(notebook) == {"application/x-ipynb+json", "text/html; charset=utf-8", "text/x-python; charset=utf-8"}
+    replay = paths["/v1/notebooks/replay"]["post"]["responses"]["200"]["content"]
+    assert set(replay) == {"application/json", "text/event-stream"}
+
+
+def test_what_the_settings_bound_is_stated_as_they_are() -> None:
+    schemas = openapi.as_dict(Settings(execution_timeout_max_seconds=7.0, made_network_modes="SANDBOX"))["components"]
+    assert schemas["schemas"]["Submission"]["properties"]["timeout_seconds"]["maximum"] == 7.0
+    assert schemas["schemas"]["CreateEnvironment"]["properties"]["network"]["allOf"] == [{"enum": ["SANDBOX"]}]
+    assert stated.SETTING not in openapi.document(Settings()).decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "fits"),
+    [
+        ("Submission", {"code": "1", "timeout_seconds": 0}, False),
+        ("Submission", {"code": "1", "language": "python", "runtime": "deno"}, False),
+        ("Submission", {"code": "1", "language": "javascript", "runtime": "deno"}, True),
+        ("Submission", {"code": "1", "clear_context": True}, True),
+        ("Submission", {"code": "1", "language": "javascript", "clear_context": True}, False),
+        ("CommandRequest", {"command": " "}, False),
+        ("CommandRequest", {"command": "true", "background": True, "sync": "before_return"}, False),
+        ("CommandRequest", {"command": "true", "background": True, "sync": None}, True),
+        ("ReplayRequest", {}, False),
+        ("ReplayRequest", {"session_id": "a", "notebook": {}}, False),
+        ("ReplayRequest", {"notebook": "{}"}, True),
+        ("ReplayRequest", {"session_id": "a", "continue_session": "b", "inputs": "c"}, False),
+        ("StartSession", {"timeout_seconds": 0}, False),
+        ("StartSession", {"labels": {"a" * 201: "b"}}, False),
+        ("CreateEnvironment", {"name": "1"}, False),
+        ("CreateEnvironment", {"name": "a", "tags": {"a": "!"}}, False),
+        ("CreateToken", {"principal": "a b"}, False),
+        ("CopyFiles", {"to": "a", "paths": ["../b"]}, False),
+        ("CopyFiles", {"to": "a", "paths": ["..b", "a/.b/c d"], "to_path": ""}, True),
+        ("CreateLink", {"path": "/etc/passwd"}, False),
+    ],
+)
+def test_what_is_refused_is_stated_as_far_as_a_schema_can(kind: str, body: dict[str, object], fits: bool) -> None:
+    components = openapi.as_dict()["components"]
+    schema = {"$ref": f"#/components/schemas/{kind}", "components": components}
+    assert Draft202012Validator(schema).is_valid(body) == fits
 
 
 def test_only_what_tells_nothing_is_public() -> None:

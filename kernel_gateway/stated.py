@@ -1,0 +1,114 @@
+"""What the interface's description says of values beyond their types.
+
+The services check these by themselves, in words of their own, so it is only said and not enforced here: a client, or a
+tool that makes one, knows before it asks. `of` stands for what a setting says.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
+
+SETTING: Final = "x-setting"
+WORD: Final = "^[A-Za-z0-9][A-Za-z0-9._@-]*$"
+PATH: Final = r"^(?!/)(?!.*//)(?!(.*/)?\.\.?(/|$))[^\u0000\r\n]*[^/\u0000\r\n]$"
+"""Relative, one line, and without empty parts and parts that are `.` or `..`."""
+DIRECTORY: Final = rf"^\.?$|{PATH[:-1]}/?$"
+PLAIN: Final = r"^[^\u0000-\u001f\u007f-\u009f]*$"
+TAG: Final = r"^[a-zA-Z0-9\s._:/=+@-]*$"
+
+
+def stated(**words: Any) -> Meta:
+    """JSON Schema's words for a value, written as `minimum`, `maxLength` ..."""
+    return Meta(extra_json_schema=words)
+
+
+def of(setting: str) -> dict[str, str]:
+    """Stands for the value of a setting, which `filled` puts in its place."""
+    return {SETTING: setting}
+
+
+SECONDS: Final = stated(exclusiveMinimum=0)
+SECONDS_OF_SESSION: Final = stated(minimum=1, maximum=of("session_timeout_max_seconds"))
+SECONDS_OF_EXECUTION: Final = stated(exclusiveMinimum=0, maximum=of("execution_timeout_max_seconds"))
+SECONDS_OF_COMMAND: Final = stated(exclusiveMinimum=0)
+NAME: Final = stated(maxLength=200)
+PRINTABLE: Final = stated(pattern=PLAIN)
+CURSOR: Final = stated(minLength=1, pattern="^[!-~]*$")
+Labels = Annotated[dict[Annotated[str, NAME], Annotated[str, NAME]], stated(maxProperties=50)]
+Tags = Annotated[
+    dict[
+        Annotated[str, stated(minLength=1, maxLength=128, pattern=TAG)],
+        Annotated[str, stated(maxLength=256, pattern=TAG)],
+    ],
+    stated(maxProperties=50),
+]
+COMMAND: Final = stated(pattern=r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
+PRINCIPAL: Final = stated(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")
+ENVIRONMENT_NAME: Final = stated(pattern="^[a-zA-Z][a-zA-Z0-9_]{0,47}$")
+ROLE_ARN: Final = stated(pattern=r"^$|^arn:aws(-[a-z0-9-]{1,30})?:iam::([0-9]{12})?:role/[\u0021-\u007e]{1,2000}$")
+DESCRIPTION: Final = stated(pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$")
+MEMORY_MB: Final = stated(minimum=1_769, maximum=of("memory_mb_max"))
+STORAGE_MB: Final = stated(minimum=512, maximum=of("storage_mb_max"))
+NETWORK: Final = stated(allOf=[{"enum": of("made_network_modes")}])
+FILE_PATH: Final = stated(pattern=PATH, maxLength=4_096)
+DIRECTORY_PATH: Final = stated(pattern=DIRECTORY, maxLength=4_096)
+LINK_SECONDS: Final = stated(maximum=of("link_lifetime_max_seconds"))
+
+BY_NAME: Final[dict[str, dict[str, Any]]] = {
+    "path": {"type": "string", "minLength": 1, "maxLength": 4_096, "pattern": PATH},
+    "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "agent_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"},
+    "Idempotency-Key": {"type": "string", "pattern": "^[ -~]{1,200}$"},
+    "Last-Event-ID": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    "If-Match": {"type": "string", "maxLength": 8_192, "pattern": r'^(\*|(W/)?"[!#-~]*"(, *(W/)?"[!#-~]*")*)$'},
+    "If-None-Match": {"type": "string", "maxLength": 8_192, "pattern": r'^(\*|(W/)?"[!#-~]*"(, *(W/)?"[!#-~]*")*)$'},
+}
+"""Parameters of addresses, and headers; a parameter that is not here is an id."""
+ID: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": WORD}
+NOT_BOTH: Final = {
+    "not": {
+        "required": ["background", "sync"],
+        "properties": {"background": {"const": True}, "sync": {"type": "string"}},
+    }
+}
+TOGETHER: Final[dict[str, dict[str, Any]]] = {
+    "Submission": {
+        "allOf": [
+            {
+                "if": {"properties": {"language": {"const": "python"}}},
+                "then": {"properties": {"runtime": {"enum": ["python", None]}}},
+                "else": {
+                    "properties": {"runtime": {"enum": ["deno", "nodejs", None]}, "clear_context": {"const": False}}
+                },
+            }
+        ]
+    },
+    "CommandRequest": NOT_BOTH,
+    "ReplayRequest": {
+        "oneOf": [
+            {
+                "required": ["notebook"],
+                "properties": {"notebook": {"type": ["object", "string"]}, "session_id": {"type": "null"}},
+            },
+            {
+                "required": ["session_id"],
+                "properties": {"notebook": {"type": "null"}, "session_id": {"type": "string"}},
+            },
+        ],
+        "if": {"required": ["continue_session"], "properties": {"continue_session": {"type": "string"}}},
+        "then": {"properties": {"environment": {"enum": ["", None]}, "inputs": {"enum": ["", None]}}},
+    },
+}
+"""What members of a body have to do with each other, by the body's type."""
+
+
+def filled(value: Any, settings: Any) -> Any:
+    """The same with the values of settings; of one that is a list in a text, the list."""
+    if isinstance(value, dict):
+        if value.keys() == {SETTING}:
+            found = getattr(settings, value[SETTING])
+            return found.split(",") if isinstance(found, str) else found
+        return {name: filled(each, settings) for name, each in value.items()}
+    return [filled(each, settings) for each in value] if isinstance(value, list) else value

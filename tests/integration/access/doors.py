@@ -1,0 +1,141 @@
+"""Every way into the service, made from the tables that the faces route by: a new route is in here by itself.
+
+A door has the smallest request that makes sense there, so that what refuses it is who asks and not what is asked. Where
+a request can name something of somebody's, it does: `{...}` stands for what `ids` holds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from kernel_gateway.faces.agentcore import operations
+from kernel_gateway.faces.agentcore.requests import SessionAddressed
+from kernel_gateway.faces.jupyter import routes as jupyter
+from kernel_gateway.faces.rest.table import TABLE
+
+REST, AGENTCORE, JUPYTER = "rest", "agentcore", "jupyter"
+CELL = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
+NOTEBOOK = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [CELL]}
+BODIES: dict[str, Any] = {
+    "StartSession": {"workspace_id": "{workspace_id}"},
+    "Submission": {"code": "1"},
+    "CommandRequest": {"command": "true"},
+    "ReplayRequest": {"session_id": "{session_id}"},
+    "CreateEnvironment": {"name": "mine", "image": "absent"},
+    "PutAgent": {"environment": "{environment_id}"},
+    "AttachAgents": {"detached_from": "{environment_id}"},
+    "CopyFiles": {"to": "{workspace_id}"},
+    "CreateLink": {"path": "file"},
+    "RegisterDataset": {"name": "data", "path": "file"},
+    "CopyDataset": {"to": "{workspace_id}"},
+    "CreateToken": {"principal": "admin"},
+    "CreateKey": {"principal": "admin"},
+    "Invoke": {"name": "listFiles", "arguments": {}},
+    "Create": {"name": "mine", "networkConfiguration": {"networkMode": "SANDBOX"}},
+    "TagResource": {"tags": {"a": "b"}},
+    "PutSession": {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"id": "{session_id}"}},
+}
+"""By the type that a body is read as; one that is not here may be empty."""
+QUERIES = {"/v1/workspaces/{workspace_id}/stat": "path=file", "UntagResource": "tagKeys=a"}
+NAMED = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Door:
+    """One method at one address. `changes`: it is more than a look. `public`: it is open to everybody."""
+
+    face: str
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    public: bool = False
+    changes: bool = True
+    follows: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def names_something(self) -> bool:
+        """Whether the request names something that is somebody's."""
+        return bool(NAMED.search(self.path + self.query + self.body + "".join(self.headers.values())))
+
+    def address(self, ids: Mapping[str, str]) -> str:
+        """The path and query of a request that names these things."""
+        path = NAMED.sub(lambda match: quote(ids[match[1]], safe=""), self.path)
+        return path + ("?" + NAMED.sub(lambda match: quote(ids[match[1]], safe=""), self.query) if self.query else "")
+
+    def content(self, ids: Mapping[str, str]) -> bytes:
+        return NAMED.sub(lambda match: ids[match[1]], self.body).encode()
+
+    def sent_headers(self, ids: Mapping[str, str]) -> dict[str, str]:
+        found = {name: NAMED.sub(lambda match: ids[match[1]], value) for name, value in self.headers.items()}
+        return found | ({"Content-Type": "application/json"} if self.body else {})
+
+
+def body_of(kind: Any) -> str:
+    """The smallest body of a type; fails for one that needs something and is not in `BODIES`."""
+    if kind is None:
+        return ""
+    body = BODIES.get(kind.__name__, {})
+    if kind.__name__ not in BODIES:
+        msgspec.convert({}, kind)  # say in BODIES what a body of this type has at least
+    return json.dumps(body)
+
+
+def every_door() -> list[Door]:
+    """All of every face, in the order of their tables."""
+    return [*_rest(), *_agentcore(), *_jupyter()]
+
+
+def _rest() -> list[Door]:
+    return [
+        Door(
+            REST,
+            route.method,
+            route.path,
+            query=QUERIES.get(route.path, ""),
+            body="x" if route.uploads else body_of(route.body),
+            public=route.public,
+            changes=route.method not in ("GET", "HEAD"),
+            follows=route.media == "text/event-stream",
+        )
+        for route in TABLE
+    ]
+
+
+def _agentcore() -> list[Door]:
+    doors = []
+    for each in operations.TABLE:
+        in_header = "sessionId" in each.headers
+        of_session = issubclass(each.outside, SessionAddressed)
+        doors.append(
+            Door(
+                AGENTCORE,
+                each.method,
+                each.path,
+                query="sessionId={shown_session_id}" if of_session and not in_header else QUERIES.get(each.name, ""),
+                headers={operations.SESSION: "{shown_session_id}"} if in_header else {},
+                body=body_of(each.body) if each.method in ("POST", "PUT") else "",
+                changes=not each.read_only,
+            )
+        )
+    return doors
+
+
+def _jupyter() -> list[Door]:
+    parameter = re.compile(r"\(\?P<(\w+)>" + re.escape(jupyter.ONE) + r"\)")
+    rows = [(each.method, each.pattern, body_of(each.body)) for each in jupyter.TABLE]
+    return [
+        Door(JUPYTER, method, parameter.sub(r"{\1}", pattern), body=body, changes=method != "GET")
+        for method, pattern, body in [*rows, ("GET", jupyter.CHANNELS, "")]
+    ]
