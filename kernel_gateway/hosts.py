@@ -40,7 +40,8 @@ class Hosts:
     def admit(self, host: str, *, credential: bool) -> bool:
         """Whether a request with this `Host` is one for us; an empty one says nothing.
 
-        Unless names were given, one that brings a credential is: a page that borrows our address has none.
+        Unless names were given, one whose `credential` is going to be checked is: a page that borrows our address has
+        none that holds.
         """
         if self.every or not host:
             return True

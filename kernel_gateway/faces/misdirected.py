@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
 from tornado.routing import Router
@@ -10,10 +10,14 @@ from tornado.web import Application
 
 from kernel_gateway.faces.errors import MisdirectedRequest
 from kernel_gateway.faces.rest.handler import RestHandler
+from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.hosts import Hosts
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
+
+
+_PUBLIC: Final = frozenset(route.path for route in TABLE if route.public)
 
 
 class MisdirectedHandler(RestHandler):
@@ -34,7 +38,8 @@ class OwnHosts(Router):
         self._hosts = hosts
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
-        credential = "Authorization" in request.headers or "token=" in request.query
+        # Whether it is a true one is seen to by every route but the public ones, which take any.
+        credential = request.path not in _PUBLIC and ("Authorization" in request.headers or "token=" in request.query)
         if self._hosts.admit(request.headers.get("Host", ""), credential=credential):
             return self.application.find_handler(request, **kwargs)
         return self.application.get_handler_delegate(request, MisdirectedHandler, self._refused)

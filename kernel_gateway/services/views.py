@@ -70,7 +70,7 @@ class Views:
                     group.create_task(_feed(writer, notebook))
                     answer = group.create_task(_read(reader))
             finally:
-                writer.close()  # whatever happened, the process is gone afterwards
+                writer.transport.abort()  # with what is still to be sent: the process ends when nobody is there
         word, content = answer.result()
         if word == REFUSED:
             raise InvalidRequest(content.decode("utf-8", "replace"))

@@ -120,6 +120,9 @@ def test_without_names_given_a_page_with_a_name_of_its_own_gets_nothing(service:
         for path in ("/healthz", "/readyz", "/v1/openapi.json", "/v1/sessions", "/api", "/nothing"):
             assert http.get(path, headers=rebound).status_code == 421, path
         assert http.post("/v1/sessions", headers=rebound, json={}).status_code == 421
+        guessed = {**rebound, "Authorization": "Bearer guessed-by-a-page"}
+        for path, status in (("/healthz", 421), ("/v1/openapi.json", 421), ("/v1/sessions", 401), ("/nothing", 401)):
+            assert http.get(path, headers=guessed).status_code == status, path
         for host in ("localhost:1", "127.0.0.1", "[::1]", "sandcell:8899", "sandcell.internal"):
             assert http.get("/readyz", headers={"Host": host}).status_code == 200, host
         proxied = {"Host": "sandcell.example.com", "Authorization": f"Bearer {service.token}"}
