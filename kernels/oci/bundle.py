@@ -7,7 +7,7 @@ capabilities. Format: OCI runtime specification 1.0.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,7 +67,7 @@ NETLINK_SOCKETS: Final = 16
 """Netlink sockets that a sandbox may have at once. What lies unread in one is charged to no control group."""
 
 SHARED: Final = ("/sys", "/opt/sandcell/guest")
-"""What the bundle binds from directories that many sandboxes see: each gets an overlay of its own of them."""
+"""What the bundle binds of files that many sandboxes see, all in one directory: each gets an overlay of it."""
 
 HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """With a user namespace these are what the runtime finds at the host's /dev: to be used, not to be touched."""
@@ -122,29 +122,31 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
 
 def rebased(config: dict[str, Any], directory: str) -> tuple[dict[str, Any], list[str]]:
     """The same bundle with each host path that it shows to the sandbox as `<directory>/<number>`, and those paths."""
-    root = config["root"]
-    mounts, sources = _numbered(config["mounts"], directory, [root["path"]], lambda mount: mount["type"] == "bind")
-    return {**config, "root": {**root, "path": f"{directory}/0"}, "mounts": mounts}, sources
+    sources = [config["root"]["path"]]
+    mounts = []
+    for mount in config["mounts"]:
+        if mount["type"] == "bind":
+            mounts.append({**mount, "source": f"{directory}/{len(sources)}"})
+            sources.append(mount["source"])
+        else:
+            mounts.append(mount)
+    return {**config, "root": {**config["root"], "path": f"{directory}/0"}, "mounts": mounts}, sources
 
 
 def with_own_views(config: dict[str, Any], image: str, directory: str) -> tuple[dict[str, Any], list[str]]:
-    """The same bundle with `image` as its root and what many sandboxes see as `<directory>/<number>`; those paths."""
-    mounts, sources = _numbered(config["mounts"], directory, [], lambda mount: mount["destination"] in SHARED)
-    return {**config, "root": {**config["root"], "path": image}, "mounts": mounts}, sources
+    """The same bundle with `image` as its root, and what other sandboxes see as well below `<directory>/0`.
 
-
-def _numbered(
-    mounts: list[dict[str, Any]], directory: str, sources: list[str], which: Callable[[dict[str, Any]], bool]
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The mounts, some from `<directory>/<number>`, and all paths that belong there, `sources` first."""
-    found, rebased = list(sources), []
-    for mount in mounts:
-        if which(mount):
-            rebased.append({**mount, "source": f"{directory}/{len(found)}"})
-            found.append(mount["source"])
-        else:
-            rebased.append(mount)
-    return rebased, found
+    Also the one path that belongs there, the directory that all of that lies in; none when there is nothing of it.
+    """
+    shared = [mount["source"] for mount in config["mounts"] if mount["destination"] in SHARED]
+    top = os.path.commonpath(shared) if shared else ""
+    mounts = [
+        {**mount, "source": f"{directory}/0/{os.path.relpath(mount['source'], top)}"}
+        if mount["destination"] in SHARED
+        else mount
+        for mount in config["mounts"]
+    ]
+    return {**config, "root": {**config["root"], "path": image}, "mounts": mounts}, [top] if top else []
 
 
 def with_kernel_of_its_own(config: dict[str, Any]) -> dict[str, Any]:

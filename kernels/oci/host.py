@@ -123,8 +123,9 @@ def _seccomp() -> Finding:
         actions = Path("/proc/sys/kernel/seccomp/actions_avail").read_text().split()
     except OSError:
         actions = []
-    if "errno" not in actions:
-        return _fails("seccomp", "filters cannot refuse calls on this kernel", "use a kernel with seccomp filters")
+    missing = [action for action in ("errno", "user_notif") if action not in actions]
+    if missing:
+        return _fails("seccomp", f"filters on this kernel know no {' and '.join(missing)}", "use Linux 5.14 or newer")
     return _holds("seccomp", " ".join(actions))
 
 

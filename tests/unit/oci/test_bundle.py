@@ -93,3 +93,17 @@ def test_every_group_of_calls_has_its_reason_and_no_call_twice() -> None:
 def test_an_unknown_architecture_is_refused() -> None:
     with pytest.raises(ValueError, match="mips"):
         seccomp.profile("mips")
+
+
+def test_what_other_sandboxes_see_too_comes_from_a_view_of_its_own() -> None:
+    config, sources = bundle.with_own_views(make(), "/dev/shm/image", "/dev/shm")
+    shown = {one["destination"]: one["source"] for one in config["mounts"] if one["type"] == "bind"}
+    assert config["root"]["path"] == "/dev/shm/image"
+    assert sources == ["/data"]
+    assert (shown["/opt/sandcell/guest"], shown["/sys"]) == ("/dev/shm/0/guest/1", "/dev/shm/0/p")
+    assert shown["/workspace"] == "/data/w"
+
+
+def test_a_bundle_that_shows_nothing_of_the_kind_needs_no_view() -> None:
+    config, sources = bundle.with_own_views({"root": {}, "mounts": []}, "/dev/shm/image", "/dev/shm")
+    assert (config["mounts"], sources) == ([], [])
