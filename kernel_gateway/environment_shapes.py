@@ -24,7 +24,9 @@ class CreateEnvironment(Shape, forbid_unknown_fields=True):
         stated.ENVIRONMENT_NAME,
         msgspec.Meta(description="a letter, then up to 47 letters, digits and `_`; yours alone"),
     ]
-    image: Annotated[str, msgspec.Meta(description="the host's environment that it is made from")] = "python"
+    image: Annotated[str, stated.NOT_EMPTY, msgspec.Meta(description="the host's environment that it is made from")] = (
+        "python"
+    )
     description: Annotated[str, stated.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
     memory_mb: Annotated[
         int | None, stated.MEMORY_MB, msgspec.Meta(description="1,769 to `memory_mb_max`; vCPUs derive from it")

@@ -33,6 +33,7 @@ SECONDS: Final = stated(exclusiveMinimum=0)
 SECONDS_OF_SESSION: Final = stated(minimum=1, maximum=of("session_timeout_max_seconds"))
 SECONDS_OF_EXECUTION: Final = stated(exclusiveMinimum=0, maximum=of("execution_timeout_max_seconds"))
 SECONDS_OF_COMMAND: Final = stated(exclusiveMinimum=0)
+NOT_EMPTY: Final = stated(minLength=1)
 NAME: Final = stated(maxLength=200)
 PRINTABLE: Final = stated(pattern=PLAIN)
 CURSOR: Final = stated(minLength=1, pattern="^[!-~]*$")
@@ -67,11 +68,14 @@ BY_NAME: Final[dict[str, dict[str, Any]]] = {
 }
 """Parameters of addresses, and headers; a parameter that is not here is an id."""
 ID: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": WORD}
-NOT_BOTH: Final = {
+COMMANDS: Final = {
     "not": {
         "required": ["background", "sync"],
         "properties": {"background": {"const": True}, "sync": {"type": "string"}},
-    }
+    },
+    "if": {"required": ["background"], "properties": {"background": {"const": True}}},
+    "then": {"properties": {"timeout_seconds": {"maximum": of("task_timeout_seconds")}}},
+    "else": {"properties": {"timeout_seconds": {"maximum": of("command_timeout_seconds")}}},
 }
 TOGETHER: Final[dict[str, dict[str, Any]]] = {
     "Submission": {
@@ -85,12 +89,15 @@ TOGETHER: Final[dict[str, dict[str, Any]]] = {
             }
         ]
     },
-    "CommandRequest": NOT_BOTH,
+    "CommandRequest": COMMANDS,
     "ReplayRequest": {
         "oneOf": [
             {
                 "required": ["notebook"],
-                "properties": {"notebook": {"type": ["object", "string"]}, "session_id": {"type": "null"}},
+                "properties": {
+                    "notebook": {"type": ["object", "string"], "pattern": r"\S"},
+                    "session_id": {"type": "null"},
+                },
             },
             {
                 "required": ["session_id"],

@@ -39,10 +39,16 @@ class Body:
         """Wait for room for a body of at most this size to arrive; raises LimitReached, NoSpace."""
         if size <= SMALL_BODY:
             return
-        self._arriving.append(await self._room.arriving.take(owner, min(size, IN_MEMORY_BYTES)))
+        self._hold(await self._room.arriving.take(owner, min(size, IN_MEMORY_BYTES)))
         if size > IN_MEMORY_BYTES:
             self._room.require_disk(size)
-            self._arriving.append(await self._room.spooled.take(owner, size))
+            self._hold(await self._room.spooled.take(owner, size))
+
+    def _hold(self, held: Held) -> None:
+        if self._released:  # while it waited
+            held.release()
+        else:
+            self._arriving.append(held)
 
     async def add(self, chunk: bytes) -> None:
         """Keep a piece of it; raises NoSpace."""

@@ -170,11 +170,7 @@ class Services:
         return cls(
             settings=settings,
             identity=identity,
-            limits=Limits(
-                settings.invocations_per_second,
-                settings.requests_per_second,
-                settings.failed_authentications_per_second,
-            ),
+            limits=Limits.of(settings),
             tokens=Tokens(database, identity, parts.clock),
             attach_tokens=AttachTokens(database, registry, identity, parts.clock),
             access_keys=AccessKeys(database, settings, parts.clock),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 
 from kernel_gateway.errors import RateLimited
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.settings import Settings
 
 MOST_BUCKETS = 10_000
 REQUESTS_BURST_SECONDS = 5.0
@@ -65,6 +66,12 @@ class Limits:
         self._invocations = Buckets(invocations, max(invocations, 1.0), monotonic)
         self._requests = Buckets(requests, max(requests * REQUESTS_BURST_SECONDS, 1.0), monotonic)
         self._failures = Buckets(failures, max(failures * FAILURES_BURST_SECONDS, 1.0), monotonic)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Limits:
+        """Those that the settings say."""
+        invocations, requests = settings.invocations_per_second, settings.requests_per_second
+        return cls(invocations, requests, settings.failed_authentications_per_second)
 
     def take_invocation(self, principal: Principal) -> None:
         """Count one invocation; raises RateLimited with the wait until the next is free."""

@@ -113,6 +113,22 @@ def test_one_that_is_given_up_while_it_is_written_closes_its_file(tmp_path: Path
     play(scene, tmp_path)
 
 
+def test_one_that_is_given_up_while_it_waits_holds_nothing(tmp_path: Path) -> None:
+    async def scene(room: BodyRoom) -> None:
+        others = [Body(room) for _ in range(7)]
+        for each in others:
+            await each.expect("one", IN_MEMORY_BYTES)
+        body = Body(room)
+        waiting = asyncio.create_task(body.expect("one", LARGE))
+        await asyncio.sleep(0)
+        body.release()
+        for each in others:
+            each.release()
+        await waiting
+
+    play(scene, tmp_path)
+
+
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     async def scene(room: BodyRoom) -> None:
         room.directory = str(tmp_path / "absent")
