@@ -14,18 +14,19 @@ from typing import Final
 
 import structlog
 
-from kernel_gateway.errors import DeadlinePassed, InvalidRequest, PayloadTooLarge
+from kernel_gateway.errors import DeadlinePassed, InternalError, InvalidRequest, PayloadTooLarge
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.fair_shares import FairShares
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.settings import Settings
 from kernel_gateway.viewers import VIEW_MEMORY_BYTES, VIEWS_AT_ONCE, viewer_plan
-from kernel_gateway.views.__main__ import DONE, REFUSED
+from kernel_gateway.views.__main__ import DONE, FAILED, REFUSED
 from kernels.launcher.viewers import Form, Viewers, start_here
 
 MOST_VIEW_BYTES: Final = 300_000_000
 _PIECE_BYTES: Final = 1 << 20
 _SIZE_DIGITS: Final = 12
+_SHOWN: Final = 100
 
 log = structlog.get_logger(__name__)
 Start = Callable[[Form], Awaitable[socket.socket]]
@@ -75,7 +76,10 @@ class Views:
         if word == REFUSED:
             raise InvalidRequest(content.decode("utf-8", "replace"))
         if word != DONE:
-            log.warning("view_failed", form=form, answer=word.decode("ascii", "replace"), notebook_bytes=len(notebook))
+            said, error = (each.decode("ascii", "replace") for each in (word, content[:_SHOWN]))
+            log.warning("view_failed", form=form, answer=said, error=error, notebook_bytes=len(notebook))
+            if word == FAILED:
+                raise InternalError("the view could not be made; the service's log has the particulars")
             raise PayloadTooLarge("the notebook is too large to be made into a view: get it as ipynb")
         return content
 

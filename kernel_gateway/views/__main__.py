@@ -2,7 +2,8 @@
 
 An answer begins with a line: one of the words below, and how many bytes follow. `done` is followed by the view,
 `refused` by the sentence that says why the notebook cannot be read, `large` by nothing: it took more memory than this
-process may, by bounds that it sets for itself. One that is cut off was killed: it took longer than it may.
+process may, by bounds that it sets for itself; `failed` by the name of the error. One that is cut off was killed: it
+took longer than it may.
 
 The parts are there, and have been tried, before the notebook is read: from then on no system call is left but those of
 a program that computes and reads files.
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from kernels import own_calls
 from kernels.errors import InvalidNotebook
 
-DONE, REFUSED, TOO_LARGE = b"done", b"refused", b"large"
+DONE, REFUSED, TOO_LARGE, FAILED = b"done", b"refused", b"large", b"failed"
 _EMPTY = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
 
 
@@ -35,6 +36,8 @@ def main() -> None:
         word, content = REFUSED, str(error).encode("utf-8", "replace")
     except MemoryError:
         word, content = TOO_LARGE, b""
+    except Exception as error:  # a defect, of ours or of a parser: its name is all that is said of it
+        word, content = FAILED, type(error).__name__.encode("ascii", "replace")
     sys.stdout.buffer.write(b"%s %d\n" % (word, len(content)))
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()

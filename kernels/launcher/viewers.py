@@ -51,7 +51,16 @@ class Viewers:
             raise
         task = asyncio.create_task(self._watch(child, theirs))
         self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
+
+        def end(_: asyncio.Task[None]) -> None:
+            """Also of one that was given up before anybody watched it."""
+            self._watching.discard(task)
+            child.kill()
+            child.wait()
+            theirs.close()  # and with it whoever reads the view comes to its end
+            self._free.release()
+
+        task.add_done_callback(end)
         return ours
 
     async def aclose(self) -> None:
@@ -61,16 +70,13 @@ class Viewers:
         await asyncio.gather(*self._watching, return_exceptions=True)
 
     async def _watch(self, child: subprocess.Popen[bytes], theirs: socket.socket) -> None:
+        """Return when the process is to be ended, if it has not."""
         waits = [asyncio.create_task(ended(child)), asyncio.create_task(hung_up(theirs))]
         try:
             await asyncio.wait(waits, timeout=self._plan.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in waits:
                 each.cancel()
-            child.kill()
-            child.wait()
-            theirs.close()  # and with it whoever reads the view comes to its end
-            self._free.release()
 
 
 def start_confined(plan: ViewerPlan, group: str) -> _Start:

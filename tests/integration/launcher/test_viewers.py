@@ -7,12 +7,10 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from kernel_gateway.settings import Settings
 from kernel_gateway.starting import installation
@@ -145,39 +143,43 @@ def test_it_gives_up_every_call_but_those_of_a_program_that_computes(tmp_path: P
 
 async def taken_away(plan: ViewerPlan) -> None:
     async with viewers(plan) as made:
-        others = children()  # services that other tests share
+        before = children()
         stream_ = await made.start("py")
-        started = children() - others
+        started = children() - before
         assert len(started) == 1
         stream_.close()
         while children() & started:
             await asyncio.sleep(0.01)
 
 
-def children() -> set[str]:
-    return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
+def children(process: int | None = None) -> set[str]:
+    number = process or os.getpid()
+    return set(Path(f"/proc/{number}/task/{number}/children").read_text().split())
 
 
-@pytest.fixture
-def nothing_left() -> Iterator[None]:
-    """The test leaves no child of this process."""
-    before = children()
-    yield
-    assert children() <= before
-
-
-@pytest.mark.usefixtures("nothing_left")
 def test_one_whose_view_nobody_takes_is_ended() -> None:
     asyncio.run(taken_away(a_plan("import time; time.sleep(300)")))
 
 
-@pytest.mark.usefixtures("nothing_left")
+def test_one_that_is_given_up_before_it_was_looked_at_is_ended() -> None:
+    async def run() -> None:
+        async with viewers(a_plan("import time; time.sleep(300)")) as made:
+            held.append(await made.start("py"))
+
+    before, held = children(), list[socket.socket]()
+    asyncio.run(run())
+    assert children() <= before
+    held[0].close()
+
+
 def test_one_that_takes_too_long_is_ended_and_its_place_is_free_again() -> None:
     async def run() -> list[bytes]:
         async with viewers(a_plan("import time; time.sleep(300)", seconds=0.3, at_once=1)) as made:
             return [await said(made) for _ in range(2)]
 
+    before = children()
     assert asyncio.run(run()) == [b"", b""]
+    assert children() <= before
 
 
 def test_a_notebook_becomes_a_view_in_it() -> None:
@@ -190,16 +192,24 @@ def test_a_notebook_becomes_a_view_in_it() -> None:
     assert b"1 + 1" in script
 
 
+def test_a_defect_of_a_parser_is_named_and_its_process_is_gone() -> None:
+    program = (
+        "import runpy, sys, kernel_gateway.views.script as parts\n"
+        "parts.script = lambda text, _: text[9] if text == b'{}' else b''\n"
+        "sys.argv[1:] = ['1000', '4000000000', '60', 'py']\n"
+        "runpy.run_module('kernel_gateway.views', run_name='__main__')"
+    )
+
+    async def run() -> bytes:
+        async with viewers(a_plan(program)) as made:
+            return await said(made, b"{}")
+
+    assert asyncio.run(run()) == b"failed 10\nIndexError"
+
+
 def test_the_service_has_its_views_made_there(service: RunningService) -> None:
     with Rest(service) as rest, rest.session() as session:
         session.run("print('shown')")
         asked = rest.http.get(f"{session.path}/notebook", params={"format": "html"})
         assert (asked.status_code, "shown" in asked.text) == (200, True)
-    eventually(lambda: not [each for each in Path("/proc").glob("[0-9]*") if uid_of(each) == VIEWER])
-
-
-def uid_of(process: Path) -> int:
-    try:
-        return process.stat().st_uid
-    except OSError:
-        return -1
+    eventually(lambda: len(children(service.pid)) == 1)
