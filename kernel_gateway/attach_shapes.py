@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.shapes import Shape
 
 Right = Literal["restart"]
@@ -19,7 +19,7 @@ LONGEST_SECONDS = 604_800
 class CreateAttachToken(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/attach-tokens`. `name` is the author of the cells that are run with it."""
 
-    name: Annotated[str, stated.PRINTABLE, msgspec.Meta(max_length=200)] = ""
+    name: Annotated[str, constraints.PRINTABLE, msgspec.Meta(max_length=200)] = ""
     ttl_seconds: Annotated[int, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)] = 3_600
     can: Annotated[list[Right], msgspec.Meta(max_length=1)] = msgspec.field(default_factory=list)
 

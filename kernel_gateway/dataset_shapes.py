@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.shapes import Shape
 
 DatasetFormat = Literal["csv", "parquet", "arrow", "jsonl"]
@@ -34,7 +34,7 @@ class RegisterDataset(Shape, forbid_unknown_fields=True):
     """
 
     name: Name
-    path: Annotated[str, stated.FILE_PATH, msgspec.Meta(min_length=1)]
+    path: Annotated[str, constraints.FILE_PATH, msgspec.Meta(min_length=1)]
     format: DatasetFormat | None = None
     encoding: Encoding | None = None
 
@@ -47,7 +47,7 @@ class CopyDataset(Shape, forbid_unknown_fields=True):
 
     to: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
     name: Name | None = None
-    to_path: Annotated[str, stated.DIRECTORY_PATH] = ""
+    to_path: Annotated[str, constraints.DIRECTORY_PATH] = ""
     overwrite: bool = False
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.shapes import Shape
 
 EnvironmentKind = Literal["host", "made"]
@@ -21,30 +21,32 @@ class CreateEnvironment(Shape, forbid_unknown_fields=True):
 
     name: Annotated[
         str,
-        stated.ENVIRONMENT_NAME,
+        constraints.ENVIRONMENT_NAME,
         msgspec.Meta(description="a letter, then up to 47 letters, digits and `_`; yours alone"),
     ]
-    image: Annotated[str, stated.NOT_EMPTY, msgspec.Meta(description="the host's environment that it is made from")] = (
-        "python"
-    )
-    description: Annotated[str, stated.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
+    image: Annotated[
+        str, constraints.NOT_EMPTY, msgspec.Meta(description="the host's environment that it is made from")
+    ] = "python"
+    description: Annotated[str, constraints.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
     memory_mb: Annotated[
-        int | None, stated.MEMORY_MB, msgspec.Meta(description="1,769 to `memory_mb_max`; vCPUs derive from it")
+        int | None, constraints.MEMORY_MB, msgspec.Meta(description="1,769 to `memory_mb_max`; vCPUs derive from it")
     ] = None
-    storage_mb: Annotated[int | None, stated.STORAGE_MB, msgspec.Meta(description="512 to `storage_mb_max`")] = None
+    storage_mb: Annotated[int | None, constraints.STORAGE_MB, msgspec.Meta(description="512 to `storage_mb_max`")] = (
+        None
+    )
     network: Annotated[
-        MadeMode, stated.NETWORK, msgspec.Meta(description="one of the setting `made_network_modes`")
+        MadeMode, constraints.NETWORK, msgspec.Meta(description="one of the setting `made_network_modes`")
     ] = "SANDBOX"
     role_arn: Annotated[
-        str, stated.ROLE_ARN, msgspec.Meta(max_length=2048, description="counts where the operator declares it")
+        str, constraints.ROLE_ARN, msgspec.Meta(max_length=2048, description="counts where the operator declares it")
     ] = ""
-    tags: stated.Tags = msgspec.field(default_factory=dict)
+    tags: constraints.Tags = msgspec.field(default_factory=dict)
 
 
 class ChangeTags(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/environments/{environment_id}/tags`: first keys are removed, then tags are set."""
 
-    set: stated.Tags = msgspec.field(default_factory=dict)
+    set: constraints.Tags = msgspec.field(default_factory=dict)
     remove: list[str] = msgspec.field(default_factory=list)
 
 
@@ -89,7 +91,7 @@ class PutAgent(Shape, forbid_unknown_fields=True):
     """Body of `PUT /v1/agents/{agent_id}`: all is replaced. Without an environment the agent starts no session."""
 
     environment: str | None = None
-    description: Annotated[str, stated.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
+    description: Annotated[str, constraints.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
 
 
 class AgentInfo(Shape):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.shapes import Shape
 
 CellVerdictName = Literal[
@@ -39,7 +39,7 @@ class ReplayRequest(Shape, forbid_unknown_fields=True):
     continue_session: str | None = None
     stop_on_difference: bool = False
     until: int | str | None = None
-    timeout_seconds: Annotated[float | None, stated.SECONDS, msgspec.Meta(description="of each cell")] = None
+    timeout_seconds: Annotated[float | None, constraints.SECONDS, msgspec.Meta(description="of each cell")] = None
     determinism: bool = True
     keep_session: bool = False
     wait: bool = True

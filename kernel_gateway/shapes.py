@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.sync_shapes import ExecutionSync, Sync, SyncMode
 
 SessionStatus = Literal["READY", "TERMINATED"]
@@ -148,12 +148,12 @@ class StartSession(Shape, forbid_unknown_fields=True):
     """
 
     environment: str | None = None
-    name: Annotated[str, stated.NAME] = ""
+    name: Annotated[str, constraints.NAME] = ""
     workspace_id: str | None = None
-    timeout_seconds: Annotated[int | None, stated.SECONDS_OF_SESSION] = None
-    idle_timeout_seconds: Annotated[int | None, stated.SECONDS_OF_SESSION] = None
-    agent: Annotated[str | None, stated.NAME] = None
-    labels: stated.Labels = msgspec.field(default_factory=dict)
+    timeout_seconds: Annotated[int | None, constraints.SECONDS_OF_SESSION] = None
+    idle_timeout_seconds: Annotated[int | None, constraints.SECONDS_OF_SESSION] = None
+    agent: Annotated[str | None, constraints.NAME] = None
+    labels: constraints.Labels = msgspec.field(default_factory=dict)
     replay_of: str | None = None
     sync: SyncMode | None = None
 
@@ -231,7 +231,7 @@ class Submission(Shape, forbid_unknown_fields=True):
     code: str
     language: Language = "python"
     runtime: LanguageRuntime | None = None
-    timeout_seconds: Annotated[float | None, stated.SECONDS_OF_EXECUTION] = None
+    timeout_seconds: Annotated[float | None, constraints.SECONDS_OF_EXECUTION] = None
     wait: bool = True
     on_busy: OnBusy = "queue"
     expect_generation: int | None = None
@@ -258,8 +258,8 @@ class CommandRequest(Shape, forbid_unknown_fields=True):
     background task has none, since its answer comes when it begins.
     """
 
-    command: Annotated[str, stated.COMMAND]
-    timeout_seconds: Annotated[float | None, stated.SECONDS_OF_COMMAND] = None
+    command: Annotated[str, constraints.COMMAND]
+    timeout_seconds: Annotated[float | None, constraints.SECONDS_OF_COMMAND] = None
     background: bool = False
     merge_output: bool = False
     sync: SyncMode | None = None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.shapes import FileEntry, Shape
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
@@ -17,7 +17,7 @@ MOST_PATHS = 1_000
 """Paths that one copy names."""
 MOST_NAMED = 1_000
 """Paths that an answer about many names; it counts the others."""
-Paths = Annotated[list[Annotated[str, stated.FILE_PATH]], msgspec.Meta(max_length=MOST_PATHS)]
+Paths = Annotated[list[Annotated[str, constraints.FILE_PATH]], msgspec.Meta(max_length=MOST_PATHS)]
 
 
 class DurableFile(FileEntry):
@@ -57,7 +57,7 @@ class CopyFiles(Shape, forbid_unknown_fields=True):
 
     to: Id
     paths: Paths = msgspec.field(default_factory=list)
-    to_path: Annotated[str, stated.DIRECTORY_PATH] = ""
+    to_path: Annotated[str, constraints.DIRECTORY_PATH] = ""
     overwrite: bool = False
     dry_run: bool = False
 
@@ -80,8 +80,8 @@ class Copied(Shape):
 class CreateLink(Shape, forbid_unknown_fields=True):
     """Body of `POST /v1/workspaces/{id}/links`: how long whoever has the link may read the file."""
 
-    path: Annotated[str, stated.FILE_PATH, msgspec.Meta(min_length=1)]
-    lifetime_seconds: Annotated[int, stated.LINK_SECONDS, msgspec.Meta(ge=1)] = 3_600
+    path: Annotated[str, constraints.FILE_PATH, msgspec.Meta(min_length=1)]
+    lifetime_seconds: Annotated[int, constraints.LINK_SECONDS, msgspec.Meta(ge=1)] = 3_600
 
 
 class Link(Shape):

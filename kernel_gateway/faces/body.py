@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from kernel_gateway.errors import NoSpace
 from kernel_gateway.services.body_room import BodyRoom
-from kernel_gateway.services.fair_shares import Held
+from kernel_gateway.services.fair_shares import Share
 
 SMALL_BODY: Final = 65_536
 """A body of up to this many bytes needs no room: the number of connections bounds those."""
@@ -32,8 +32,8 @@ class Body:
         self._file: IO[bytes] | None = None
         self._writing = False
         self._released = False
-        self._arriving: list[Held] = []
-        self._whole: Held | None = None
+        self._arriving: list[Share] = []
+        self._whole: Share | None = None
 
     async def expect(self, owner: str, size: int) -> None:
         """Wait for room for a body of at most this size to arrive; raises LimitReached, NoSpace."""
@@ -44,7 +44,7 @@ class Body:
             self._room.require_disk(size)
             self._hold(await self._room.spooled.take(owner, size))
 
-    def _hold(self, held: Held) -> None:
+    def _hold(self, held: Share) -> None:
         if self._released:  # while it waited
             held.release()
         else:
@@ -100,7 +100,7 @@ class Body:
         if self._whole is not None:
             self._whole.shrink(self.size)
 
-    def hand_over(self) -> Held | None:
+    def hand_over(self) -> Share | None:
         """The memory is somebody else's to release from now on."""
         held, self._whole = self._whole, None
         return held

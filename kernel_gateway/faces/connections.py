@@ -149,7 +149,7 @@ class Head:
 
 
 def network_of(address: str) -> str:
-    """Who an address counts as: itself, or of IPv6 the network of 64 bits that one customer has at least."""
+    """What an address counts as: itself, or for IPv6 the network of 64 bits that one customer has at least."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

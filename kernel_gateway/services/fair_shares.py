@@ -117,7 +117,7 @@ class FairShares:
         """Units in use."""
         return self._turns.total - self._turns.free
 
-    async def take(self, owner: str, size: int = 1) -> Held:
+    async def take(self, owner: str, size: int = 1) -> Share:
         """Wait for so many units, or for all that one owner may hold; raises LimitReached when they do not come."""
         size = min(size, self._turns.share)
         if self._turns.waiting_of(owner) >= self._most_waiting:
@@ -130,7 +130,7 @@ class FairShares:
         self._serve()
         if not turn.done():
             await self._wait(owner, size, turn)
-        return Held(self, owner, size)
+        return Share(self, owner, size)
 
     async def _wait(self, owner: str, size: int, turn: asyncio.Future[None]) -> None:
         try:
@@ -159,7 +159,7 @@ class FairShares:
             held.release()
 
     def give_back(self, owner: str, size: int) -> None:
-        """Called by `Held`: let those go on whose turn it is."""
+        """Called by `Share`: let those go on whose turn it is."""
         self._turns.give_back(owner, size)
         self._serve()
 
@@ -168,7 +168,7 @@ class FairShares:
             turn.set_result(None)
 
 
-class Held:
+class Share:
     """Units that are held until they are released; releasing them again is fine."""
 
     def __init__(self, shares: FairShares, owner: str, size: int) -> None:

@@ -25,7 +25,7 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.replay_shapes import Replay, ReplayRequest, ReplayStatus
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.fair_shares import FairShares, Held, share_of
+from kernel_gateway.services.fair_shares import FairShares, Share, share_of
 from kernel_gateway.services.notebooks import Notebooks
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.replay_course import Course
@@ -240,7 +240,7 @@ class Replays:
         replay, seconds = course.replay, self._parts.settings.replay_seconds
         status: ReplayStatus = "done"
         error: GatewayError | None = None
-        turn: list[Held] = []
+        turn: list[Share] = []
         try:
             async with asyncio.timeout(None) as deadline:
 

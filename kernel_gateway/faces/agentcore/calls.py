@@ -11,7 +11,7 @@ from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
 from kernel_gateway.faces.agentcore.invocations import Invocations
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.fair_shares import FairShares, Held
+from kernel_gateway.services.fair_shares import FairShares, Share
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -56,9 +56,9 @@ class Call:
     body: Any
     body_sha256: str
     invocation_id: str
-    reservation: Held | None = None
+    reservation: Share | None = None
     session_id: str | None = None
-    result_room: Held | None = None
+    result_room: Share | None = None
     at_work: bool = False
     over: bool = False
 
@@ -66,7 +66,7 @@ class Call:
     def services(self) -> Services:
         return self.face.services
 
-    def hand_over(self) -> Held | None:
+    def hand_over(self) -> Share | None:
         """Called as the work begins: the memory that the body takes is the work's to release. `end_work` ends it."""
         self.at_work = True
         reservation, self.reservation = self.reservation, None

@@ -16,7 +16,7 @@ from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_sessi
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
 from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, tool_of
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.services.fair_shares import Held
+from kernel_gateway.services.fair_shares import Share
 
 QUEUED: Final = "executeCode"
 """The tool whose work waits in the session's queue."""
@@ -75,7 +75,7 @@ async def _admit(call: Call, session_id: str, name: str) -> None:
     services.limits.take_invocation(call.principal)
 
 
-async def _carry_out(call: Call, tool: Tool, invocation: Invocation, reservation: Held | None) -> bytes:
+async def _carry_out(call: Call, tool: Tool, invocation: Invocation, reservation: Share | None) -> bytes:
     """The result's JSON: whatever goes wrong is one."""
     payload = b""
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.faces.operations import VERSION
 from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP
 from kernel_gateway.faces.rest.parameters import ErrorBody
@@ -34,7 +34,7 @@ def as_dict(settings: Settings | None = None) -> dict[str, Any]:
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     by_type = dict(zip(types, schemas, strict=True))
-    for name, words in stated.TOGETHER.items():
+    for name, words in constraints.TOGETHER.items():
         components[name] |= words
     addresses: dict[str, Any] = {}
     for route in TABLE:
@@ -49,7 +49,7 @@ def as_dict(settings: Settings | None = None) -> dict[str, Any]:
         },
         "security": [{"bearer": []}],
     }
-    found: dict[str, Any] = stated.filled(described, settings or Settings())
+    found: dict[str, Any] = constraints.fill_in(described, settings or Settings())
     return found
 
 
@@ -72,7 +72,7 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     }
     if route.body is not None:
         required = any(field.required for field in msgspec.structs.fields(route.body))
-        required = required or "oneOf" in stated.TOGETHER.get(route.body.__name__, {})
+        required = required or "oneOf" in constraints.TOGETHER.get(route.body.__name__, {})
         operation["requestBody"] = {"required": required, "content": {JSON: {"schema": schemas[route.body]}}}
     if route.uploads:
         operation["requestBody"] = {"required": False, "content": {OCTETS: {"schema": BYTES}, "*/*": {"schema": BYTES}}}
@@ -95,7 +95,7 @@ def tag(route: Route) -> str:
 
 def _in_path(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": stated.BY_NAME.get(name, stated.ID)}
+        {"name": name, "in": "path", "required": True, "schema": constraints.BY_NAME.get(name, constraints.ID)}
         for name in route.parameters
     ]
 
@@ -116,7 +116,7 @@ def _in_headers(route: Route) -> list[dict[str, Any]]:
 
 
 def _header(name: str) -> dict[str, Any]:
-    return stated.BY_NAME.get(name, {"type": "string"})
+    return constraints.BY_NAME.get(name, {"type": "string"})
 
 
 def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:

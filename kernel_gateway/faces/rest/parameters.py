@@ -7,20 +7,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.environment_shapes import EnvironmentKind
 from kernel_gateway.shapes import SessionStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
 FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entries in the answer")]
 Cursor = Annotated[
-    str, stated.CURSOR, msgspec.Meta(max_length=1024, description="`next_cursor` of the page before; opaque")
+    str, constraints.CURSOR, msgspec.Meta(max_length=1024, description="`next_cursor` of the page before; opaque")
 ]
 FilesCursor = Annotated[
-    str, stated.CURSOR, msgspec.Meta(max_length=8192, description="`next_cursor` of the page before; opaque")
+    str, constraints.CURSOR, msgspec.Meta(max_length=8192, description="`next_cursor` of the page before; opaque")
 ]
 Directory = Annotated[
-    str, stated.DIRECTORY_PATH, msgspec.Meta(description="directory relative to the workspace; empty: the workspace")
+    str,
+    constraints.DIRECTORY_PATH,
+    msgspec.Meta(description="directory relative to the workspace; empty: the workspace"),
 ]
 DryRun = Annotated[bool, msgspec.Meta(description="change nothing, and answer with what would be done")]
 Recursive = Annotated[bool, msgspec.Meta(description="with everything below")]
@@ -80,7 +82,9 @@ class Removal(msgspec.Struct, forbid_unknown_fields=True):
 class OnePath(msgspec.Struct, forbid_unknown_fields=True):
     """Which file, directory or link."""
 
-    path: Annotated[str, stated.FILE_PATH, msgspec.Meta(min_length=1, description="path relative to the workspace")]
+    path: Annotated[
+        str, constraints.FILE_PATH, msgspec.Meta(min_length=1, description="path relative to the workspace")
+    ]
 
 
 class Below(msgspec.Struct, forbid_unknown_fields=True):
@@ -120,15 +124,15 @@ class AuditPage(PageOf):
 class CreateToken(msgspec.Struct, forbid_unknown_fields=True):
     """Body of `POST /v1/tokens`; the principal is created when new."""
 
-    principal: Annotated[str, stated.PRINCIPAL, msgspec.Meta(min_length=1, max_length=200)]
-    name: Annotated[str, stated.PRINTABLE, msgspec.Meta(max_length=200)] = ""
+    principal: Annotated[str, constraints.PRINCIPAL, msgspec.Meta(min_length=1, max_length=200)]
+    name: Annotated[str, constraints.PRINTABLE, msgspec.Meta(max_length=200)] = ""
 
 
 class CreateKey(msgspec.Struct, forbid_unknown_fields=True):
     """Body of `POST /v1/keys`; the principal is created when new."""
 
-    principal: Annotated[str, stated.PRINCIPAL, msgspec.Meta(min_length=1, max_length=200)]
-    name: Annotated[str, stated.PRINTABLE, msgspec.Meta(max_length=200)] = ""
+    principal: Annotated[str, constraints.PRINCIPAL, msgspec.Meta(min_length=1, max_length=200)]
+    name: Annotated[str, constraints.PRINTABLE, msgspec.Meta(max_length=200)] = ""
 
 
 class Health(msgspec.Struct):

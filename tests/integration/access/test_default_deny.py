@@ -129,13 +129,13 @@ def stage(service: RunningService) -> Iterator[Stage]:
         admin.revoke_token(token.id)
         admin.revoke_key(key.id)
         http.headers["Authorization"] = f"Bearer {owner.token}"
-        ids, attach_token, revoked_attach_token = furnish(http)
+        ids, attach_token, revoked_attach_token = make_one_of_each(http)
         del http.headers["Authorization"]
         yield Stage(service, http, owner, stranger, revoked, attach_token, revoked_attach_token, ids)
         http.delete(f"/v1/sessions/{ids['session_id']}", headers={"Authorization": f"Bearer {owner.token}"})
 
 
-def furnish(http: httpx.Client) -> tuple[dict[str, str], str, str]:
+def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     """One of everything that an address can name, and two attach tokens, the second revoked."""
 
     def post(path: str, body: Any) -> Any:
@@ -184,7 +184,7 @@ def furnish(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     [(caller, door) for caller in CALLERS for door in DOORS if door.face in caller.refused],
     ids=lambda value: value.name if isinstance(value, Caller) else str(value),
 )
-def test_a_door_is_closed_to_whoever_is_nobody(stage: Stage, caller: Caller, door: Door) -> None:
+def test_a_door_is_closed_to_a_credential_that_does_not_count(stage: Stage, caller: Caller, door: Door) -> None:
     answer = ask(stage, door, caller.dress)
     if door.public:
         assert answer.status_code in {200, 503}

@@ -129,7 +129,7 @@ def test_one_that_is_given_up_while_it_waits_holds_nothing(tmp_path: Path) -> No
     play(scene, tmp_path)
 
 
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     async def scene(room: BodyRoom) -> None:
         room.directory = str(tmp_path / "absent")
         body = Body(room)

@@ -130,7 +130,7 @@ def test_a_connection_that_rests_is_closed_without_a_word() -> None:
     "head",
     [b"x" * MOST_HEAD_BYTES + b"\r\n\r\n", b"x" * MOST_HEAD_BYTES * 3 + b"\r\n\r\n", b"x" * MOST_HEAD_BYTES * 60],
 )
-def test_a_head_that_is_too_large_is_told_so(head: bytes) -> None:
+def test_a_head_that_is_too_large_is_refused_with_the_reason(head: bytes) -> None:
     async def scene() -> None:
         async with serving() as connect:
             peer = await connect()
@@ -203,5 +203,5 @@ async def served(connect: Connect) -> None:
         ("no address", "no address"),
     ],
 )
-def test_whom_an_address_counts_as(address: str, network: str) -> None:
+def test_what_an_address_counts_as(address: str, network: str) -> None:
     assert network_of(address) == network

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from kernel_gateway import stated
+from kernel_gateway import constraints
 from kernel_gateway.errors import every_error
 from kernel_gateway.faces.rest import openapi, pattern
 from kernel_gateway.faces.rest.route import Route
@@ -50,7 +50,7 @@ def test_what_the_settings_bound_is_stated_as_they_are() -> None:
     schemas = openapi.as_dict(Settings(execution_timeout_max_seconds=7.0, made_network_modes="SANDBOX"))["components"]
     assert schemas["schemas"]["Submission"]["properties"]["timeout_seconds"]["maximum"] == 7.0
     assert schemas["schemas"]["CreateEnvironment"]["properties"]["network"]["allOf"] == [{"enum": ["SANDBOX"]}]
-    assert stated.SETTING not in openapi.document(Settings()).decode()
+    assert constraints.SETTING not in openapi.document(Settings()).decode()
 
 
 @pytest.mark.parametrize(

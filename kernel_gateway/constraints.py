@@ -1,7 +1,7 @@
 """What the interface's description says of values beyond their types.
 
 The services check these by themselves, in words of their own, so it is only said and not enforced here: a client, or a
-tool that makes one, knows before it asks. `of` stands for what a setting says.
+tool that makes one, knows before it asks. `from_setting` stands for what a setting says.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ PLAIN: Final = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 TAG: Final = r"^[a-zA-Z0-9\s._:/=+@-]*$"
 
 
-def stated(**words: Any) -> Meta:
+def constrain(**words: Any) -> Meta:
     """JSON Schema's words for a value, written as `minimum`, `maxLength` ..."""
     return Meta(extra_json_schema=words)
 
 
-def of(setting: str) -> dict[str, str]:
-    """Stands for the value of a setting, which `filled` puts in its place."""
+def from_setting(setting: str) -> dict[str, str]:
+    """Stands for the value of a setting, which `fill_in` puts in its place."""
     return {SETTING: setting}
 
 
-SECONDS: Final = stated(exclusiveMinimum=0)
-SECONDS_OF_SESSION: Final = stated(minimum=1, maximum=of("session_timeout_max_seconds"))
-SECONDS_OF_EXECUTION: Final = stated(exclusiveMinimum=0, maximum=of("execution_timeout_max_seconds"))
-SECONDS_OF_COMMAND: Final = stated(exclusiveMinimum=0)
-NOT_EMPTY: Final = stated(minLength=1)
-NAME: Final = stated(maxLength=200)
-PRINTABLE: Final = stated(pattern=PLAIN)
-CURSOR: Final = stated(minLength=1, pattern="^[!-~]*$")
-Labels = Annotated[dict[Annotated[str, NAME], Annotated[str, NAME]], stated(maxProperties=50)]
+SECONDS: Final = constrain(exclusiveMinimum=0)
+SECONDS_OF_SESSION: Final = constrain(minimum=1, maximum=from_setting("session_timeout_max_seconds"))
+SECONDS_OF_EXECUTION: Final = constrain(exclusiveMinimum=0, maximum=from_setting("execution_timeout_max_seconds"))
+SECONDS_OF_COMMAND: Final = constrain(exclusiveMinimum=0)
+NOT_EMPTY: Final = constrain(minLength=1)
+NAME: Final = constrain(maxLength=200)
+PRINTABLE: Final = constrain(pattern=PLAIN)
+CURSOR: Final = constrain(minLength=1, pattern="^[!-~]*$")
+Labels = Annotated[dict[Annotated[str, NAME], Annotated[str, NAME]], constrain(maxProperties=50)]
 Tags = Annotated[
     dict[
-        Annotated[str, stated(minLength=1, maxLength=128, pattern=TAG)],
-        Annotated[str, stated(maxLength=256, pattern=TAG)],
+        Annotated[str, constrain(minLength=1, maxLength=128, pattern=TAG)],
+        Annotated[str, constrain(maxLength=256, pattern=TAG)],
     ],
-    stated(maxProperties=50),
+    constrain(maxProperties=50),
 ]
-COMMAND: Final = stated(pattern=r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
-PRINCIPAL: Final = stated(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")
-ENVIRONMENT_NAME: Final = stated(pattern="^[a-zA-Z][a-zA-Z0-9_]{0,47}$")
-ROLE_ARN: Final = stated(pattern=r"^$|^arn:aws(-[a-z0-9-]{1,30})?:iam::([0-9]{12})?:role/[\u0021-\u007e]{1,2000}$")
-DESCRIPTION: Final = stated(pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$")
-MEMORY_MB: Final = stated(minimum=1_769, maximum=of("memory_mb_max"))
-STORAGE_MB: Final = stated(minimum=512, maximum=of("storage_mb_max"))
-NETWORK: Final = stated(allOf=[{"enum": of("made_network_modes")}])
-FILE_PATH: Final = stated(pattern=PATH, maxLength=4_096)
-DIRECTORY_PATH: Final = stated(pattern=DIRECTORY, maxLength=4_096)
-LINK_SECONDS: Final = stated(maximum=of("link_lifetime_max_seconds"))
+COMMAND: Final = constrain(pattern=r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
+PRINCIPAL: Final = constrain(pattern="^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$")
+ENVIRONMENT_NAME: Final = constrain(pattern="^[a-zA-Z][a-zA-Z0-9_]{0,47}$")
+ROLE_ARN: Final = constrain(pattern=r"^$|^arn:aws(-[a-z0-9-]{1,30})?:iam::([0-9]{12})?:role/[\u0021-\u007e]{1,2000}$")
+DESCRIPTION: Final = constrain(pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$")
+MEMORY_MB: Final = constrain(minimum=1_769, maximum=from_setting("memory_mb_max"))
+STORAGE_MB: Final = constrain(minimum=512, maximum=from_setting("storage_mb_max"))
+NETWORK: Final = constrain(allOf=[{"enum": from_setting("made_network_modes")}])
+FILE_PATH: Final = constrain(pattern=PATH, maxLength=4_096)
+DIRECTORY_PATH: Final = constrain(pattern=DIRECTORY, maxLength=4_096)
+LINK_SECONDS: Final = constrain(maximum=from_setting("link_lifetime_max_seconds"))
 
 BY_NAME: Final[dict[str, dict[str, Any]]] = {
     "path": {"type": "string", "minLength": 1, "maxLength": 4_096, "pattern": PATH},
@@ -74,8 +74,8 @@ COMMANDS: Final = {
         "properties": {"background": {"const": True}, "sync": {"type": "string"}},
     },
     "if": {"required": ["background"], "properties": {"background": {"const": True}}},
-    "then": {"properties": {"timeout_seconds": {"maximum": of("task_timeout_seconds")}}},
-    "else": {"properties": {"timeout_seconds": {"maximum": of("command_timeout_seconds")}}},
+    "then": {"properties": {"timeout_seconds": {"maximum": from_setting("task_timeout_seconds")}}},
+    "else": {"properties": {"timeout_seconds": {"maximum": from_setting("command_timeout_seconds")}}},
 }
 TOGETHER: Final[dict[str, dict[str, Any]]] = {
     "Submission": {
@@ -111,11 +111,11 @@ TOGETHER: Final[dict[str, dict[str, Any]]] = {
 """What members of a body have to do with each other, by the body's type."""
 
 
-def filled(value: Any, settings: Any) -> Any:
+def fill_in(value: Any, settings: Any) -> Any:
     """The same with the values of settings; of one that is a list in a text, the list."""
     if isinstance(value, dict):
         if value.keys() == {SETTING}:
             found = getattr(settings, value[SETTING])
             return found.split(",") if isinstance(found, str) else found
-        return {name: filled(each, settings) for name, each in value.items()}
-    return [filled(each, settings) for each in value] if isinstance(value, list) else value
+        return {name: fill_in(each, settings) for name, each in value.items()}
+    return [fill_in(each, settings) for each in value] if isinstance(value, list) else value
