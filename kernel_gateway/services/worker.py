@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.errors import Death, KernelsError
-from kernels.execution import Event
+from kernels.execution import Event, Outcome
 from kernels.run_usage import RunUsage
 
 log = structlog.get_logger(__name__)
@@ -77,18 +77,8 @@ class Worker:
         """Store how a job ended and what it used, then tell; an update of what others displayed is stored with it."""
         if job.has_ended:
             return
-        now = self._parts.clock.now()
-        row = replace(
-            job.row,
-            status=status,
-            execution_count=execution_count,
-            outcome=outcome,
-            provenance=provenance_of(usage, self._live.sandbox.environment_digest) if job.row.started else None,
-            ended=now,
-            last_sequence=job.log.last_sequence + 1,
-        )
-        if job.asked is not None and job.asked.request.silent:
-            row = replace(row, provenance={**(row.provenance or {}), "silent": True})
+        row = self._ended_row(job, status, outcome, usage)
+        row = replace(row, execution_count=execution_count)
         revisions = self._live.displays.revisions(updates)
         if revisions:
             row = replace(row, provenance={**(row.provenance or {}), "updates": told_revisions(revisions)})
@@ -111,6 +101,20 @@ class Worker:
         if not job.has_ended:
             await self._settle(job, row, ticket)
         self._parts.finished.keep(job)
+
+    def _ended_row(self, job: Job, status: str, outcome: StoredOutcome, usage: RunUsage | None) -> ExecutionRow:
+        now = self._parts.clock.now()
+        row = replace(
+            job.row,
+            status=status,
+            outcome=outcome,
+            provenance=provenance_of(usage, self._live.sandbox.environment_digest) if job.row.started else None,
+            ended=now,
+            last_sequence=job.log.last_sequence + 1,
+        )
+        if job.asked is not None and job.asked.request.silent:
+            row = replace(row, provenance={**(row.provenance or {}), "silent": True})
+        return row
 
     async def _settle(self, job: Job, row: ExecutionRow, ticket: Ticket | None) -> None:
         """Hold the answer until the files are in the store. Nothing else of the queue runs meanwhile."""
@@ -200,15 +204,7 @@ class Worker:
         try:
             with job.execution():
                 async with asyncio.timeout(longest):
-                    outcome = await kernel.execute(
-                        job.row.code,
-                        timeout_seconds=timeout,
-                        emit=emit,
-                        language=job.row.language,
-                        runtime=job.row.runtime,
-                        request=None if job.asked is None else job.asked.request,
-                        execution_id=job.row.id,
-                    )
+                    outcome = await _run(job, kernel, emit)
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
@@ -271,6 +267,18 @@ class Worker:
                 job.trouble(error)
                 await self._parts.clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> Outcome:
+    return await kernel.execute(
+        job.row.code,
+        timeout_seconds=job.row.timeout_seconds,
+        emit=emit,
+        language=job.row.language,
+        runtime=job.row.runtime,
+        request=None if job.asked is None else job.asked.request,
+        execution_id=job.row.id,
+    )
 
 
 async def _clear(job: Job, kernel: LiveKernel) -> None:
