@@ -225,6 +225,8 @@ class _Run:
             needs_kill=needs_kill or (death is not None and self._hub.lost),
             note=self._note,
             usage=None if death else self._usage,
+            displays=shown.displays,
+            updates=shown.updates,
         )
 
     def _take(self, channel: str, message: Message) -> None:

@@ -15,7 +15,8 @@ class Outcome:
     """How a run ended. `status` is one of ok, error, timeout, interrupted, died.
 
     `needs_kill`: the kernel still runs the code, or cannot be reached, and has to be killed and replaced. `note` says
-    in a sentence what is doubtful about this outcome, if anything. `usage` is what the kernel said of it, if it did.
+    in a sentence what is doubtful about this outcome, if anything. `displays` and `updates` are as of `Outputs`.
+    `usage` is what the kernel said of it, if it did.
     """
 
     status: str
@@ -29,6 +30,8 @@ class Outcome:
     needs_kill: bool = False
     note: str = ""
     usage: RunUsage | None = None
+    displays: dict[str, list[int]] = field(default_factory=dict)
+    updates: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def whole_outputs(shown: Outputs, error: UserError | None) -> list[dict[str, Any]]:

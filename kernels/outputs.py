@@ -27,6 +27,8 @@ _MOST_ITEMS: Final = 10_000
 _MOST_LEVELS: Final = 100
 """Of objects and lists in each other: what puts a notebook together goes down into them by recursion."""
 _TOO_DEEP: Final = f"[not kept: nested in more than {_MOST_LEVELS} levels]"
+_MOST_UPDATES: Final = 50
+"""Ids that one execution updates."""
 _MOST_UPDATED: Final = 20
 """Displays of one id that an update changes, the latest first."""
 
@@ -79,13 +81,18 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Everything an execution has shown so far; `outputs` are nbformat 4.5 outputs in order, streams included."""
+    """Everything an execution has shown so far; `outputs` are nbformat 4.5 outputs in order, streams included.
+
+    `displays` are the places of outputs that have an id, `updates` the data and metadata that ids were last given.
+    """
 
     stdout: str = ""
     stderr: str = ""
     outputs: list[Output] = field(default_factory=list)
     error: UserError | None = None
     truncated: Truncated = field(default_factory=Truncated)
+    displays: dict[str, list[int]] = field(default_factory=dict)
+    updates: dict[str, Output] = field(default_factory=dict)
 
 
 @dataclass
@@ -108,6 +115,7 @@ class OutputCollector:
         self._event_text_left = caps.event_text_bytes
         self._event_rich_left = caps.event_rich_bytes
         self._told: set[str] = set()
+        self._updates: dict[str, _Rich] = {}
 
     def feed(self, msg_type: str, content: Content) -> list[Event]:
         """Take one message in; returns what subscribers are told. Unknown types are ignored."""
@@ -135,8 +143,10 @@ class OutputCollector:
         """The outputs as they are now."""
         texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
         outputs: list[Output] = []
+        places: dict[int, int] = {}
         for item in self._items:
             if isinstance(item, _Rich):
+                places[id(item)] = len(outputs)
                 outputs.append(item.output)
             elif text := item.text(self._streams[item.name].cut_bytes):
                 texts[item.name].append(text)
@@ -149,6 +159,8 @@ class OutputCollector:
             truncated=Truncated(
                 self._streams["stdout"].cut_bytes, self._streams["stderr"].cut_bytes, self._cut_outputs
             ),
+            displays={name: [places[id(item)] for item in items] for name, items in self._displays.items()},
+            updates={name: item.output for name, item in self._updates.items()},
         )
 
     def _clear(self) -> None:
@@ -242,7 +254,18 @@ class OutputCollector:
         event = Event("update", {"display_id": display_id, "data": data, "metadata": metadata})
         for item in self._displays.get(display_id, ()):
             self._fill(item, data, metadata, size, weight)
+        self._remember(display_id, {"data": data, "metadata": metadata}, weight)
         return self._budgeted(event, weight)
+
+    def _remember(self, display_id: str, output: Output, weight: int) -> None:
+        """For displays of other executions; the latest updates of the latest ids, within the bound of rich outputs."""
+        self._updates.pop(display_id, None)
+        self._updates[display_id] = _Rich(output, weight)
+        while len(self._updates) > _MOST_UPDATES or self._updates_bytes() > self._caps.rich_bytes:
+            del self._updates[next(iter(self._updates))]
+
+    def _updates_bytes(self) -> int:
+        return sum(item.size_bytes for item in self._updates.values())
 
     def _clear_output(self, *, wait: bool) -> list[Event]:
         if wait:

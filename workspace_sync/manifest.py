@@ -8,7 +8,7 @@ targets are escaped as in `names`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, BinaryIO
 
@@ -94,7 +94,7 @@ class _Head(msgspec.Struct):
 
 
 class _Document(_Head, kw_only=True):
-    entries: list[_Row]
+    entries: list[msgspec.Raw]
 
 
 def manifest_lines(entries: Iterable[Entry], as_of: str, execution: AsOf | None = None) -> Iterator[bytes]:
@@ -147,12 +147,23 @@ def read_manifest(file: BinaryIO, most_bytes: int) -> Manifest:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """The same of a whole one in these bytes. Raises `ManifestUnreadable`."""
+    """The same of a whole one in these bytes; a row that is none is set aside. Raises `ManifestUnreadable`."""
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestUnreadable(f"{MANIFEST_NAME} is not readable: {error}") from error
-    return _manifest(document, document.entries)
+    broken: list[Skipped] = []
+    manifest = _manifest(document, _whole_rows(document.entries, broken))
+    return replace(manifest, skipped=(*manifest.skipped, *broken)) if broken else manifest
+
+
+def _whole_rows(rows: Iterable[msgspec.Raw], broken: list[Skipped]) -> Iterator[_Row]:
+    """One row that somebody has damaged makes no other file unreadable."""
+    for number, row in enumerate(rows, start=1):
+        try:
+            yield _decoder.decode(row)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            broken.append(Skipped(f"row {number}", f"its row in the manifest is broken: {error}"))
 
 
 def _rows(file: BinaryIO, left: int) -> Iterator[_Row]:

@@ -50,8 +50,7 @@ class _Heard:
         self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES))
 
     def outcome(self) -> StoredOutcome:
-        shown = self.collector.snapshot()
-        return stored_outcome(shown)
+        return stored_outcome(self.collector.snapshot())
 
 
 class LateOutputs:

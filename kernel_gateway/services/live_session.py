@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.services.audience import Audience, Ended
 from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.displays import Displays
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.session_sandbox import SessionSandbox
@@ -69,6 +70,7 @@ class LiveSession:
         self.unstored: dict[str, ExecutionRow] = {}
         """Commands that have ended, and whose rows the database has not taken yet."""
         self.paused = False
+        self.displays = Displays()
         self.audience: Audience | None = None
         """The clients attached to it, once there are any."""
         self.lease: Held | None = None

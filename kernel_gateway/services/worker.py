@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
+from kernel_gateway.services.displays import Revision, revise, revised
+from kernel_gateway.services.displays import told as told_revisions
 from kernel_gateway.services.flushes import Ticket, told
 from kernel_gateway.services.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.jobs import Job
@@ -28,12 +32,14 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.errors import Death, KernelsError
-from kernels.execution import Event
+from kernels.execution import Event, Outcome
 from kernels.run_usage import RunUsage
 
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 5.0
+NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
+NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
 
 class Worker:
@@ -64,29 +70,27 @@ class Worker:
         outcome: StoredOutcome,
         execution_count: int | None = None,
         usage: RunUsage | None = None,
+        *,
+        displays: Mapping[str, Sequence[int]] = NO_DISPLAYS,
+        updates: Mapping[str, Mapping[str, Any]] = NO_UPDATES,
     ) -> None:
-        """Store how a job ended and what it used, then tell."""
+        """Store how a job ended and what it used, then tell; an update of what others displayed is stored with it."""
         if job.has_ended:
             return
-        now = self._parts.clock.now()
-        row = replace(
-            job.row,
-            status=status,
-            execution_count=execution_count,
-            outcome=outcome,
-            provenance=provenance_of(usage, self._live.sandbox.environment_digest) if job.row.started else None,
-            ended=now,
-            last_sequence=job.log.last_sequence + 1,
-        )
-        if job.asked is not None and job.asked.request.silent:
-            row = replace(row, provenance={**(row.provenance or {}), "silent": True})
+        row = self._ended_row(job, status, outcome, usage)
+        row = replace(row, execution_count=execution_count)
+        revisions = self._live.displays.revisions(updates)
+        if revisions:
+            row = replace(row, provenance={**(row.provenance or {}), "updates": told_revisions(revisions)})
         ran, flushes = row.started is not None, self._live.sandbox.flushes
         if ran:
             row = replace(row, ended_number=flushes.next_number())
         row = await self._with_full_text(job, row)
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
-            await self._store(job, stored, count=ran)
+            await self._store(job, stored, revisions, count=ran)
+            self._live.displays.add(row.id, displays)
+            self._show(revisions)
             self._live.executions += ran
             self._live.notebook_stale = True
             self._live.touch()
@@ -97,6 +101,20 @@ class Worker:
         if not job.has_ended:
             await self._settle(job, row, ticket)
         self._parts.finished.keep(job)
+
+    def _ended_row(self, job: Job, status: str, outcome: StoredOutcome, usage: RunUsage | None) -> ExecutionRow:
+        now = self._parts.clock.now()
+        row = replace(
+            job.row,
+            status=status,
+            outcome=outcome,
+            provenance=provenance_of(usage, self._live.sandbox.environment_digest) if job.row.started else None,
+            ended=now,
+            last_sequence=job.log.last_sequence + 1,
+        )
+        if job.asked is not None and job.asked.request.silent:
+            row = replace(row, provenance={**(row.provenance or {}), "silent": True})
+        return row
 
     async def _settle(self, job: Job, row: ExecutionRow, ticket: Ticket | None) -> None:
         """Hold the answer until the files are in the store. Nothing else of the queue runs meanwhile."""
@@ -186,15 +204,7 @@ class Worker:
         try:
             with job.execution():
                 async with asyncio.timeout(longest):
-                    outcome = await kernel.execute(
-                        job.row.code,
-                        timeout_seconds=timeout,
-                        emit=emit,
-                        language=job.row.language,
-                        runtime=job.row.runtime,
-                        request=None if job.asked is None else job.asked.request,
-                        execution_id=job.row.id,
-                    )
+                    outcome = await _run(job, kernel, emit)
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
@@ -211,18 +221,40 @@ class Worker:
             ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
         if ours.death is not None:
             ours.death.detail = self._explained(ours.death.detail)
-        await self.finish(job, outcome.status, ours, outcome.execution_count, outcome.usage)
+        await self.finish(
+            job,
+            outcome.status,
+            ours,
+            outcome.execution_count,
+            outcome.usage,
+            displays=outcome.displays,
+            updates=outcome.updates,
+        )
 
     def _explained(self, detail: str) -> str:
         """Why something died, with why the session ended when that was the reason."""
         ending = self._live.ending
         return detail if ending is None else f"the session ended while this ran ({ending.reason}): {ending.detail}"
 
-    async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
+    def _show(self, revisions: Sequence[Revision]) -> None:
+        """Those who ask for an earlier execution, or follow it, get what became of its displays."""
+        for each in revisions:
+            job = self._parts.finished.find(self._live.id, each.execution_id)
+            if job is not None and job.row.outcome is not None:
+                job.row = replace(job.row, outcome=revised(job.row.outcome, [each]))
+                job.log.append_late({"event": "update", "data": {"display_id": each.display_id, **each.output}})
+                self._parts.finished.keep(job)
+
+    def _clean(self, outcome: StoredOutcome) -> StoredOutcome:
+        redacted = self._parts.redaction.outcome(outcome) if self._parts.redaction.wanted else outcome
+        return trimmed(redacted, self._parts.settings.stored_text_bytes)
+
+    async def _store(self, job: Job, row: ExecutionRow, revisions: Sequence[Revision], *, count: bool) -> None:
         """Commit the outcome, trying until it works; those who wait are told of the trouble."""
 
         def store(connection: Connection) -> None:
             executions.finish(connection, row)
+            revise(connection, row.session_id, revisions, self._clean)
             if count:
                 sessions.count_execution(connection, row.session_id, row.ended or 0.0)
 
@@ -235,6 +267,18 @@ class Worker:
                 job.trouble(error)
                 await self._parts.clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> Outcome:
+    return await kernel.execute(
+        job.row.code,
+        timeout_seconds=job.row.timeout_seconds,
+        emit=emit,
+        language=job.row.language,
+        runtime=job.row.runtime,
+        request=None if job.asked is None else job.asked.request,
+        execution_id=job.row.id,
+    )
 
 
 async def _clear(job: Job, kernel: LiveKernel) -> None:

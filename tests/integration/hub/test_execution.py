@@ -308,6 +308,18 @@ def test_an_interrupt_from_before_the_code_began_is_not_lost(on_kernel: OnKernel
     on_kernel(scenario)
 
 
+def test_a_shell_escape_has_no_input_to_wait_for(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        reading = await runner.run("name = 'x'\n!read {name}; echo ended $?; test -t 1 && echo coloured", timeout=60)
+        assert (reading.status, reading.stdout.split()) == ("ok", ["ended", "1", "coloured"])
+        asked = await runner.run("!python3 -c 'input()'", timeout=60)
+        assert "EOFError" in asked.stdout
+        assert (await runner.run("lines = !cat; echo done\nlines", timeout=60)).outputs[0]["data"]["text/plain"]
+        assert (await runner.run("!exit 3\n_exit_code")).outputs[-1]["data"] == {"text/plain": "3"}
+
+    on_kernel(scenario)
+
+
 def test_a_cancelled_caller_leaves_the_hub_usable(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         running = asyncio.create_task(runner.run("import time\nfor i in range(8): time.sleep(0.05); print('old')\n1/0"))

@@ -150,19 +150,19 @@ async def queued_interrupt(gateway: Gateway, session: Session) -> None:
 
 
 DEAF = """
-import pathlib, time
+import pathlib, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+pathlib.Path("deaf").touch()
 while not pathlib.Path("enough").exists():
-    try:
-        time.sleep(0.02)
-    except KeyboardInterrupt:
-        pass
+    time.sleep(0.02)
 """
 
 
 async def deaf(gateway: Gateway, session: Session) -> None:
-    """Code that catches every interrupt is said to, and goes on."""
+    """Code that ignores every interrupt is said to, and goes on."""
     slow = await gateway.submit(session, DEAF)
-    await gateway.until_running(session, slow)
+    wait = CommandRequest("until [ -e deaf ]; do sleep 0.05; done")
+    await gateway.services.commands.run(gateway.me, session.id, wait)
     running = await gateway.services.executions.interrupt(gateway.me, session.id, slow.id)
     assert running.status == "running"
     assert running.why is not None

@@ -136,3 +136,26 @@ def test_any_bytes_are_a_manifest_or_are_refused(data: bytes) -> None:
         decode_manifest(data)
     except ManifestUnreadable:
         return
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("damage", [{"mode": "rwx"}, {"kind": "socket"}, {"size": -1}, {"path": None}])
+def test_a_broken_row_makes_no_other_file_unreadable(
+    indent: int | None, damage: dict[str, object], tmp_path: Path
+) -> None:
+    """Written by us, with one row changed by hand on its line, and as any other tool writes it."""
+    listed = [Entry(name, "file", 1, 0, 0o644, "a" * 64) for name in (b"a", b"b", b"c")]
+    document = json.loads(encode_manifest(listed, "now"))
+    row = json.dumps(document["entries"][1], separators=(",", ":"))
+    document["entries"][1].update(damage)
+    broken = json.dumps(document["entries"][1], separators=(",", ":"))
+    by_line = encode_manifest(listed, "now").decode()
+    assert row in by_line
+    store = LocalStore(str(tmp_path))
+    for text in (json.dumps(document, indent=indent), by_line.replace(row, broken)):
+        store.put("w/manifest.json", io.BytesIO(text.encode()), len(text))
+        manifest = DurableFiles(store, "w", 10_000).read_manifest()
+        assert manifest is not None
+        assert list(manifest.entries) == [b"a", b"c"]
+        (skipped,) = manifest.skipped
+        assert (skipped.path, "is broken" in skipped.reason) == ("row 2", True)
