@@ -22,12 +22,8 @@ _MACHINES = {  # the architecture as filters name it, and the numbers of seccomp
 }
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06  # of BPF
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
-_NUMBER, _ARCHITECTURE, _FIRST, _THIRD = (
-    0,
-    4,
-    16,
-    32,
-)  # where `struct seccomp_data` has them; of arguments, the low half
+# Where `struct seccomp_data` has them; of arguments, the low half.
+_NUMBER, _ARCHITECTURE, _FIRST, _THIRD = 0, 4, 16, 32
 _ADDRESS_BYTES = 12  # of `struct sockaddr_nl`
 
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
@@ -122,19 +118,13 @@ class _Maker:
                 raise
 
     def _open(self, number: int, kind: int) -> None:
-        live = _bound()
-        self._made &= live
-        if len(live) >= self._most:
-            return self._answer(number, error=errno.EMFILE)
         if kind & 0xF not in _SAFE_TYPES:
             return self._answer(number, error=errno.ESOCKTNOSUPPORT)
         try:
-            made = socket.socket(socket.AF_NETLINK, kind & (0xF | socket.SOCK_NONBLOCK), socket.NETLINK_ROUTE)
-        except OSError as error:
+            made = self._make(kind & (0xF | socket.SOCK_NONBLOCK))
+        except OSError as error:  # the guest itself may be out of descriptors or memory: others are served later
             return self._answer(number, error=error.errno or errno.ENOBUFS)
         with made:
-            made.bind((0, 0))
-            self._made.add(os.fstat(made.fileno()).st_ino)
             flags = os.O_CLOEXEC if kind & socket.SOCK_CLOEXEC else 0
             try:
                 fcntl.ioctl(self.listener, _ADD, _ADDITION.pack(number, _AND_ANSWER, made.fileno(), 0, flags))
@@ -142,6 +132,21 @@ class _Maker:
                 if error.errno != errno.EMFILE:
                     raise
                 self._answer(number, error=errno.EMFILE)
+
+    def _make(self, kind: int) -> socket.socket:
+        """One more, bound; EMFILE when there are as many as there may be."""
+        live = _bound()
+        self._made &= live
+        if len(live) >= self._most:
+            raise OSError(errno.EMFILE, "as many netlink sockets as there may be")
+        made = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        try:
+            made.bind((0, 0))
+        except OSError:
+            made.close()
+            raise
+        self._made.add(os.fstat(made.fileno()).st_ino)
+        return made
 
     def _is_made(self, process: int, descriptor: int) -> bool:
         """Whether this is a socket of ours. One that is put in its place meanwhile is not bound: nothing is lost."""

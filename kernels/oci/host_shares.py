@@ -27,7 +27,10 @@ _NETWORK_NAMESPACE: Final = 0x40000000  # CLONE_NEWNET
 
 @functools.cache
 def of_network_namespace(name: str) -> bool:
-    """Whether this kernel has the setting for each network namespace by itself; that depends on its version."""
+    """Whether this kernel has the setting for each network namespace by itself; that depends on its version.
+
+    Raises `SandboxFailed` when that cannot be found out now.
+    """
     try:
         asked = subprocess.run(
             ["unshare", "--net", "test", "-w", _place(name)],
@@ -35,8 +38,8 @@ def of_network_namespace(name: str) -> bool:
             timeout=_QUESTION_SECONDS,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SandboxFailed(f"whether {name} can be set for a sandbox cannot be found out: {error}") from error
     return asked.returncode == 0
 
 
@@ -89,7 +92,11 @@ def _finding(name: str, ok: bool, held: str, not_held: str) -> Finding:  # noqa:
 def send_timestamps() -> Finding:
     """Whether the error queues of UDP sockets can be filled past the memory limit."""
     name = "send timestamps"
-    if of_network_namespace(SEND_TIMESTAMPS):
+    try:
+        in_each = of_network_namespace(SEND_TIMESTAMPS)
+    except SandboxFailed as error:
+        return Finding(name, ok=False, detail=str(error), remedy="install the package util-linux (unshare)")
+    if in_each:
         return Finding(name, ok=True, detail="keep no copy of what was sent in any sandbox")
     if _number(SEND_TIMESTAMPS) == 0:
         return Finding(name, ok=True, detail="keep no copy of what was sent on this host")

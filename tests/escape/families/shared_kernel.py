@@ -231,7 +231,7 @@ def others_start_and_work(scene: Scene) -> None:
         result = session.run(f"SHARED = {shared!r}\n{WORKS}", timeout_seconds=60)
         assert result.ok, result
         assert result.stdout.strip() == "45"
-        assert session.command("ls -d /workspace").stdout == "/workspace\n"
+        assert session.command("cd /workspace && pwd").stdout == "/workspace\n"
     finally:
         session.stop()
         ended = scene.session.command("kill -9 $(cat /tmp/holder); rm /tmp/holder; echo over")
