@@ -42,7 +42,7 @@ class Forge:
         if run == "recorded":
             library = next(Path(sys.prefix).rglob("libfaketime.so.1"))
             environment |= {"LD_PRELOAD": str(library), "FAKETIME": f"-{RECORDED_BEFORE_SECONDS}"}
-            environment |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            environment |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
         venv = Path(sys.prefix)
         setup = (
             f"mount -t tmpfs none /srv && mkdir /srv/workspace /srv/python && mount --bind {venv} /srv/python"
