@@ -1,7 +1,7 @@
-"""Labelled histories for the replay verdict: small notebooks that really ran three times, and what is to be said of each cell.
+"""Labelled histories for the replay verdict: notebooks that ran three times, and what is to be said of each cell.
 
-`load()` reads `data/*.json`, one file for each family; `families/*.py` holds what they were made from, `record.py` makes them.
-README.md explains the format. Labels are read off the documentation, never off a verdict.
+`load()` reads `data/*.json`, one file for each family; `record.py` makes them from `families/*.py`. README.md
+explains the format. Labels are read off the documentation, never off a verdict.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A process that has the heavy libraries loaded and forks a kernel for each request on its stdin; used by record.py alone."""
+"""A process that has the heavy libraries loaded and forks a kernel for each request on its stdin, for record.py."""
 
 import importlib
 import json
@@ -12,8 +12,9 @@ from pathlib import Path
 
 LOADED = (
     "numpy", "pandas", "matplotlib.pyplot", "plotly.express", "altair", "sklearn.ensemble", "sklearn.linear_model",
-    "sklearn.cluster", "sklearn.decomposition", "sklearn.model_selection", "sklearn.datasets", "tqdm", "psutil", "scipy.stats",
-    "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell", "IPython.core.completer",
+    "sklearn.cluster", "sklearn.decomposition", "sklearn.model_selection", "sklearn.datasets",
+    "tqdm", "psutil", "scipy.stats", "ipykernel.kernelapp", "ipykernel.ipkernel", "ipykernel.zmqshell",
+    "IPython.core.completer",
 )  # fmt: skip
 WORKSPACE = Path("/srv/workspace")
 

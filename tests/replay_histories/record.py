@@ -1,8 +1,9 @@
-"""Runs the notebooks of `families/` and writes what they showed to `data/`: `python -m tests.replay_histories.record [FAMILY ...]`.
+"""Runs the notebooks of `families/` and writes what they showed to `data/`.
 
-Each notebook runs three times, each time in an ipykernel of its own with a fresh working directory, hash seed, addresses, process id
-and host name; the run on record some days earlier by its clock (libfaketime). The kernels are forked from a process that has the
-heavy libraries loaded, one such process for each run. Needs root on Linux (namespaces) and the packages in README.md.
+`python -m tests.replay_histories.record [FAMILY ...]` runs each notebook three times, each time in an ipykernel of its
+own with a fresh working directory, hash seed, addresses, process id and host name; the run on record some days earlier
+by its clock (libfaketime). The kernels are forked from a process that has the heavy libraries loaded, one such process
+for each run. Needs root on Linux (namespaces) and the packages in README.md.
 """
 
 import importlib
@@ -86,7 +87,7 @@ class Forge:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=120)
 
 
 class Notebook:
@@ -150,7 +151,10 @@ class Notebook:
 def main() -> None:
     """Records the families that are named, or all."""
     wanted = set(sys.argv[1:])
-    modules = [importlib.import_module(f"{families.__name__}.{found.name}") for found in pkgutil.iter_modules(families.__path__)]
+    modules = [
+        importlib.import_module(f"{families.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(families.__path__)
+    ]
     chosen = [family for module in modules for family in module.FAMILIES if not wanted or family.name in wanted]
     with tempfile.TemporaryDirectory() as scratch:
         forges = {run: Forge(run, Path(scratch)) for run in RUNS}
@@ -170,15 +174,24 @@ def _record(draft: Draft, forges: dict[str, Forge]) -> dict[str, Any]:
     for place, code in enumerate(draft.cells):
         outputs = {run: ran[run][place][0] for run in RUNS}
         _check(draft, place, outputs)
-        packed = {run: pack(shown) if run == "recorded" or shown != outputs["recorded"] else "as recorded" for run, shown in outputs.items()}
+        packed = {
+            run: pack(shown) if run == "recorded" or shown != outputs["recorded"] else "as recorded"
+            for run, shown in outputs.items()
+        }
         times = {run: ran[run][place][1] for run in RUNS}
         label = {"label": code.label, "why": code.why, "verdicts": list(code.verdicts)}
         cells.append({"source": code.source} | label | {"times": times, "outputs": packed})
-    return {"name": draft.name, "about": draft.about, "files": draft.files, "changed_files": draft.changed_files, "cells": cells}
+    return {
+        "name": draft.name,
+        "about": draft.about,
+        "files": draft.files,
+        "changed_files": draft.changed_files,
+        "cells": cells,
+    }
 
 
 def _check(draft: Draft, place: int, outputs: dict[str, list[dict[str, Any]]]) -> None:
-    """Says what looks like a mistake of the draft: an error that no label expects, or a label that the outputs refute."""
+    """Prints what looks like a mistake: an error that nothing says is expected, or a label that the outputs refute."""
     code, where = draft.cells[place], f"{draft.family}/{draft.name} cell {place + 1}"
     if code.label == "different" and outputs["recorded"] == outputs["first"]:
         print(where, "is labelled different, and shows the same")

@@ -1,7 +1,8 @@
 """The words that `families/*.py` are written in: histories, and cells with their labels.
 
-A cell is a string of code, with nothing changed about it, or a `Code` from `same`, `random`, `different` or `undecidable`.
-What tells the replay from the record is `change`: pairs of old and new text in the files that the cells read.
+A cell is a string of code, with nothing changed about it, or a `Code` made by `same`, `random`, `different` or
+`undecidable`. What tells the replay from the record is `change`: pairs of old and new text in the files that the cells
+read.
 """
 
 from dataclasses import dataclass, field, replace

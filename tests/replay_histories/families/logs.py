@@ -1,4 +1,4 @@
-"""What tools print while they work: shell commands, training, installing, progress bars, warnings, tracebacks, streams."""
+"""What tools print while they work: shell commands, training, progress bars, warnings, tracebacks, streams."""
 
 from tests.replay_histories.writing import Family, different, random, same, undecidable
 

@@ -1,4 +1,4 @@
-"""What is shown otherwise than as text: JSON, Vega-Lite, Plotly, SVG, HTML, PNG; and pictures made of letters, and long text."""
+"""What is more than text: JSON, Vega-Lite, Plotly, SVG, HTML, PNG; then pictures made of letters, and long text."""
 
 from tests.replay_histories.writing import Family, different, random, same, undecidable
 
@@ -9,7 +9,9 @@ json_display = Family("json_displays")
 json_display.pair(
     "value",
     "A value deep in a JSON display",
-    different("import json\nfrom IPython.display import JSON\nJSON(json.load(open('tree.json')))", "a long integer changed"),
+    different(
+        "import json\nfrom IPython.display import JSON\nJSON(json.load(open('tree.json')))", "a long integer changed"
+    ),
     files={"tree.json": '{"node": {"id": 730045120001834, "tags": ["x", "y"], "open": true}}'},
     change=(("730045120001834", "730045120001835"),),
 )
@@ -17,7 +19,9 @@ json_display.pair(
 json_display.pair(
     "order-of-a-list",
     "Two elements of a list change places",
-    different("import json\nfrom IPython.display import JSON\nJSON(json.load(open('list.json')))", "lists have an order"),
+    different(
+        "import json\nfrom IPython.display import JSON\nJSON(json.load(open('list.json')))", "lists have an order"
+    ),
     files={"list.json": '{"ranking": ["Ada", "Bo", "Cy"]}'},
     change=(('"Ada", "Bo"', '"Bo", "Ada"'),),
 )
@@ -118,7 +122,9 @@ pio.templates.default = "none"
 pio.renderers.default = "plotly_mimetype"
 spec = json.load(open("figure.json"))
 """
-SPEC = '{"x": [1, 2, 3], "y": [4.5, 2.5, 6.0], "color": "#1f77b4", "title": "Load", "ids": [90210001, 90210002, 90210003]}'
+SPEC = (
+    '{"x": [1, 2, 3], "y": [4.5, 2.5, 6.0], "color": "#1f77b4", "title": "Load", "ids": [90210001, 90210002, 90210003]}'
+)
 FIGURE_DRAW = """
 go.Figure(
     go.Scatter(x=spec["x"], y=spec["y"], customdata=spec["ids"], marker_color=spec["color"]),
@@ -179,7 +185,8 @@ plotly.pair(
 svg = Family("svg")
 
 DRAWING = """
-<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 200 100" width="200" height="100">
+<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 200 100"
+ width="200" height="100">
 <defs><clipPath id="clip1"><rect x="0" y="0" width="200" height="100"/></clipPath></defs>
 <g clip-path="url(#clip1)">
 <a xlink:href="https://example.org/node/17"><circle cx="40" cy="50" r="8" fill="#3366cc"/></a>
@@ -197,7 +204,13 @@ for name, about, why, old, new in (
     ("line-width", "The width of a line", "a thicker line", 'stroke-width="2"', 'stroke-width="5"'),
     ("link", "Where a circle leads to", "it leads to another node", "node/17", "node/18"),
     ("label", "A text", "another number in the label", "No. 10000001", "No. 10000010"),
-    ("size", "The size of the drawing", "it is wider", 'width="200" height="100">\n<defs', 'width="260" height="100">\n<defs'),
+    (
+        "size",
+        "The size of the drawing",
+        "it is wider",
+        'width="200" height="100">\n<defs',
+        'width="260" height="100">\n<defs',
+    ),
 ):
     svg.add(name, about, different(SHOW, why), files={"drawing.svg": DRAWING}, change=((old, new),))
 
@@ -277,7 +290,8 @@ html.pair(
     different(
         """
         level = open("level.txt").read().strip()
-        HTML(f'<div id="{name}">level</div><script>document.getElementById("{name}").textContent += " {level}"</script>')
+        script = f'document.getElementById("{name}").textContent += " {level}"'
+        HTML(f'<div id="{name}">level</div><script>{script}</script>')
         """,
         "another level",
     ),
@@ -297,8 +311,8 @@ plt.rcParams["figure.dpi"] = 50
 spec = json.load(open("plot.json"))
 """
 PLOT_SPEC = """
-{"y": [1.0, 3.0, 2.0, 5.0, 4.0, 4.5], "label": "batch 7", "legend": "measured", "grey": 0.55, "bar": 12, "line": 1.5,
- "color": "tab:blue", "title": "Pressure", "cell": 0.4}
+{"y": [1.0, 3.0, 2.0, 5.0, 4.0, 4.5], "label": "batch 7", "legend": "measured", "grey": 0.55, "bar": 12,
+ "line": 1.5, "color": "tab:blue", "title": "Pressure", "cell": 0.4}
 """
 LINES = """
 fig, ax = plt.subplots(figsize=(3.6, 2.4))
