@@ -1,5 +1,6 @@
 """A process that has the heavy libraries loaded and forks a kernel for each request on its stdin, for record.py."""
 
+import gc
 import importlib
 import json
 import os
@@ -23,12 +24,13 @@ def main() -> None:
     """Answers each line with `done`: a connection file and files to start a kernel, or `end` to end it."""
     for name in LOADED:
         importlib.import_module(name)
+    gc.freeze()
     kernel = 0
     for line in sys.stdin:
         request = json.loads(line)
         if request.get("end"):
-            os.kill(kernel, signal.SIGKILL)
-            os.waitpid(kernel, 0)
+            _end(kernel)
+            kernel = 0
         else:
             _fill_workspace(request["files"])
             kernel = os.fork()
@@ -36,6 +38,13 @@ def main() -> None:
                 _become_kernel(request["connection"])
         sys.stdout.write("done\n")
         sys.stdout.flush()
+    if kernel:
+        _end(kernel)
+
+
+def _end(kernel: int) -> None:
+    os.kill(kernel, signal.SIGKILL)
+    os.waitpid(kernel, 0)
 
 
 def _fill_workspace(files: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from jupyter_client.connect import write_connection_file
 from nbformat.v4 import output_from_msg
 
 from tests.replay_histories import DATA, RUNS, families, pack
-from tests.replay_histories.writing import Draft
+from tests.replay_histories.writing import Draft, Family
 
 WORKSPACE = Path("/srv/workspace")  # of the kernels, in a namespace in which /srv is theirs
 HOSTS = {"recorded": "sandbox-5fd81c", "first": "sandbox-a30e77", "second": "sandbox-19c4b2"}
@@ -39,7 +39,7 @@ class Forge:
         self.scratch = scratch / run
         self.scratch.mkdir()
         environment = os.environ | {"OMP_NUM_THREADS": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-        environment |= {"IPYTHONDIR": str(self.scratch), "MPLCONFIGDIR": str(self.scratch), "TZ": "UTC"}
+        environment |= {"IPYTHONDIR": str(self.scratch), "MPLCONFIGDIR": f"{sys.prefix}/matplotlib", "TZ": "UTC"}
         if run == "recorded":
             library = next(Path(sys.prefix).rglob("libfaketime.so.1"))
             environment |= {"LD_PRELOAD": str(library), "FAKETIME": f"-{RECORDED_BEFORE_SECONDS}"}
@@ -159,35 +159,60 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         forges = {run: Forge(run, Path(scratch)) for run in RUNS}
         for family in chosen:
-            entries = [_record(draft, forges) for draft in family.drafts]
-            text = json.dumps({"family": family.name, "histories": entries}, indent=1, ensure_ascii=False)
-            (DATA / f"{family.name}.json").write_text(text + "\n", encoding="utf-8")
+            _record_family(family, forges)
         for forge in forges.values():
             forge.close()
 
 
-def _record(draft: Draft, forges: dict[str, Forge]) -> dict[str, Any]:
+def _record_family(family: Family, forges: dict[str, Forge]) -> None:
+    """Records what is new or has other code or files; of the rest the outputs stay, only labels are written again."""
+    path = DATA / f"{family.name}.json"
+    old = json.loads(path.read_text(encoding="utf-8"))["histories"] if path.exists() else []
+    known = {_identity(entry): entry["cells"] for entry in old}
+    heads = [_describe(draft) for draft in family.drafts]
+    missing = [(head, draft) for head, draft in zip(heads, family.drafts, strict=True) if _identity(head) not in known]
+    for head, draft in missing:
+        known[_identity(head)] = _record(draft, forges)
+        _write(path, family.name, heads, known)
+    _write(path, family.name, heads, known)
+
+
+def _describe(draft: Draft) -> dict[str, Any]:
+    cells = [
+        {"source": code.source, "label": code.label, "why": code.why, "verdicts": list(code.verdicts)}
+        for code in draft.cells
+    ]
+    head = {"name": draft.name, "about": draft.about, "files": draft.files, "changed_files": draft.changed_files}
+    return head | {"cells": cells}
+
+
+def _identity(entry: dict[str, Any]) -> str:
+    sources = [cell["source"] for cell in entry["cells"]]
+    return json.dumps([entry["name"], entry["files"], entry["changed_files"], sources])
+
+
+def _write(path: Path, family: str, heads: list[dict[str, Any]], known: dict[str, list[dict[str, Any]]]) -> None:
+    entries = []
+    for head in heads:
+        if ran := known.get(_identity(head)):
+            shown = [{"times": cell["times"], "outputs": cell["outputs"]} for cell in ran]
+            entries.append(head | {"cells": [cell | more for cell, more in zip(head["cells"], shown, strict=True)]})
+    text = json.dumps({"family": family, "histories": entries}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _record(draft: Draft, forges: dict[str, Forge]) -> list[dict[str, Any]]:
     files = {run: draft.files if run == "recorded" else draft.files | draft.changed_files for run in RUNS}
     with ThreadPoolExecutor(len(RUNS)) as pool:
         ran = dict(zip(RUNS, pool.map(lambda run: forges[run].run(draft, files[run]), RUNS), strict=True))
     cells = []
-    for place, code in enumerate(draft.cells):
-        outputs = {run: ran[run][place][0] for run in RUNS}
-        _check(draft, place, outputs)
-        packed = {
-            run: pack(shown) if run == "recorded" or shown != outputs["recorded"] else "as recorded"
-            for run, shown in outputs.items()
-        }
-        times = {run: ran[run][place][1] for run in RUNS}
-        label = {"label": code.label, "why": code.why, "verdicts": list(code.verdicts)}
-        cells.append({"source": code.source} | label | {"times": times, "outputs": packed})
-    return {
-        "name": draft.name,
-        "about": draft.about,
-        "files": draft.files,
-        "changed_files": draft.changed_files,
-        "cells": cells,
-    }
+    for place in range(len(draft.cells)):
+        shown = {run: ran[run][place][0] for run in RUNS}
+        _check(draft, place, shown)
+        outputs = {run: "as recorded" if shown[run] == shown["recorded"] else pack(shown[run]) for run in RUNS}
+        outputs["recorded"] = pack(shown["recorded"])
+        cells.append({"times": {run: ran[run][place][1] for run in RUNS}, "outputs": outputs})
+    return cells
 
 
 def _check(draft: Draft, place: int, outputs: dict[str, list[dict[str, Any]]]) -> None:
