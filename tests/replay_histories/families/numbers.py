@@ -153,8 +153,8 @@ ids.add(
 fractions = Family("fractions")
 
 fractions.pair(
-    "mean-in-the-seventh-digit",
-    "A mean changes in its seventh digit",
+    "mean-in-the-fourth-digit",
+    "A mean changes in its fourth digit",
     different(
         """
         import numpy as np
@@ -164,16 +164,16 @@ fractions.pair(
         "the mean changed far above the last digit",
     ),
     files={"values.txt": "3.25\n4.5\n1.125\n8.0625\n"},
-    change=(("4.5\n", "4.500004\n"),),
+    change=(("4.5\n", "4.504\n"),),
 )
 
 fractions.pair(
     "order-of-a-sum",
     "A library sums in another order after an update; another update changes the sum",
     "from summing import total\nimport random\nrandom.seed(4)\nvalues = [random.uniform(0, 1000) for _ in range(2000)]",
-    different("total(values)", "the sum is off by a thousandth"),
+    different("total(values)", "the sum is off by an eighth"),
     files={"summing.py": "def total(values):\n    return sum(values) + 0.000\n"},
-    change=(("0.000", "0.001"),),
+    change=(("0.000", "0.125"),),
 )
 
 fractions.add(

@@ -67,14 +67,19 @@ DRAW = """
 alt.Chart(data, title=look["title"]).mark_point(color=look["color"], size=look["size"]).encode(
     x="year:O", y="yield:Q", tooltip="batch:N")
 """
+DRAW_AS_JSON = f"""
+from IPython.display import display
+chart = {DRAW.strip()}
+display({{"application/vnd.vegalite.v5+json": chart.to_dict(), "text/plain": "alt.Chart(...)"}}, raw=True)
+"""
 
 vega = Family("vega")
 
 vega.pair(
     "data",
     "One value of a chart",
-    CHART + "alt.renderers.enable('mimetype')\nNone",
-    different(DRAW, "the harvest of one year"),
+    CHART,
+    different(DRAW_AS_JSON, "the harvest of one year"),
     files={"data.csv": POINTS, "look.json": LOOK},
     change=(("2020,2.7", "2020,2.9"),),
 )
@@ -82,8 +87,8 @@ vega.pair(
 vega.add(
     "look",
     "The colour of the marks",
-    CHART + "alt.renderers.enable('mimetype')\nNone",
-    different(DRAW, "another colour"),
+    CHART,
+    different(DRAW_AS_JSON, "another colour"),
     files={"data.csv": POINTS, "look.json": LOOK},
     change=(("teal", "crimson"),),
 )
@@ -100,8 +105,8 @@ vega.add(
 vega.add(
     "long-numbers",
     "A number of eight digits in the data of a chart, shown by its tooltip",
-    CHART + "alt.renderers.enable('mimetype')\nNone",
-    different(DRAW, "another batch"),
+    CHART,
+    different(DRAW_AS_JSON, "another batch"),
     files={"data.csv": POINTS, "look.json": LOOK},
     change=(("10000018", "10000081"),),
 )
@@ -148,7 +153,7 @@ plotly.add(
     FIGURE,
     different(FIGURE_DRAW, "another colour"),
     files={"figure.json": SPEC},
-    change=(("#1f77b4", "#1f77b5"),),
+    change=(("#1f77b4", "#ff7f0e"),),
 )
 plotly.add(
     "title",
