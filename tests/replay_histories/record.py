@@ -209,10 +209,15 @@ def _record(draft: Draft, forges: dict[str, Forge]) -> list[dict[str, Any]]:
     for place in range(len(draft.cells)):
         shown = {run: ran[run][place][0] for run in RUNS}
         _check(draft, place, shown)
-        outputs = {run: "as recorded" if shown[run] == shown["recorded"] else pack(shown[run]) for run in RUNS}
+        outputs = {run: "as recorded" if _is_equal(shown[run], shown["recorded"]) else pack(shown[run]) for run in RUNS}
         outputs["recorded"] = pack(shown["recorded"])
         cells.append({"times": {run: ran[run][place][1] for run in RUNS}, "outputs": outputs})
     return cells
+
+
+def _is_equal(one: object, other: object) -> bool:
+    """Whether both are written the same way: unlike `==`, the order of keys counts."""
+    return json.dumps(one) == json.dumps(other)
 
 
 def _check(draft: Draft, place: int, outputs: dict[str, list[dict[str, Any]]]) -> None:

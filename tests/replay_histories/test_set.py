@@ -1,5 +1,6 @@
 """The set of labelled histories is whole: enough of it, both labels, and no label that its own outputs refute."""
 
+import json
 from collections import Counter
 
 from tests.replay_histories import DATA, LABELS, RUNS, History, load, pack, unpack
@@ -53,9 +54,10 @@ def test_texts_come_out_of_the_files_as_they_went_in() -> None:
     assert unpack(pack(outputs)) == outputs
 
 
-def _cells(label: str) -> list[tuple[str, list[object]]]:
+def _cells(label: str) -> list[tuple[str, list[str]]]:
+    """Of each cell with `label` its history and its outputs in each run, as JSON: the order of keys counts."""
     found = [(_name(history), cell) for history in HISTORIES for cell in history.cells if cell.label == label]
-    return [(name, [cell.runs[run].outputs for run in RUNS]) for name, cell in found]
+    return [(name, [json.dumps(cell.runs[run].outputs) for run in RUNS]) for name, cell in found]
 
 
 def _name(history: History) -> str:

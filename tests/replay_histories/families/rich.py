@@ -27,8 +27,8 @@ json_display.pair(
 )
 
 json_display.add(
-    "null-and-absent",
-    "null, a missing key, false",
+    "null-absent-reordered",
+    "null that becomes false, a missing key, and keys in another order",
     different("import json\nfrom IPython.display import JSON\nJSON(json.load(open('a.json')))", "null became false"),
     different("JSON(json.load(open('b.json')))", "a key is gone"),
     undecidable("JSON(json.load(open('c.json')))", "the same object, its keys in another order"),
@@ -115,7 +115,7 @@ vega.add(
     "page-unchanged",
     "A chart as an HTML page",
     CHART,
-    same(DRAW, "nothing changed"),
+    same(DRAW, MADE_UP),
     files={"data.csv": POINTS, "look.json": LOOK},
 )
 
