@@ -157,20 +157,22 @@ def main() -> None:
     ]
     chosen = [family for module in modules for family in module.FAMILIES if not wanted or family.name in wanted]
     with tempfile.TemporaryDirectory() as scratch:
-        forges = {run: Forge(run, Path(scratch)) for run in RUNS}
+        forges: dict[str, Forge] = {}  # begun with the first history that is to run: labels alone need none
         for family in chosen:
-            _record_family(family, forges)
+            _record_family(family, forges, Path(scratch))
         for forge in forges.values():
             forge.close()
 
 
-def _record_family(family: Family, forges: dict[str, Forge]) -> None:
+def _record_family(family: Family, forges: dict[str, Forge], scratch: Path) -> None:
     """Records what is new or has other code or files; of the rest the outputs stay, only labels are written again."""
     path = DATA / f"{family.name}.json"
     old = json.loads(path.read_text(encoding="utf-8"))["histories"] if path.exists() else []
     known = {_identity(entry): entry["cells"] for entry in old}
     heads = [_describe(draft) for draft in family.drafts]
     missing = [(head, draft) for head, draft in zip(heads, family.drafts, strict=True) if _identity(head) not in known]
+    if missing and not forges:
+        forges |= {run: Forge(run, scratch) for run in RUNS}
     for head, draft in missing:
         known[_identity(head)] = _record(draft, forges)
         _write(path, family.name, heads, known)

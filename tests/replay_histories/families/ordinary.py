@@ -371,7 +371,7 @@ ordinary.add(
     "altair-chart",
     "A chart of Altair",
     PANDAS + "\nimport altair as alt\nd = pd.DataFrame({'x': range(5), 'y': [3, 1, 4, 1, 5]})",
-    "alt.Chart(d).mark_bar().encode(x='x:O', y='y')",
+    same("alt.Chart(d).mark_bar().encode(x='x:O', y='y')", "an identifier that the library makes up for each run"),
     "alt.Chart(d).mark_line().encode(x='x', y='y').to_dict()['mark']",
 )
 ordinary.add(
