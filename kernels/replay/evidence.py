@@ -337,11 +337,9 @@ def _within_factor(recorded: Token, first: Token, second: Token, _before: str) -
     if None in amounts:
         return False
     then, one, other = (each or 0.0 for each in amounts)
-    least = _BRIEF_SECONDS if first.kind is not Kind.RATE else 0.0
-    if max(then, one, other) <= least:
-        return True
+    brief = _BRIEF_SECONDS if first.kind is not Kind.RATE else 0.0
     low, high = min(one, other), max(one, other)
-    return max(low, least / _FACTOR) / _FACTOR <= max(then, least / _FACTOR) <= max(high, least) * _FACTOR
+    return (then <= brief or then <= high * _FACTOR) and (low <= brief or low <= then * _FACTOR)
 
 
 def same_number(one: str, other: str) -> bool:

@@ -181,7 +181,10 @@ def amount(token: Token) -> float | None:
         found = _fields(token.text)
         return None if found is None or "y" in found else _time_of_day(found)
     total = 0.0
-    for match in _DURATIONS.finditer(token.text[:200]):
+    text = token.text[:200]
+    if (per := text.rfind("/")) > 0 and text[0] != "[":  # of `1s 14ms/step` the first part is rounded to seconds
+        text = text[text.rfind(" ", 0, per) + 1 :]
+    for match in _DURATIONS.finditer(text):
         if match[1]:
             total += int(match[1]) * 60 + int(match[2])
         else:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +15,7 @@ from kernel_gateway.services.replay_stage import Ran
 from kernel_gateway.services.replay_steps import Step
 from kernel_gateway.services.replay_verdicts import verdict_of
 from kernel_gateway.settings import Settings
+from kernels.replay.tokens import Kind, tokens_of
 from kernels.transcript import trim_output
 from tests.replay_histories import RUNS, Cell, History, Run, load
 from tests.replay_histories.matrix import Matrix
@@ -28,6 +34,39 @@ def test_no_change_is_called_same_and_hardly_any_noise_a_change(capsys: pytest.C
         print(matrix)
     assert matrix.false_same == 0
     assert matrix.false_different <= 0.02
+
+
+def test_a_change_of_one_word_or_line_of_the_record_is_never_called_same() -> None:
+    draw = random.Random(16)
+    missed = []
+    for history in load():
+        began = {run: min(cell.runs[run].started_at for cell in history.cells) for run in RUNS}
+        for number, cell in enumerate(history.cells, 1):
+            for outputs in changed(cell.runs["recorded"].outputs, draw) if cell.label == "same" else ():
+                recorded = replace(cell.runs["recorded"], outputs=outputs)
+                other = replace(cell, runs={**cell.runs, "recorded": recorded})
+                if judged(history, other, number, began) == "same":
+                    missed.append((history.name, number, outputs))
+    assert missed == []
+
+
+def changed(outputs: list[dict[str, Any]], draw: random.Random) -> Iterator[list[dict[str, Any]]]:
+    """The outputs with a word of one printed line that is another, and with a line that was not there."""
+    printed = [
+        index for index, each in enumerate(outputs) if each["output_type"] == "stream" and "\r" not in each["text"]
+    ]
+    if not printed:
+        return
+    index = draw.choice(printed)
+    lines = outputs[index]["text"].split("\n")
+    at = draw.randrange(len(lines))
+    words = [token.text for token in tokens_of(lines[at]) if token.kind is Kind.WORD]
+    edits = [[*lines[:at], "one more", *lines[at:]]]
+    if words:
+        word = draw.choice(words)
+        edits.append([*lines[:at], re.sub(rf"\b{re.escape(word)}\b", "altered", lines[at]), *lines[at + 1 :]])
+    for edited in edits:
+        yield [*outputs[:index], {**outputs[index], "text": "\n".join(edited)}, *outputs[index + 1 :]]
 
 
 def judged(history: History, cell: Cell, number: int, began: dict[str, str]) -> str:
