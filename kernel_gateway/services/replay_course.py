@@ -118,11 +118,12 @@ class Course:
             return
         try:
             await self._second_pass(unsure, ran)
+            why = "the kernel died in it"
         except GatewayError as error:
             self._given_up = True
-            why = f"whether it is the same each time is not known: the second run ended early, {error.message}"
-            for step in unsure.values():
-                self._give_again(step, why)
+            why = error.message
+        for step in unsure.values():  # those that it did not come to
+            self._give_again(step, f"whether it is the same each time is not known: the second run ended early, {why}")
 
     async def _second_pass(self, unsure: dict[int, Step], ran: dict[int, Ran]) -> None:
         """Takes from `unsure` what it has judged; a later call goes on where it ended."""
@@ -181,7 +182,7 @@ class Course:
             step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
         caps = (parts.settings.output_text_bytes, parts.settings.stored_text_bytes)
         passes = [self._first, self._second]
-        times = [began(self.replay.steps), *(None if each is None else each.began for each in passes)]
+        times = [began(self.document), *(None if each is None else each.began for each in passes)]
         return verdict_of(step, ran, caps, second, began=times, strict=self.replay.request.strict)
 
     def _verdict(self, step: Step) -> str | None:

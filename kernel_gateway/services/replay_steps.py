@@ -7,7 +7,7 @@ are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -128,9 +128,11 @@ def digests_of(full: Any) -> dict[str, str]:
     return {name: digest for name, digest in digests.items() if name is not None and digest is not None}
 
 
-def began(steps: Sequence[Step]) -> str | None:
-    """When the recorded run began, as far as its cells say."""
-    return min((step.started_at for step in steps if step.started_at is not None), default=None)
+def began(document: Mapping[str, Any]) -> str | None:
+    """When the recorded run began, as far as its cells and notes say."""
+    said = [cell["metadata"].get("sandcell") for cell in document["cells"]]
+    times = [_text(each.get(name)) for each in said if isinstance(each, dict) for name in ("at", "started_at")]
+    return min((time for time in times if time is not None), default=None)
 
 
 def _skipped(status: str | None, started: str | None) -> str:

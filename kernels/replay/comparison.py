@@ -178,12 +178,12 @@ class _Comparing:
             yield from self._metadata([_metadata(output, media_type) for output in outputs], named)
 
     def _value(self, media_type: str, values: Sequence[Any], what: str) -> Iterator[_Part]:
-        if values[0] == values[1] and " bytes cut ...]" not in text_of(values[0]):
-            return
         if not all(_is_text(value) for value in values) or re.fullmatch(r"application/(?:[\w.+-]+\+)?json", media_type):
             yield self._lines([lines_of_json(value) for value in values], what)
             return
         texts = [text_of(value) for value in values]
+        if texts[0] == texts[1] and " bytes cut ...]" not in texts[0]:
+            return
         if _BYTES.fullmatch(media_type):
             yield from self._bytes(media_type, texts, what)
             return

@@ -27,6 +27,8 @@ _FACTOR: Final = 50.0
 """By which factor a duration or a rate may differ from those of the replays: other machines, cold caches."""
 _BRIEF_SECONDS: Final = 0.1
 """A duration up to which any other one is plausible: one stall is as long."""
+_LONGEST_SECONDS: Final = 3_600.0
+"""Up to which `0:12:30` that varies is a duration."""
 _FULL_DIGITS: Final = 15
 """Significant digits from which on a fraction is written as exactly as the machine has it."""
 _LEAST_DECIMALS: Final = 6
@@ -100,12 +102,13 @@ class _Weighing:
             if not span.is_pair:
                 self._found.add(self._standing_of(varies=_explains(self._runs, span, self._first, self._recorded)))
                 continue
-            before = self._found.standing
+            before = self._found.standing, self._found.why
             self._found.standing = Standing.SAME
             self._line(span.start, self._recorded[span.there])
             if self._found.standing is Standing.SAME:
                 self._found.keys[span.there] = self._first[span.start]
-            self._found.standing = max(before, self._found.standing)
+            if self._found.standing <= before[0]:
+                self._found.standing, self._found.why = before
         return self._found
 
     def _line(self, at: int, recorded: str) -> None:
@@ -157,7 +160,7 @@ class _Weighing:
                 self._found.add(Standing.VARIES)
                 return
             if second.text != first.text or line.shape(at) in self._measured:
-                if plausible(recorded, first, second, line.word_before(at)) or self._by_offset(recorded, first, second):
+                if self._is_plausible(recorded, first, second, line.word_before(at)):
                     self._put_aside(line.name(at) + FROM_RUN_TO_RUN, 1)
                 else:
                     self._found.add(Standing.VARIES, _beyond(recorded, first, second))
@@ -176,14 +179,12 @@ class _Weighing:
             runs.append((self._clocks.second, second))
         return all(clock is not None and clock.covers(token) for clock, token in runs)
 
-    def _by_offset(self, recorded: Token, first: Token, second: Token) -> bool:
-        """Whether they are times of their runs in a zone that is not theirs, or of a record that has no clock."""
-        if not recorded.kind is first.kind is second.kind is Kind.TIME:
-            return False
-        times = self._clocks.first, self._clocks.second
-        return self._clocks.recorded is None and all(
-            clock is not None and clock.covers(token) for clock, token in zip(times, (first, second), strict=True)
-        )
+    def _is_plausible(self, recorded: Token, first: Token, second: Token, before: str) -> bool:
+        """As `plausible`; where both replays show their own times, only a record without a clock may show another."""
+        times = (self._clocks.first, first), (self._clocks.second, second)
+        if first.kind is Kind.TIME and all(clock is not None and clock.covers(token) for clock, token in times):
+            return self._clocks.recorded is None and recorded.kind is Kind.TIME
+        return plausible(recorded, first, second, before)
 
     def _may_be_now(self, recorded: Token, first: Token) -> bool:
         """Whether it is a day's date, or a time that no record's clock can be held against: evidence of nothing."""
@@ -337,6 +338,8 @@ def _within_factor(recorded: Token, first: Token, second: Token, _before: str) -
     if None in amounts:
         return False
     then, one, other = (each or 0.0 for each in amounts)
+    if first.kind is Kind.TIME and max(then, one, other) > _LONGEST_SECONDS:
+        return False  # a time of day, and none of the run
     brief = _BRIEF_SECONDS if first.kind is not Kind.RATE else 0.0
     low, high = min(one, other), max(one, other)
     return (then <= brief or then <= high * _FACTOR) and (low <= brief or low <= then * _FACTOR)

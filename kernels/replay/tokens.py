@@ -108,9 +108,11 @@ class Clock:
 
     def covers(self, token: Token) -> bool:
         """Whether the token is a time of the cell's run or, where it has its date, of the whole run."""
+        brief = self.ended - self.started <= _BRIEF
         return any(
             low <= self.ended + _SLACK and high >= (self.began if dated else self.started) - _SLACK
             for low, high, dated in _moments(token, self)
+            if dated or brief
         )
 
     def is_today(self, token: Token) -> bool:
@@ -122,6 +124,8 @@ class Clock:
         return low is not None and low <= self.ended and low + DAY >= self.started
 
 
+_BRIEF: Final = 600.0
+"""Seconds up to which the run of a cell tells a time of day without a date from any other one."""
 _SLACK: Final = 1.0
 """Seconds by which a time may miss the run: it is cut to its last digit, and the run's clock is another one."""
 

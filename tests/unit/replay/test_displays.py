@@ -109,6 +109,7 @@ def test_json_is_compared_by_value() -> None:
     assert same(recorded, display(application_json={"b": None, "a": [1, 0.3]}))
     assert not same(recorded, display(application_json={"b": None, "a": [1, 0.4]}))
     assert not same(recorded, display(application_json={"b": None, "a": [0.3, 1]}))
+    assert not same(recorded, display(application_json={"b": None, "a": [True, 0.3]}))
     for numbers in ((12345678, 12345679), (140000000000001, 140000000000999), ("0x1a2b3c4d", "0xdeadbeef")):
         for media_type in ("application_vnd.plotly.v1__json", "application_vnd.vegalite.v5__json"):
             one, other = (display(**{media_type: {"data": [{"y": [each]}]}}) for each in numbers)

@@ -196,6 +196,23 @@ def test_a_time_of_day_is_of_the_cell_and_not_of_the_whole_run() -> None:
     assert compare(recorded, replayed).standing is Standing.DIFFERENT
 
 
+def test_a_time_of_another_run_is_not_explained_by_replays_that_show_their_own() -> None:
+    replays = (
+        at("at 01:00:00", "2026-11-24", "01:00:00", "01:00:01"),
+        at("at 01:00:05", "2026-11-24", "01:00:05", "01:00:06"),
+    )
+    recorded = at("at 02:42:10", "2026-11-21", "15:00:00", "15:00:01")
+    assert compare(recorded, *replays).standing is Standing.VARIES
+    assert weigh("at 17:09:55", "at 05:42:10", "at 05:43:55").standing is Standing.VARIES
+    assert weigh("in 0:00:01.25", "in 0:00:01.31", "in 0:00:01.44").standing is Standing.SAME
+
+
+def test_a_time_of_day_tells_nothing_of_a_cell_that_ran_for_hours() -> None:
+    recorded = at("train 05:42:10", "2026-11-21", "04:00:00", "09:00:00")
+    replayed = at("train 17:09:55", "2026-11-24", "14:00:00", "19:00:00")
+    assert compare(recorded, replayed).standing is Standing.DIFFERENT
+
+
 def test_a_day_is_too_coarse_to_be_evidence() -> None:
     then, now = ("2026-11-21", "15:00:00", "15:00:01"), ("2026-11-24", "01:00:00", "01:00:01")
     found = compare(at("data to 2026-11-21", *then), at("data to 2026-11-24", *now), at("data to 2026-11-24", *now))

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel_gateway.replay_shapes import CellReplay, Replay
 from kernel_gateway.services.replay_stage import Ran
-from kernel_gateway.services.replay_steps import Step, digests_of
+from kernel_gateway.services.replay_steps import Step, began, digests_of
 from kernel_gateway.services.replay_verdicts import told, verdict_of
 from kernels.capped_text import cut_middle
 
@@ -35,6 +35,18 @@ def test_texts_are_cut_alike_and_what_was_cut_is_compared_by_its_digest() -> Non
     assert (unknown.verdict, "SHA-256" in unknown.why) == ("cannot_tell", True)
     other = verdict_of(step(recorded=[stream("A" + long)]), replayed, caps)
     assert other.verdict == "different"
+
+
+def test_a_run_began_with_the_first_of_its_cells_and_notes() -> None:
+    about = [
+        {"kind": "started", "at": "2026-11-21T05:00:00Z"},
+        {"started_at": "2026-11-21T05:00:01Z"},
+        {"at": 5},
+        "odd",
+    ]
+    cells = [{"metadata": {"sandcell": each}} for each in about]
+    assert began({"cells": [{"metadata": {}}, *cells]}) == "2026-11-21T05:00:00Z"
+    assert began({"cells": []}) is None
 
 
 def test_only_whole_texts_have_a_digest() -> None:
