@@ -14,7 +14,10 @@ PREPARE = """
 import datetime, logging, os, sys, tempfile, threading, time, warnings
 import matplotlib.pyplot as plt, numpy as np, pandas as pd
 from IPython.display import HTML, JSON, SVG, Image, Markdown, clear_output, display
-runs = 0
+runs, kept, alive = 0, [], []
+def keep(*objects):  # so that no other one has its address, as in another process
+    kept[:] = objects
+    alive.extend(objects)
 def plot(shift=0.0, **options):
     figure, axes = plt.subplots(**options)
     axes.plot(np.cumsum(np.random.default_rng(1).normal(size=200)) + shift)
@@ -42,7 +45,7 @@ SAME = {
     "a series": "table()['a']",
     "a pivot": "table().groupby(table().index.month).agg(['mean', 'std'])",
     "an array": "np.linalg.inv(np.random.default_rng(3).normal(size=(5, 5)))",
-    "objects": "print(object(), threading.current_thread(), lambda: 1)\nclass A: pass\n[A(), A().__init__, id(A())]",
+    "objects": "class A: pass\nkeep(A(), lambda: 1); print(*kept, threading.current_thread()); [kept[0], id(kept[0])]",
     "now": "print(datetime.datetime.now(), time.ctime(), time.time())\n[datetime.datetime.now(), pd.Timestamp.now()]",
     "now in a table": "pd.DataFrame({'at': [pd.Timestamp.now()], 'n': [1]})",
     "logging": "logging.basicConfig(format='%(asctime)s %(message)s', force=True)\nlogging.warning('ready')",
@@ -56,7 +59,7 @@ SAME = {
     "a warning": "warnings.simplefilter('always')\nwarnings.warn('old')",
     "progress": "for n in range(3): print(f'\\r{n}/3 {time.time()}', end='')\nprint('\\rdone')",
     "two streams": "for n in range(5): print(n); print(-n, file=sys.stderr)",
-    "an exception": "raise ValueError(f'no {object()}')",
+    "an exception": "keep(object()); raise ValueError(f'no {kept}')",
     "a missing file": "open(tempfile.mkdtemp() + '/missing.csv')",
     "cleared": "for n in range(3): clear_output(wait=True); print(n)",
     "displays": "display(HTML('<b>1</b>'), Markdown('*2*'), JSON({'a': [1.5]}), table().head(2))",
