@@ -14,7 +14,15 @@ from kernel_gateway import constraints
 from kernel_gateway.shapes import Shape
 
 CellVerdictName = Literal[
-    "same", "different", "not_deterministic", "failed", "needs_hidden_state", "timed_out", "not_run", "new"
+    "same",
+    "different",
+    "not_deterministic",
+    "cannot_tell",
+    "failed",
+    "needs_hidden_state",
+    "timed_out",
+    "not_run",
+    "new",
 ]
 ReplayStatus = Literal["running", "done", "stopped", "failed"]
 
@@ -29,7 +37,8 @@ class ReplayRequest(Shape, forbid_unknown_fields=True):
     `notebook` is the `.ipynb` as a JSON object, or its text as a string. `inputs` is a workspace whose files are copied
     into the fresh session first; `continue_session` runs the cells in that live session instead. `until`, a cell's id
     or number, is the last cell to run: the session then stays, as it does with `keep_session`. `determinism`: what
-    differs is told from what is never the same by a second run in another fresh session.
+    differs is told from what is never the same by a second run in another fresh session. `strict`: nothing is put
+    aside.
     """
 
     notebook: msgspec.Raw = msgspec.field(default_factory=_nothing)
@@ -41,6 +50,7 @@ class ReplayRequest(Shape, forbid_unknown_fields=True):
     until: int | str | None = None
     timeout_seconds: Annotated[float | None, constraints.SECONDS, msgspec.Meta(description="of each cell")] = None
     determinism: bool = True
+    strict: bool = False
     keep_session: bool = False
     wait: bool = True
 
@@ -48,8 +58,9 @@ class ReplayRequest(Shape, forbid_unknown_fields=True):
 class CellReplay(Shape):
     """What came of one code cell. `diff` is unified, record to replay; `execution_id` is in the replay's session.
 
-    `same`: it showed the same, or failed in the same way. `new`: the notebook does not say what it shows.
-    `not_deterministic`: two replays differ from each other. `needs_hidden_state`: it uses a name that no recorded cell
+    `same`: it showed the same, or failed in the same way; `why` says what was put aside. `new`: the notebook does not
+    say what it shows. `not_deterministic`: two replays differ from each other, which does not explain the record.
+    `cannot_tell`: nothing shows whether it is the same. `needs_hidden_state`: it uses a name that no recorded cell
     defines. `not_run`: `why` says why not.
     """
 

@@ -18,7 +18,7 @@ from kernel_gateway.replay_shapes import CellReplay, Replay
 from kernel_gateway.shapes import Event
 
 COLUMNS = ("CELL", "VERDICT", "SECONDS", "WHY")
-TELLING = ("different", "not_deterministic", "failed")
+TELLING = ("different", "not_deterministic", "cannot_tell", "failed")
 """Verdicts whose diff is worth a look."""
 
 
@@ -31,6 +31,7 @@ TELLING = ("different", "not_deterministic", "failed")
 @click.option("--until", metavar="CELL", help="Stop after this cell, by number or id, and keep the session.")
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop each cell after this long.")
 @click.option("--once", is_flag=True, help="No second run to tell what differs from what is never the same.")
+@click.option("--strict", is_flag=True, help="Put nothing aside: not what varies from run to run, no times.")
 @click.option("--keep", is_flag=True, help="Keep the session, to look at.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the new notebook here.")
 @as_json

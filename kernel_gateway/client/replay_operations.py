@@ -26,12 +26,14 @@ def start_replay(
     until: int | str | None = None,
     timeout_seconds: float | None = None,
     determinism: bool = True,
+    strict: bool = False,
     keep_session: bool = False,
 ) -> Operation[Replay]:
     """Begin to run the code cells of a notebook again, or of a session's, and return at once. Never sent twice.
 
     `notebook` is an `.ipynb`'s content. `inputs` is a workspace whose files the fresh session starts with;
     `timeout_seconds` is each cell's. With `until`, a cell's id or its place among all cells from 1, the session stays.
+    `strict` puts nothing aside that varies from run to run.
     """
     options = given(
         session_id=session_id,
@@ -44,6 +46,7 @@ def start_replay(
     body = options | {
         "stop_on_difference": stop_on_difference,
         "determinism": determinism,
+        "strict": strict,
         "keep_session": keep_session,
         "wait": False,
     }
@@ -64,6 +67,7 @@ def replay(
     until: int | str | None = None,
     timeout_seconds: float | None = None,
     determinism: bool = True,
+    strict: bool = False,
     keep_session: bool = False,
     patience_seconds: float = REPLAY_SECONDS + MARGIN_SECONDS,
 ) -> Operation[Replay]:
@@ -78,6 +82,7 @@ def replay(
         until=until,
         timeout_seconds=timeout_seconds,
         determinism=determinism,
+        strict=strict,
         keep_session=keep_session,
     )
     return (yield from wait_replay(begun.id, patience_seconds=patience_seconds))

@@ -1,7 +1,8 @@
 """How one replay goes: its cells in a session, verdict by verdict, and once more in another when something differs.
 
-A *pass* is all cells in one session. The first gives the verdicts; the second, in a fresh session of its own, only
-tells what differs from what is never the same.
+A *pass* is all cells in one session. The first gives the verdicts. The second, in a fresh session of its own, begins
+when a cell differs from the record, and shows what varies under the same inputs. It runs at the end; where the replay
+is to stop at the first difference, at each cell that differs, beside the first session, which may have to go on.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import msgspec
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.replay_shapes import CellReplay
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replay_notebook import LEFT_OUT, replayed_notebook
 from kernel_gateway.services.replay_stage import Doing, Ran, Stage, failed
 from kernel_gateway.services.replay_state import Replaying
-from kernel_gateway.services.replay_steps import Step, last_step
+from kernel_gateway.services.replay_steps import Step, began, last_step
 from kernel_gateway.services.replay_verdicts import AS_RECORDED, not_run, verdict_of
 from kernel_gateway.services.workspace_copies import WorkspaceCopies
 from kernel_gateway.shapes import StartSession
@@ -34,6 +36,15 @@ PAST_THE_END = "it comes after the cell that the replay was to stop at"
 
 async def nothing_to_wait_for() -> None:
     """A replay that begins at once."""
+
+
+@dataclass
+class Pass:
+    """The cells in one session: `steps` are those to run, of the second pass those left, and `began` is when it did."""
+
+    stage: Stage
+    steps: list[Step]
+    began: str
 
 
 @dataclass
@@ -51,6 +62,10 @@ class Course:
     session: StartSession
     notebook_bytes: int
     wait_for_turn: Callable[[], Awaitable[None]] = nothing_to_wait_for
+    _first: Pass | None = None
+    _second: Pass | None = None
+    _given_up: bool = False
+    """The second pass cannot go on."""
 
     async def run(self) -> None:
         """All of it; raises our errors, with the verdicts that there are given. Sessions are left to the caller."""
@@ -59,11 +74,13 @@ class Course:
         ran: dict[int, Ran] = {}
         try:
             await self.wait_for_turn()
-            replay.session_id = request.continue_session or await self._fresh_session(first=True)
+            first = self._first = await self._begin_pass(steps, request.continue_session, first=True)
+            replay.session_id = first.stage.session_id
             replay.tell("started", replay_id=replay.id, session_id=replay.session_id, cells=replay.cells, of=replay.of)
-            await self._first_pass(steps, ran)
-            if request.determinism and request.continue_session is None:
-                await self._tell_chance_apart(steps, ran)
+            await self._first_pass(first, ran)
+            if not replay.keeps and self._second is None and self._unsure(steps):
+                await self.doing.sessions.stop(self.principal, first.stage.session_id)
+            await self._tell_noise_apart(steps, ran)
         except GatewayError as error:
             self._give_rest(steps, failed(error))
             raise
@@ -74,58 +91,66 @@ class Course:
             self._give_rest(replay.steps, PAST_THE_END if request.until is not None else NOT_REACHED)
             await asyncio.shield(self._finish_notebook(ran))
 
-    async def _first_pass(self, steps: Sequence[Step], ran: dict[int, Ran]) -> None:
-        stage = self._stage(self.replay.session_id or "")
-        for step in steps:
+    async def _first_pass(self, first: Pass, ran: dict[int, Ran]) -> None:
+        for step in first.steps:
             if step.skipped:
                 self.replay.give(not_run(step, step.skipped))
                 continue
             self.replay.tell("cell", number=step.number, id=step.id, cells=self.replay.cells)
-            result = await stage.run(step)
-            verdict = await self._judged(step, result)
-            self.replay.give(verdict)
+            result = await first.stage.run(step)
+            self.replay.give(await self._judged(step, result))
             ran[step.number] = self._kept(result)
-            if why := self._why_stop(step, result, verdict):
-                self._give_rest(steps, why)
+            if self.replay.request.stop_on_difference:
+                await self._tell_noise_apart([step], ran)
+            if why := self._why_stop(step, result):
+                self._give_rest(first.steps, why)
                 return
 
-    def _why_stop(self, step: Step, ran: Ran, verdict: CellReplay) -> str:
+    def _why_stop(self, step: Step, ran: Ran) -> str:
         if ran.blank and step.status != "died":
             return KERNEL_DIED.format(number=step.number)
-        if self.replay.request.stop_on_difference and verdict.verdict not in AS_RECORDED:
+        if self.replay.request.stop_on_difference and self._verdict(step) not in AS_RECORDED:
             return STOPPED_HERE.format(number=step.number)
         return ""
 
-    async def _tell_chance_apart(self, steps: Sequence[Step], ran: dict[int, Ran]) -> None:
-        """Run it all again, as far as the last difference, and look whether the two runs differ from each other too."""
-        unsure = {step.number: step for step in steps if self._verdict(step) == "different"}
+    def _unsure(self, steps: Sequence[Step]) -> dict[int, Step]:
+        """The cells that differ and of which a second replay may show more."""
+        request = self.replay.request
+        if not request.determinism or request.strict or request.continue_session is not None or self._given_up:
+            return {}
+        return {step.number: step for step in steps if self._verdict(step) == "different"}
+
+    async def _tell_noise_apart(self, steps: Sequence[Step], ran: dict[int, Ran]) -> None:
+        """Run the second replay as far as the last difference, and judge again by what varies between the two."""
+        unsure = self._unsure(steps)
         if not unsure:
             return
         try:
-            await self._second_pass([step for step in steps if step.number <= max(unsure)], unsure, ran)
+            await self._second_pass(unsure, ran)
+            why = "the kernel died in it"
         except GatewayError as error:
-            why = f"whether it is the same each time is not known: the second run ended early, {error.message}"
-            for step in unsure.values():
-                self._give_again(step, why)
+            self._given_up = True
+            why = error.message
+        for step in unsure.values():  # those that it did not come to
+            self._give_again(step, f"whether it is the same each time is not known: the second run ended early, {why}")
 
-    async def _second_pass(self, steps: Sequence[Step], unsure: dict[int, Step], ran: dict[int, Ran]) -> None:
-        """Takes from `unsure` what it has told."""
-        self.replay.tell("again", cells=len(steps))
-        if not self.replay.keeps:
-            await self._end_session(self.replay.session_id or "")
-        session_id = await self._fresh_session(first=False)
-        stage = self._stage(session_id)
-        try:
-            for step in steps:
-                if step.skipped or self._verdict(step) == "not_run":
-                    continue
-                result = await stage.run(step)
-                if unsure.pop(step.number, None) is not None and not ran[step.number].left_out:
-                    self.replay.give(await self._judged(step, ran[step.number], result))
-                if result.blank and step.status != "died":
-                    break
-        finally:
-            await self.doing.parts.background.carry_out(self._end_session(session_id), f"end of {session_id}")
+    async def _second_pass(self, unsure: dict[int, Step], ran: dict[int, Ran]) -> None:
+        """Takes from `unsure` what it has judged; a later call goes on where it ended."""
+        if self._second is None:
+            steps = self._first.steps if self._first is not None else []
+            self.replay.tell("again", cells=sum(step.number <= max(unsure) for step in steps))
+            self._second = await self._begin_pass(steps, None, first=False)
+        second = self._second
+        while second.steps and second.steps[0].number <= max(unsure, default=0):
+            step = second.steps.pop(0)
+            if step.skipped or self._verdict(step) == "not_run":
+                continue
+            result = await second.stage.run(step)
+            if unsure.pop(step.number, None) is not None and not ran[step.number].left_out:
+                self.replay.give(await self._judged(step, ran[step.number], result))
+            if result.blank and step.status != "died":
+                self._given_up = True
+                return
 
     def _kept(self, ran: Ran) -> Ran:
         """What came of a cell, for the new notebook: without its outputs once there are more than a notebook holds."""
@@ -135,8 +160,11 @@ class Course:
         self.replay.held_bytes += size
         return ran
 
-    async def _end_session(self, session_id: str) -> None:
-        await self.doing.sessions.stop(self.principal, session_id)
+    async def _begin_pass(self, steps: Sequence[Step], session_id: str | None, *, first: bool) -> Pass:
+        began = rfc3339(self.doing.parts.clock.now())
+        session_id = session_id or await self._fresh_session(first=first)
+        stage = Stage(self.doing, self.principal, session_id, self.replay.request.timeout_seconds)
+        return Pass(stage, list(steps), began)
 
     async def _fresh_session(self, *, first: bool) -> str:
         """A session for one pass, its id known before it starts, so that whoever stops the replay can end it."""
@@ -153,9 +181,6 @@ class Course:
             raise
         return session_id
 
-    def _stage(self, session_id: str) -> Stage:
-        return Stage(self.doing, self.principal, session_id, self.replay.request.timeout_seconds)
-
     async def _judged(self, step: Step, ran: Ran, second: Ran | None = None) -> CellReplay:
         """Beside the loop: images and long texts take a while to compare."""
         return await asyncio.to_thread(self._compared, step, ran, second)
@@ -165,7 +190,9 @@ class Course:
         if parts.redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
             step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
         caps = (parts.settings.output_text_bytes, parts.settings.stored_text_bytes)
-        return verdict_of(step, ran, caps, second)
+        passes = [self._first, self._second]
+        times = [began(self.document), *(None if each is None else each.began for each in passes)]
+        return verdict_of(step, ran, caps, second, began=times, strict=self.replay.request.strict)
 
     def _verdict(self, step: Step) -> str | None:
         found = self.replay.verdict_on(step)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.commands import Commands
 from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.replay_steps import Step
+from kernel_gateway.services.replay_steps import Step, digests_of
 from kernel_gateway.services.sessions import Sessions
 from kernel_gateway.shapes import Command, CommandRequest, Execution, Submission
 from kernel_gateway.storage import executions
@@ -40,6 +42,9 @@ class Ran:
     execution_id: str | None = None
     execution_count: int | None = None
     started_at: str | None = None
+    ended_at: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of streams that are cut, by their names."""
     seconds: float | None = None
     exit_code: int | None = None
     blank: bool = False
@@ -103,7 +108,10 @@ class Stage:
         except asyncio.CancelledError:
             services.parts.background.spawn(self._interrupt(submitted), f"interrupt a cell of {session_id}")
             raise
-        return _ran(execution, await self._stored(execution), step)
+        stored = await self._stored(execution)
+        about = (stored.provenance if stored is not None else None) or {}
+        outcome = (stored.outcome if stored is not None else None) or StoredOutcome()
+        return _ran(execution, list(outcome.outputs), step, digests_of(about.get("full")))
 
     async def _command(self, step: Step) -> Ran:
         timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
@@ -111,8 +119,11 @@ class Stage:
         merge = not any(each.get("name") == "stderr" for each in step.recorded or ())
         background = step.kind == "task"
         request = CommandRequest(step.source, None if background else timeout, background, merge_output=merge)
+        clock = self._doing.parts.clock
+        started = rfc3339(clock.now())
         command = await self._doing.commands.run(self._principal, self.session_id, request, face=FACE)
-        return await asyncio.to_thread(self._ran_command, command)
+        ran = await asyncio.to_thread(self._ran_command, command)
+        return replace(ran, started_at=started, ended_at=rfc3339(clock.now()))
 
     def _ran_command(self, command: Command) -> Ran:
         """Its output as the record has it: cut, then without what is kept out of records."""
@@ -134,11 +145,10 @@ class Stage:
         asked = step.timeout_seconds or self._timeout_seconds
         return None if asked is None else min(asked, most)
 
-    async def _stored(self, execution: Execution) -> list[Output]:
-        """Its outputs as the record has them."""
+    async def _stored(self, execution: Execution) -> executions.ExecutionRow | None:
+        """Its row, with its outputs as the record has them."""
         find = executions.find
-        row = await self._doing.parts.database.run(lambda c: find(c, self.session_id, execution.id))
-        return list((row.outcome if row is not None and row.outcome is not None else StoredOutcome()).outputs)
+        return await self._doing.parts.database.run(lambda c: find(c, self.session_id, execution.id))
 
     async def _interrupt(self, submitted: asyncio.Task[Execution]) -> None:
         """The replay was stopped while this ran, or was about to."""
@@ -152,7 +162,7 @@ def failed(error: GatewayError) -> str:
     return f"it could not be run: {error.message}"
 
 
-def _ran(execution: Execution, outputs: list[Output], step: Step) -> Ran:
+def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> Ran:
     why = ""
     if execution.death is not None:
         why = f"the kernel died ({execution.death.cause}): {execution.death.detail}"
@@ -166,6 +176,8 @@ def _ran(execution: Execution, outputs: list[Output], step: Step) -> Ran:
         execution_id=execution.id,
         execution_count=execution.execution_count,
         started_at=execution.started_at,
+        ended_at=execution.ended_at,
+        digests=digests,
         seconds=_seconds(execution.started_at, execution.ended_at),
         blank=execution.death is not None and step.runtime == "python",
         why=why,

@@ -7,7 +7,7 @@ are known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -31,7 +31,8 @@ class Step:
     """One cell to run. `number` is its place in the notebook from 1; `skipped` says why it is not to be run.
 
     `recorded` is None when the notebook does not say what the cell shows. `timeout_seconds` is None when the replay's
-    own counts. `together` are the sources that ran on the same kernel, of which this is number `place`.
+    own counts. `digests` are of streams that are cut, by their names. `together` are the sources that ran on the same
+    kernel, of which this is number `place`.
     """
 
     number: int
@@ -46,6 +47,8 @@ class Step:
     generation: int | None = None
     exit_code: int | None = None
     started_at: str | None = None
+    ended_at: str | None = None
+    digests: dict[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
     skipped: str = ""
     ours: bool = False
@@ -110,6 +113,8 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         generation=_whole(about.get("generation")),
         exit_code=_whole(about.get("exit_code")),
         started_at=started,
+        ended_at=_text(about.get("ended_at")),
+        digests=digests_of(about.get("full")),
         timeout_seconds=_lasted(started, about.get("ended_at")) if status in STOPPED else None,
         skipped=LATE if about.get("kind") == "late" else _skipped(status, started),
         ours=isinstance(about.get("execution_id"), str),
@@ -117,6 +122,20 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
 
 
 LATE: Final = "it is output that came late, which no code of its own shows"
+
+
+def digests_of(full: Any) -> dict[str, str]:
+    """The SHA-256 of streams that are kept in full, by their names, from what a cell says of them."""
+    found = [each for each in full if isinstance(each, dict)] if isinstance(full, list) else []
+    digests = {_text(each.get("stream")): _text(each.get("sha256")) for each in found if not each.get("omitted_bytes")}
+    return {name: digest for name, digest in digests.items() if name is not None and digest is not None}
+
+
+def began(document: Mapping[str, Any]) -> str | None:
+    """When the recorded run began, as far as its cells and notes say."""
+    said = [cell["metadata"].get("sandcell") for cell in document["cells"]]
+    times = [_text(each.get(name)) for each in said if isinstance(each, dict) for name in ("at", "started_at")]
+    return min((time for time in times if time is not None), default=None)
 
 
 def _skipped(status: str | None, started: str | None) -> str:

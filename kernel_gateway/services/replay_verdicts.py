@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from kernel_gateway.replay_shapes import CellReplay, Replay
 from kernel_gateway.services.replay_stage import Ran
 from kernel_gateway.services.replay_steps import STOPPED, Step
 from kernels.outputs import Output
-from kernels.replay import CellVerdict, Verdict, judge
+from kernels.replay import CellVerdict, Clock, Showing, Verdict, judge, text_of
 from kernels.transcript import trim_output
 
 AS_RECORDED: Final = frozenset({"same", "new", "not_run"})
@@ -19,20 +21,58 @@ MARKER_BYTES: Final = 64
 """More than the line takes that stands where text was cut."""
 
 
-def verdict_of(step: Step, ran: Ran, caps: Sequence[int], second: Ran | None = None) -> CellReplay:
-    """The verdict on a cell that ran. What is recorded is cut as what ran was: to each of `caps`, bytes, in turn."""
-    recorded = None if step.recorded is None else [_cut(each, caps) for each in step.recorded]
+def verdict_of(
+    step: Step,
+    ran: Ran,
+    caps: Sequence[int],
+    second: Ran | None = None,
+    *,
+    began: Sequence[str | None] = (None, None, None),
+    strict: bool = False,
+) -> CellReplay:
+    """The verdict on a cell that ran. What is recorded is cut as what ran was: to each of `caps`, bytes, in turn.
+
+    `began`: when the recorded run, the first replay and the second one began.
+    """
+    stopped = ran.status == "timeout" and step.status in STOPPED  # by a person or the clock: now after as long
     found = judge(
-        recorded,
+        _recorded(step, caps, began[0]),
         ran.status,
-        ran.outputs,
-        None if second is None else second.outputs,
+        _showing(ran, began[1]),
+        None if second is None else _showing(second, began[2]),
         step.missing_name(ran.outputs) if ran.status == "error" else None,
-        recorded_status=step.status,
-        recorded_at=step.started_at,
-        replayed_at=ran.started_at,
+        recorded_status=ran.status if stopped else step.status,
+        second_status=None if second is None else second.status,
+        strict=strict,
     )
-    return _cell(step, _with_exit(_stopped_again(found, step, ran), step, ran), ran)
+    if stopped and step.status != ran.status and found.verdict is Verdict.SAME:
+        found = replace(
+            found, why=f"It was stopped after as long as in the record, where it was interrupted. {found.why}"
+        )
+    return _cell(step, _with_exit(found, step, ran), ran)
+
+
+def _recorded(step: Step, caps: Sequence[int], began: str | None) -> Showing | None:
+    if step.recorded is None:
+        return None
+    digests = {**_digests(step.recorded, caps), **step.digests}
+    cut = [_cut(each, caps) for each in step.recorded]
+    return Showing(cut, Clock.of(began, step.started_at, step.ended_at), digests)
+
+
+def _digests(recorded: Sequence[Output], caps: Sequence[int]) -> dict[str, str]:
+    """The SHA-256 of streams that are to be cut here and are in full in the record, as those of others are."""
+    found = {}
+    for name in ("stdout", "stderr"):
+        texts = [text_of(each.get("text")) for each in recorded if each.get("name") == name]
+        data = "".join(texts).encode("utf-8", "replace")
+        if len(data) > min(caps) + MARKER_BYTES:
+            found[name] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+def _showing(ran: Ran, began: str | None) -> Showing:
+    return Showing(ran.outputs, Clock.of(began, ran.started_at, ran.ended_at), ran.digests)
 
 
 def _cut(output: Output, caps: Sequence[int]) -> Output:
@@ -57,17 +97,6 @@ def told(replay: Replay) -> str:
     lines = [f"- cell {each.number}: {each.verdict.replace('_', ' ')}. {each.why}" for each in odd[:MOST_TOLD]]
     more = [f"- and {len(odd) - MOST_TOLD:,} more"] if len(odd) > MOST_TOLD else []
     return "\n".join([text, *lines, *more])
-
-
-def _stopped_again(found: CellVerdict, step: Step, ran: Ran) -> CellVerdict:
-    """What the clock or a person stopped runs on for ever if it is let: stopped after as long, it has done the same."""
-    if ran.status == "timeout" and step.status in STOPPED and found.verdict is Verdict.TIMED_OUT:
-        return CellVerdict(Verdict.SAME, f"it was stopped after as long as in the record, where it was {_how(step)}")
-    return found
-
-
-def _how(step: Step) -> str:
-    return "interrupted" if step.status == "interrupted" else "out of time"
 
 
 def _with_exit(found: CellVerdict, step: Step, ran: Ran) -> CellVerdict:

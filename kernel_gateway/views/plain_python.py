@@ -80,9 +80,12 @@ def plain(source: str) -> str | None:
     return made if compiles(made) or awaits(made) else None
 
 
-def shell(command: str) -> str:
-    """A statement that runs a command line."""
-    return f'subprocess.run(["bash", "-c", {literal(command)}])'
+def shell(command: str, options: str = "", *, expand: bool = False) -> str:
+    """A statement that runs a command line; `expand`: with the values of Python in it, as IPython runs it."""
+    text = literal(command)
+    if expand and ("{" in command or "$" in command):
+        text = f"_expanded({text}, {{**globals(), **locals()}})"
+    return f'subprocess.run(["bash", "-c", {text}]{options})'
 
 
 def literal(text: str) -> str:
@@ -101,10 +104,10 @@ def _line(line: str) -> str:
         return f"{_HELP.fullmatch(line)['indent']}pass  # {line.strip()}"  # type: ignore[index]
     if match := _LINE.fullmatch(line):
         if match["mark"] in ("!", "!!"):
-            return match["indent"] + shell(match["rest"])
+            return match["indent"] + shell(match["rest"], expand=True)
         return f"{match['indent']}{_magic(match['mark'], match['rest'])}"
     if (match := _CAPTURED.fullmatch(line)) and match["mark"] == "!":
-        run = f'subprocess.run(["bash", "-c", {literal(match["rest"])}], capture_output=True, text=True)'
+        run = shell(match["rest"], ", capture_output=True, text=True", expand=True)
         return f"{match['left']}{run}.stdout.splitlines()"
     return line
 
@@ -114,7 +117,7 @@ def _magic(mark: str, rest: str) -> str:
     argument = argument.strip()
     match mark + name:
         case "%pip" | "%uv":
-            return shell(f"{'python3 -m ' if name == 'pip' else ''}{name} {argument}")
+            return shell(f"{'python3 -m ' if name == 'pip' else ''}{name} {argument}", expand=True)
         case "%cd" if argument and argument != "-":
             return f"os.chdir({literal(argument)})"
         case "%time" | "%timeit" if compiles(argument):

@@ -42,6 +42,27 @@ def _run_cell(source: str, may_fail: bool = False) -> None:
 
 _loop = asyncio.new_event_loop()
 '''
+_EXPANDED: Final = r'''
+def _expanded(command: str, names: dict) -> str:
+    """A command line with the values of `{expression}` and `$name`; as it stands when one of them has none."""
+    import re
+    import string
+
+    pieces = []
+    try:
+        for text, expression, rest, conversion in string.Formatter().parse(command):
+            end = 0
+            for match in re.finditer(r"(.*?)\$(\$?[\w.]+)(?=([^']*'[^']*')*[^']*$)", text):  # but in single quotes
+                name, end = match[2], match.end()
+                pieces += [match[1], name if name.startswith("$") else str(eval(name, names))]
+            pieces.append(text[end:])
+            if expression is not None:
+                value = eval(f"{expression}:{rest}" if rest else expression, names)  # a slice has a colon
+                pieces.append(str(string.Formatter().convert_field(value, conversion)))
+    except Exception:
+        return command
+    return "".join(pieces)
+'''.lstrip()
 _DISPLAY: Final = """\
 try:
     from IPython.display import display
@@ -64,6 +85,8 @@ def script(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
 def _put_together(document: dict[str, Any], futures: list[str], cells: list[dict[str, Any]], *, apart: bool) -> str:
     body = "\n\n".join(_cell(cell, apart=apart) for cell in cells)
     prelude = [_RUN] if re.search(r"^_run_cell\(", body, re.MULTILINE) else []
+    if "_expanded(" in body:
+        prelude.append(_EXPANDED)
     if re.search(r"\bdisplay\(", body):
         prelude.append(_DISPLAY)
     used = "\n".join([*prelude, body])

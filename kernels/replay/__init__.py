@@ -4,8 +4,21 @@ Pure: no I/O, no clock, no sandbox. What is compared came out of sandboxes or fr
 here raises on it, and time and memory are bounded however large it is (see `kernels.replay.budget`).
 """
 
-from kernels.replay.comparison import Comparison, compare
+from kernels.replay.comparison import Comparison, Showing, compare
 from kernels.replay.hidden import hidden_names, missing_name
+from kernels.replay.text import text_of
+from kernels.replay.tokens import Clock
 from kernels.replay.verdict import CellVerdict, Verdict, judge
 
-__all__ = ["CellVerdict", "Comparison", "Verdict", "compare", "hidden_names", "judge", "missing_name"]
+__all__ = [
+    "CellVerdict",
+    "Clock",
+    "Comparison",
+    "Showing",
+    "Verdict",
+    "compare",
+    "hidden_names",
+    "judge",
+    "missing_name",
+    "text_of",
+]

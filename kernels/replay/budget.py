@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-MOST_TEXT: Final = 2_200_000
-"""Characters of both sides together that are normalised in one comparison: a megabyte on each, about a second."""
+MOST_TEXT: Final = 1_200_000
+"""Characters of lines that differ, of all runs together, that are taken apart in one comparison: about two seconds."""
 MOST_PIXELS: Final = 4_000_000
 """Pixels of both sides together that are decoded in one comparison: about one second."""
 MOST_OUTPUTS: Final = 10_000
@@ -22,9 +22,9 @@ class Budget:
     notes: list[str] = field(default_factory=list)
 
     def take_text(self, characters: int, what: str) -> bool:
-        """Whether so much text may be normalised."""
+        """Whether so much text may be taken apart."""
         if characters > self.text:
-            self._note(f"{what} is too large to be normalised ({characters:,} characters) and was compared as it is")
+            self._note(f"{what} is too large to be taken apart ({characters:,} characters) and was compared as it is")
             return False
         self.text -= characters
         return True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from kernels.replay.plain_text import Lines
+from kernels.replay.alignment import common
 
 MOST_DIFF: Final = 16_000
 """Characters of one cell's diff."""
@@ -16,9 +17,17 @@ _CONTEXT: Final = 3
 _MORE: Final = "[... the rest of the difference is not shown ...]"
 
 
+@dataclass(frozen=True)
+class Lines:
+    """A part of what is shown, and the words by which its lines are told apart in a diff."""
+
+    shown: Sequence[str]
+    keys: Sequence[str]
+
+
 def unified(recorded: Lines, replayed: Lines, what: str, most: int = MOST_DIFF) -> str:
     """What differs between two texts of a cell; lines are as they were shown, matched by their keys."""
-    start = _same_at_start(recorded.keys, replayed.keys)
+    start, _ = common(recorded.keys, replayed.keys)
     first = max(0, start - _CONTEXT)
     last = first + _MOST_LINES
     matcher = SequenceMatcher(None, recorded.keys[first:last], replayed.keys[first:last], autojunk=False)
@@ -62,10 +71,5 @@ def _first_column(mine: Sequence[str], theirs: Sequence[str]) -> int:
     if len(mine) != 1 or len(theirs) != 1:
         return 0
     one, other = mine[0], theirs[0]
-    most = min(len(one), len(other))
-    return next((index for index in range(most) if one[index] != other[index]), most)
-
-
-def _same_at_start(one: Sequence[str], other: Sequence[str]) -> int:
     most = min(len(one), len(other))
     return next((index for index in range(most) if one[index] != other[index]), most)

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Final
 
 from kernels.outputs import Output
-from kernels.replay.bundles import text_of
 from kernels.replay.ipython_source import read
 from kernels.replay.names import CellNames, names_of
+from kernels.replay.text import text_of
 
 _MOST_SOURCE: Final = 1_000_000
 """Characters of code that are read of one notebook; cells beyond them may define any name."""

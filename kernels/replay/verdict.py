@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from kernels.outputs import Output
-from kernels.replay.bundles import text_of
-from kernels.replay.comparison import Comparison, compare
+from kernels.replay.comparison import Comparison, Showing, compare
+from kernels.replay.evidence import FROM_RUN_TO_RUN, Standing
+from kernels.replay.text import text_of
 
 
 class Verdict(StrEnum):
@@ -18,6 +20,7 @@ class Verdict(StrEnum):
     SAME = "same"
     DIFFERENT = "different"
     NOT_DETERMINISTIC = "not_deterministic"
+    CANNOT_TELL = "cannot_tell"
     FAILED = "failed"
     NEEDS_HIDDEN_STATE = "needs_hidden_state"
     TIMED_OUT = "timed_out"
@@ -42,52 +45,112 @@ _WORDS: Final = {
     "died": "It killed the kernel",
 }
 """How an execution ends that is broken off; what it had shown by then is a matter of timing."""
-_HOW_FAR: Final = "It ended in the same way; how far it had come is not compared."
+_HOW_FAR: Final = "It ended in the same way; it is compared as far as all runs of it came."
+_VARIES: Final = "Two replays differ from each other there, which does not explain the record."
 
 
 def judge(
-    recorded: Sequence[Output] | None,
-    replayed_status: str,
-    replayed_outputs: Sequence[Output],
-    second: Sequence[Output] | None = None,
+    recorded: Showing | None,
+    status: str,
+    first: Showing,
+    second: Showing | None = None,
     missing_name: str | None = None,
     *,
     recorded_status: str | None = None,
-    recorded_at: str | None = None,
-    replayed_at: str | None = None,
+    second_status: str | None = None,
+    strict: bool = False,
 ) -> CellVerdict:
-    """The verdict on a cell: `recorded` None when it was never run, `replayed_status` as of an execution.
+    """The verdict on a cell: `recorded` None when it was never run, `status` as of an execution of the first replay.
 
-    `second`: what the cell showed in a second whole run in another fresh session, when there was one.
+    `second`: what it showed in a second whole replay in another fresh session, when there was one, and `second_status`.
     `missing_name`: from `kernels.replay.missing_name`. `recorded_status`: of our own cells; a foreign one has None.
     A failure that the record shows too is no failure of the replay: the same one is the same, another is different.
     """
-    if replayed_status not in _FAILURES and replayed_status != "ok":
+    if status not in _FAILURES and status != "ok":
         return CellVerdict(Verdict.NOT_RUN, "It was not run again.")
-    failed = _failed(replayed_status, replayed_outputs)
+    failed = _failed(status, first.outputs)
     if recorded is None:
         return failed or CellVerdict(Verdict.NEW, "The record does not say what it shows.")
-    before = recorded_status or ("error" if _error(recorded) is not None else "ok")
-    found = compare(recorded, replayed_outputs, recorded_at=recorded_at, replayed_at=replayed_at)
-    if before == replayed_status and (found.same or replayed_status in _WORDS):
-        return CellVerdict(Verdict.SAME, found.why if found.same else _HOW_FAR)
+    before = recorded_status or ("error" if _error(recorded.outputs) is not None else "ok")
+    runs = [recorded, first] if second is None or second_status not in (None, status) else [recorded, first, second]
+    broken_off = before == status and status in _WORDS
+    found = compare(*(as_far_as_all(runs) if broken_off else runs), strict=strict)
+    if before == status and found.standing is Standing.SAME:
+        why = [_HOW_FAR if broken_off else "", put_aside(found.aside), found.why]
+        return CellVerdict(Verdict.SAME, " ".join(each for each in why if each))
     if failed is not None and missing_name is not None:
-        why = f"It needs the name {missing_name!r}, which no cell of the record up to here defines."
-        return CellVerdict(Verdict.NEEDS_HIDDEN_STATE, why, found.diff)
-    if second is not None and replayed_status != "timeout":
-        again = compare(replayed_outputs, second, recorded_at=replayed_at, replayed_at=replayed_at)
-        if not again.same:
-            return CellVerdict(Verdict.NOT_DETERMINISTIC, f"Two runs of it differ. {again.why}", found.diff)
-    return _different(found, before, replayed_status, failed)
+        needs = f"It needs the name {missing_name!r}, which no cell of the record up to here defines."
+        return CellVerdict(Verdict.NEEDS_HIDDEN_STATE, needs, found.diff)
+    if second_status not in (None, status) and status != "timeout":
+        ended = f"It ended as {status!r} in one replay and as {second_status!r} in another."
+        return CellVerdict(Verdict.NOT_DETERMINISTIC, ended, found.diff)
+    return _unlike(found) if before == status else _ended_otherwise(found, before, status, failed)
 
 
-def _different(found: Comparison, before: str, status: str, failed: CellVerdict | None) -> CellVerdict:
-    if before == status:
-        return CellVerdict(Verdict.DIFFERENT, found.why, found.diff)
+def _ended_otherwise(found: Comparison, before: str, status: str, failed: CellVerdict | None) -> CellVerdict:
     if failed is not None:
         return CellVerdict(failed.verdict, failed.why, found.diff)
     ended = f"It ended as {before!r} in the record and as {status!r} now."
     return CellVerdict(Verdict.DIFFERENT, f"{ended} {found.why}".rstrip(), found.diff)
+
+
+def as_far_as_all(runs: Sequence[Showing]) -> list[Showing]:
+    """What all runs of a cell showed before it was broken off: whole lines, as many as each has, and displays."""
+    kept: dict[str, int] = {}
+    for name in ("stdout", "stderr"):
+        kept[name] = min(_stream(run, name).count("\n") for run in runs)
+    displays = [[each for each in run.outputs if _kind(each) in ("display_data", "execute_result")] for run in runs]
+    most = min(map(len, displays))
+    found = []
+    for run, shown in zip(runs, displays, strict=True):
+        texts = {name: "\n".join(_stream(run, name).split("\n")[:lines]) for name, lines in kept.items()}
+        streams: list[Output] = [{"output_type": "stream", "name": name, "text": text} for name, text in texts.items()]
+        found.append(replace(run, outputs=[*streams, *shown[:most]], digests={}))
+    return found
+
+
+def put_aside(aside: Counter[str]) -> str:
+    """What was put aside, in a sentence."""
+    varying, others = [], []
+    for what, count in sorted(aside.items()):
+        if what.endswith(FROM_RUN_TO_RUN):
+            varying.append(_counted(what.removesuffix(FROM_RUN_TO_RUN), count))
+        else:
+            others.append(_counted(what, count))
+    if varying:
+        *most, last = varying
+        joined = f"{', '.join(most)} and {last}" if most else last
+        others.insert(0, f"{joined} that {'differs' if _varying(aside) == 1 else 'differ'} from run to run")
+    return f"Put aside: {'; '.join(others)}." if others else ""
+
+
+def _varying(aside: Counter[str]) -> int:
+    return sum(count for what, count in aside.items() if what.endswith(FROM_RUN_TO_RUN))
+
+
+def _counted(what: str, count: int) -> str:
+    noun, space, rest = what.partition(" ")
+    plural = noun if count == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count:,} {plural}{space}{rest}"
+
+
+def _unlike(found: Comparison) -> CellVerdict:
+    """The verdict on a cell that ended as in the record and did not show the same."""
+    aside = put_aside(found.aside)
+    if found.standing is Standing.VARIES:
+        return CellVerdict(Verdict.NOT_DETERMINISTIC, f"{found.why} {_VARIES}", found.diff)
+    verdict = Verdict.CANNOT_TELL if found.standing is Standing.UNKNOWN else Verdict.DIFFERENT
+    return CellVerdict(verdict, f"{found.why} {aside}".rstrip(), found.diff)
+
+
+def _stream(run: Showing, name: str) -> str:
+    return "".join(
+        text_of(each.get("text")) for each in run.outputs if _kind(each) == "stream" and each.get("name") == name
+    )
+
+
+def _kind(output: Output) -> object:
+    return output.get("output_type") if isinstance(output, dict) else None
 
 
 def _failed(status: str, outputs: Sequence[Output]) -> CellVerdict | None:
@@ -104,4 +167,4 @@ def _failed(status: str, outputs: Sequence[Output]) -> CellVerdict | None:
 
 
 def _error(outputs: Sequence[Output]) -> Output | None:
-    return next((each for each in outputs if isinstance(each, dict) and each.get("output_type") == "error"), None)
+    return next((each for each in outputs if _kind(each) == "error"), None)

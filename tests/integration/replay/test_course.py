@@ -21,10 +21,13 @@ SLEEPS = notebook(
 
 
 def test_it_stops_at_the_first_difference(client: Client) -> None:
-    given = notebook(code("1", result("1")), code("2", result("3")), code("4", result("4")))
+    noisy = code("print(object())", stream("<object object at 0x7f3a2c1b4d90>\n"))
+    given = notebook(noisy, code("1", result("1")), noisy, code("2", result("3")), code("4", result("4")))
     replay = client.replay(given, stop_on_difference=True)
-    assert verdicts(replay) == {1: "same", 2: "different", 3: "not_run"}
-    assert "first difference, which is cell 2" in on(replay, 3).why
+    assert verdicts(replay) == {1: "same", 2: "same", 3: "same", 4: "different", 5: "not_run"}
+    assert "first difference, which is cell 4" in on(replay, 5).why
+    assert [event.event for event in client.replay_events(replay.id)].count("again") == 1
+    assert client.list_sessions(status="READY").items == []
 
 
 def test_it_stops_after_a_cell_and_the_session_stays_to_be_looked_at_and_continued(client: Client) -> None:
@@ -129,7 +132,7 @@ def test_a_session_that_ends_under_a_replay_ends_it(client: Client) -> None:
 
 
 def test_one_request_answers_with_all_that_came_of_it(service: RunningService) -> None:
-    body = {"notebook": json.loads(notebook(code("1", result("1")))), "determinism": False}
+    body = {"notebook": json.loads(notebook(code("1", result("1")))), "determinism": False, "strict": True}
     headers = {"Authorization": f"Bearer {service.token}"}
     answer = httpx.post(f"{service.url}/v1/notebooks/replay", json=body, headers=headers, timeout=120)
     assert answer.status_code == 200

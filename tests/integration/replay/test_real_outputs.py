@@ -1,4 +1,4 @@
-"""What a real kernel shows when the same code runs twice, compared: pandas, matplotlib, times, paths, addresses."""
+"""What a real kernel shows when the same code runs three times: pandas, matplotlib, times, paths, addresses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import pytest
 
 from kernel_gateway.client import Client
 from kernel_gateway.client.blocking import LiveSession
-from kernels.replay import compare, judge
+from kernels.replay import CellVerdict, Clock, Showing, judge
 
 PREPARE = """
 import datetime, logging, os, sys, tempfile, threading, time, warnings
 import matplotlib.pyplot as plt, numpy as np, pandas as pd
 from IPython.display import HTML, JSON, SVG, Image, Markdown, clear_output, display
-runs = 0
+runs, kept, alive = 0, [], []
+def keep(*objects):  # so that no other one has its address, as in another process
+    kept[:] = objects
+    alive.extend(objects)
 def plot(shift=0.0, **options):
     figure, axes = plt.subplots(**options)
     axes.plot(np.cumsum(np.random.default_rng(1).normal(size=200)) + shift)
@@ -42,7 +45,7 @@ SAME = {
     "a series": "table()['a']",
     "a pivot": "table().groupby(table().index.month).agg(['mean', 'std'])",
     "an array": "np.linalg.inv(np.random.default_rng(3).normal(size=(5, 5)))",
-    "objects": "print(object(), threading.current_thread(), lambda: 1)\nclass A: pass\n[A(), A().__init__, id(A())]",
+    "objects": "class A: pass\nkeep(A(), lambda: 1); print(*kept, threading.current_thread()); [kept[0], id(kept[0])]",
     "now": "print(datetime.datetime.now(), time.ctime(), time.time())\n[datetime.datetime.now(), pd.Timestamp.now()]",
     "now in a table": "pd.DataFrame({'at': [pd.Timestamp.now()], 'n': [1]})",
     "logging": "logging.basicConfig(format='%(asctime)s %(message)s', force=True)\nlogging.warning('ready')",
@@ -52,10 +55,11 @@ SAME = {
     "elapsed": "start = time.perf_counter(); time.sleep(0.01)\nprint(f'took {time.perf_counter() - start:.6f} s')",
     "temporary files": "print(tempfile.mkdtemp(), tempfile.NamedTemporaryFile().name)",
     "a process": "runs += 1; print('pid', os.getpid() + runs)",
+    "random text": "import uuid; print(uuid.uuid4())",
     "a warning": "warnings.simplefilter('always')\nwarnings.warn('old')",
     "progress": "for n in range(3): print(f'\\r{n}/3 {time.time()}', end='')\nprint('\\rdone')",
     "two streams": "for n in range(5): print(n); print(-n, file=sys.stderr)",
-    "an exception": "raise ValueError(f'no {object()}')",
+    "an exception": "keep(object()); raise ValueError(f'no {kept}')",
     "a missing file": "open(tempfile.mkdtemp() + '/missing.csv')",
     "cleared": "for n in range(3): clear_output(wait=True); print(n)",
     "displays": "display(HTML('<b>1</b>'), Markdown('*2*'), JSON({'a': [1.5]}), table().head(2))",
@@ -71,7 +75,6 @@ DIFFERENT = {
     "a table with another row": "runs += 1; table().head(runs % 7 + 1)",
     "another number": "runs += 1; runs",
     "random numbers": "np.random.default_rng().normal(size=3)",
-    "random text": "import uuid; print(uuid.uuid4())",
     "another exception": "runs += 1; raise ValueError(runs)",
     "another date of data": "runs += 1; print(datetime.date(1990 + runs, 1, 1))",
 }
@@ -85,22 +88,27 @@ def session(client: Client) -> Iterator[LiveSession]:
         yield session
 
 
+def run(session: LiveSession, code: str) -> tuple[str, Showing]:
+    found = session.run(code)
+    assert found.outputs
+    return found.status, Showing(found.outputs, Clock.of(None, found.execution.started_at, found.execution.ended_at))
+
+
+def judged(*runs: tuple[str, Showing]) -> CellVerdict:
+    (before, recorded), (status, first), (after, second) = runs
+    return judge(recorded, status, first, second, recorded_status=before, second_status=after)
+
+
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_code_shows_the_same(session: LiveSession, name: str) -> None:
-    first, second = session.run(SAME[name]), session.run(SAME[name])
-    assert first.outputs
-    times = {"recorded_at": first.execution.started_at, "replayed_at": second.execution.started_at}
-    found = judge(first.outputs, second.status, second.outputs, recorded_status=first.status, **times)
+    found = judged(*(run(session, SAME[name]) for _ in range(3)))
     assert found.verdict == "same", found
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_code_that_shows_something_else_differs(session: LiveSession, name: str) -> None:
-    first, second = session.run(DIFFERENT[name]), session.run(DIFFERENT[name])
-    assert first.outputs
-    found = compare(
-        first.outputs, second.outputs, recorded_at=first.execution.started_at, replayed_at=second.execution.started_at
-    )
-    assert not found.same
+    recorded, first = (run(session, DIFFERENT[name]) for _ in range(2))
+    found = judged(recorded, first, first)
+    assert found.verdict == "different"
     assert found.diff
     assert found.why

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+
 import nbformat
 import pytest
 
@@ -17,7 +19,7 @@ def test_a_session_that_was_recorded(client: Client) -> None:
     with client.session() as session:
         session.run("x = 41")
         session.run("print(object()); x + 1")
-        session.run("import random\nrandom.random()")
+        session.run("import random\n''.join(random.choices('abcdefghij', k=20))")
         session.run("1/0")
         session.command("echo hi; exit 3")
         session.run("y = 2", clear_context=True)
@@ -31,6 +33,8 @@ def test_a_session_that_was_recorded(client: Client) -> None:
         recorded = nbformat.reads(session.notebook(), as_version=4)
     assert (replay.status, replay.error, replay.of) == ("done", None, session.id)
     said = [each.verdict for each in replay.verdicts]
+    address = next(each for each in replay.verdicts if "address" in each.why)
+    assert (address.verdict, address.why) == ("same", "Put aside: 1 address that differs from run to run.")
     random = next(number for number, verdict in enumerate(said) if verdict != "same")
     assert said.count("same") == len(said) - 1, replay.verdicts
     assert said[random] == "not_deterministic", replay.verdicts
@@ -83,6 +87,34 @@ def test_a_notebook_from_elsewhere(client: Client) -> None:
 def test_a_notebook_that_is_the_same(client: Client) -> None:
     replay = client.replay(notebook(code("print(1)", stream("1\n")), code("2", ran=False)))
     assert (replay.counts, replay.same) == ({"new": 1, "same": 1}, True)
+
+
+def test_times_of_the_run_cost_no_second_one_and_strictness_puts_nothing_aside(client: Client) -> None:
+    with client.session() as session:
+        session.run("open('made', 'w').close()")
+        session.run(
+            "import datetime, os\nprint(datetime.datetime.now(), os.stat('made').st_mtime)\n!ls -l --full-time made"
+        )
+        session.run("for n in range(40_000): print(n, 'of many lines')")
+        replay = client.replay(session_id=session.id)
+        strict = client.replay(session_id=session.id, strict=True)
+    assert [each.verdict for each in replay.verdicts] == ["same"] * 3, replay.verdicts
+    assert "of the run's own clock" in replay.verdicts[1].why
+    assert "again" not in [event.event for event in client.replay_events(replay.id)]
+    assert [each.verdict for each in strict.verdicts] == ["same", "different", "same"]
+    assert "again" not in [event.event for event in client.replay_events(strict.id)]
+
+
+def test_the_middle_of_a_long_text_counts(client: Client) -> None:
+    with client.session() as session:
+        session.run("changed = ''")
+        session.run("for n in range(40_000): print(n, 'of many lines', changed if n == 20_000 else '')")
+        given = json.loads(session.notebook())
+    cell = next(cell for cell in given["cells"] if cell["source"] == "changed = ''")
+    cell["source"] = "changed = '!'"
+    replay = client.replay(json.dumps(given).encode())
+    assert [each.verdict for each in replay.verdicts] == ["same", "different"]
+    assert "by its SHA-256" in replay.verdicts[1].why
 
 
 @pytest.mark.parametrize(

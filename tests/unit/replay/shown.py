@@ -10,6 +10,25 @@ from typing import Any
 import png
 
 from kernels.outputs import Output
+from kernels.replay import Clock, Comparison, Showing, compare
+
+
+def weigh(
+    recorded: Sequence[Output] | str,
+    first: Sequence[Output] | str,
+    second: Sequence[Output] | str | None = None,
+    *,
+    strict: bool = False,
+) -> Comparison:
+    """How the record stands to one replay or two; a text is what is printed."""
+    showings = [Showing([stdout(each)] if isinstance(each, str) else each) for each in (recorded, first)]
+    third = None if second is None else Showing([stdout(second)] if isinstance(second, str) else second)
+    return compare(*showings, third, strict=strict)
+
+
+def at(text: str, day: str, start: str, end: str, began: str | None = None) -> Showing:
+    """What a cell printed that ran on a day from one time of it to another; `began` is when its run did."""
+    return Showing([stdout(text)], Clock.of(f"{day}T{began or start}Z", f"{day}T{start}Z", f"{day}T{end}Z"))
 
 
 def stdout(text: str) -> Output:

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.replay import compare, hidden_names, judge
+from kernels.replay import Clock, Showing, compare, hidden_names, judge
+from kernels.replay.evidence import Standing
 
 FRAGMENTS = st.sampled_from(
     [
@@ -64,28 +65,55 @@ OUTPUTS = st.lists(OUTPUT, max_size=5)
 MANY = settings(max_examples=150)
 
 
+WHEN = st.sampled_from([None, "2026-11-21T15:00:00Z", "2026-11-22T15:00:00Z", "", "never"])
+
+
+def shown(outputs: list[Any], when: str | None = None) -> Showing:
+    return Showing(outputs, Clock.of(None, when, when))
+
+
 @MANY
 @given(OUTPUTS)
 def test_what_is_shown_is_the_same_as_itself(outputs: list[Any]) -> None:
-    found = compare(outputs, copy.deepcopy(outputs))
-    assert found.same
-    assert not found.diff
+    found = compare(shown(outputs), shown(copy.deepcopy(outputs)))
+    assert found.standing in (Standing.SAME, Standing.UNKNOWN)  # of what was cut
+    assert found.standing is Standing.UNKNOWN or not found.diff
 
 
 @MANY
 @given(OUTPUTS, OUTPUTS)
 def test_sameness_knows_no_sides(one: list[Any], other: list[Any]) -> None:
-    found, turned = compare(one, other), compare(other, one)
-    assert found.same == turned.same
-    assert found.same == (not found.diff)
+    found, turned = compare(shown(one), shown(other)), compare(shown(other), shown(one))
+    assert found.standing is turned.standing
+    assert (found.standing is Standing.SAME) == (not found.diff)
     assert len(found.diff) <= 16_000
-    assert bool(found.why) or found.same
+    assert bool(found.why) or found.standing is Standing.SAME
 
 
 @MANY
-@given(OUTPUTS, OUTPUTS, st.sampled_from(["ok", "error", "timeout", "died", "odd"]), TEXT)
-def test_a_verdict_is_always_found(one: list[Any], other: list[Any], status: str, when: str) -> None:
-    found = judge(one, status, other, one, None, recorded_at=when, replayed_at="2026-11-21T15:00:00Z")
+@given(OUTPUTS, OUTPUTS)
+def test_two_replays_that_agree_excuse_nothing(one: list[Any], other: list[Any]) -> None:
+    once, twice = compare(shown(one), shown(other)), compare(shown(one), shown(other), shown(copy.deepcopy(other)))
+    assert once.standing is twice.standing
+
+
+@MANY
+@given(OUTPUTS, OUTPUTS, OUTPUTS, WHEN, WHEN)
+def test_a_second_replay_never_makes_it_worse_and_strictness_never_better(
+    one: list[Any], other: list[Any], third: list[Any], when: str | None, then: str | None
+) -> None:
+    runs = shown(one, then), shown(other, when)
+    once, twice = compare(*runs), compare(*runs, shown(third, when))
+    assert twice.standing <= once.standing or once.aside
+    assert compare(*runs, shown(third, when), strict=True).standing >= twice.standing
+
+
+@MANY
+@given(OUTPUTS, OUTPUTS, OUTPUTS, st.sampled_from(["ok", "error", "timeout", "died", "odd"]), WHEN)
+def test_a_verdict_is_always_found(
+    one: list[Any], other: list[Any], third: list[Any], status: str, when: str | None
+) -> None:
+    found = judge(shown(one, when), status, shown(other), shown(third), None, second_status="ok")
     assert len(found.why) < 2_000
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from IPython.utils.text import DollarFormatter
 
 from kernel_gateway.views.script import script
 from tests.unit.views.notebooks import code, error, markdown, written
@@ -36,6 +37,29 @@ def test_commands_are_subprocesses_and_their_failure_ends_nothing(tmp_path: Path
     assert ran(
         tmp_path, shell, code("!echo hi \"there\"\nprint('on', flush=True)"), code("a = !echo 1; echo 2\nprint(a)")
     ) == ("a\nb\nhi there\non\n['1', '2']\n")
+
+
+VALUES = {"x": 41, "name": "a b", "rows": ["p", "q", "r"]}
+LINES = (
+    *("echo {x}", "echo $x and $rows", "echo {x + 1} {rows[1:]}", "echo {name!r}", "echo {x:.2f}", "echo {{x}}"),
+    *("echo '$x' {x}", 'echo "$x"', "echo $$x.", "echo {missing} {x}", "echo $HOME {x}", "awk 'BEGIN {print 5}'"),
+    *("echo ${name}", "for i in 1 2; do echo $i {x}; done", "echo {", "echo ${{x}}", "echo {}"),
+)
+
+
+def test_values_are_put_into_commands_as_ipython_does(tmp_path: Path) -> None:
+    expected = []
+    for line in LINES:
+        try:
+            command = DollarFormatter().vformat(line, args=[], kwargs=VALUES)
+        except Exception:  # IPython runs what it cannot format as it stands
+            command = line
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        expected.append(done.stdout)
+    cells = [code(f"{name} = {value!r}") for name, value in VALUES.items()]
+    assert ran(tmp_path, *cells, *(code(f"!{line}") for line in LINES)) == "".join(expected)
+    within = code("def show(x):\n    lines = !echo {x} $name\n    print(lines)\nshow(5)")
+    assert ran(tmp_path, *cells, within) == "['5 a b']\n"
 
 
 def test_magics_become_what_plain_python_has_a_word_for(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""PNG images by pixels: small differences of shade, and very few of them, are what anti-aliasing does. Pure.
+"""PNG images as a reader sees them: only faint differences, in specks of few pixels, are those of a renderer. Pure.
 
 A PNG of some kilobytes may inflate to gigabytes: what it holds is counted against what its header says before anything
 decodes it, and the header against the budget.
@@ -20,10 +20,14 @@ import png
 from kernels.replay.budget import Budget
 
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
-_SHADE: Final = 16 / 255
+_ROUNDING: Final = 1 / 255
 """A channel that differs by no more, of its whole range, is the same."""
-_SHARE: Final = 1 / 10_000
-"""The share of pixels that may differ by more: thirty of a 640 x 480 plot, less than one marker."""
+_FAINT: Final = 16 / 255
+"""By how much a pixel of a speck may differ: what anti-aliasing does to an edge."""
+_SPECK: Final = 4
+"""Pixels of the largest speck, a group of neighbours that differ: less than a point, a letter or a hair line."""
+_SHARE: Final = 1 / 1_000
+"""The share of all pixels that may be in specks."""
 
 
 @dataclass(frozen=True)
@@ -56,28 +60,56 @@ def why_images_differ(recorded: str, replayed: str, budget: Budget, what: str) -
 
 
 def _by_pixels(one: bytes, other: bytes, pixels: int) -> str:
-    allowed = int(pixels * _SHARE)
     try:
         (first, depth), (second, their_depth) = _rows(one), _rows(other)
         if depth != their_depth:
             return "its depth of colour differs"
-        differ = _count(first, second, _SHADE * ((1 << depth) - 1), allowed)
+        return _seen(first, second, (1 << depth) - 1, int(pixels * _SHARE))
     except Exception:  # whatever a decoder makes of hostile bytes
         return "its bytes differ, and it cannot be decoded"
-    return f"more than {allowed:,} of {pixels:,} pixels differ" if differ > allowed else ""
 
 
-def _count(first: Iterable[bytes], second: Iterable[bytes], shade: float, allowed: int) -> int:
-    """How many pixels differ visibly; counting ends when it is more than allowed."""
+def _seen(first: Iterable[bytes], second: Iterable[bytes], white: int, most: int) -> str:
+    """What a reader would see of the difference; looking ends where there is something."""
     count = 0
+    above: dict[int, list[int]] = {}
     for mine, theirs in zip(first, second, strict=True):
-        if mine == theirs:
-            continue
-        channels = enumerate(zip(mine, theirs, strict=True))
-        count += len({index // 4 for index, (a, b) in channels if a != b and abs(a - b) > shade})
-        if count > allowed:
-            return count
-    return count
+        here: dict[int, list[int]] = {}
+        if mine != theirs:
+            for x, by in sorted(_changes(mine, theirs).items()):
+                if by > _FAINT * white:
+                    return "a part of it differs visibly"
+                if by > _ROUNDING * white:
+                    count += 1
+                    if _grow(x, here, above) > _SPECK:
+                        return f"more than {_SPECK} pixels beside each other differ"
+        above = here
+        if count > most:
+            return f"more than {most:,} pixels differ"
+    return ""
+
+
+def _changes(mine: bytes, theirs: bytes) -> dict[int, int]:
+    """Of each pixel of a row that differs, by how much at most in a channel."""
+    found: dict[int, int] = {}
+    for index, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+        if a != b:
+            found[index // 4] = max(found.get(index // 4, 0), abs(a - b))
+    return found
+
+
+def _grow(x: int, here: dict[int, list[int]], above: dict[int, list[int]]) -> int:
+    """Join a pixel with the specks that it touches, in its row and the one above; says how large the speck is."""
+    speck = [1]
+    for row, places in ((here, (x - 1,)), (above, (x - 1, x, x + 1))):
+        for place in places:
+            touched = row.get(place)
+            if touched is not None and touched is not speck:
+                speck[0] += touched[0]
+                for each in (here, above):
+                    each.update({at: speck for at, found in each.items() if found is touched})
+    here[x] = speck
+    return speck[0]
 
 
 def _rows(data: bytes) -> tuple[Iterator[bytes], int]:
