@@ -253,6 +253,7 @@ class Client:
     revoke_attach_token = _method(at.revoke_attach_token)
     create_token = _method(a.create_token)
     list_tokens = _method(a.list_tokens)
+    rotate_token = _method(a.rotate_token)
     revoke_token = _method(a.revoke_token)
     create_key = _method(a.create_key)
     list_keys = _method(a.list_keys)

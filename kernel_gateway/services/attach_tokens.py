@@ -13,7 +13,7 @@ from kernel_gateway.attach_shapes import AttachToken, CreateAttachToken
 from kernel_gateway.errors import InvalidRequest, NotFound, QuotaReached, Unauthorized
 from kernel_gateway.identity.attach_token import is_attach_token, new_attach_token
 from kernel_gateway.identity.authentication import LONGEST_TOKEN, Identity
-from kernel_gateway.identity.principal import Principal, token_digest
+from kernel_gateway.identity.principal import Caller, Principal, token_digest
 from kernel_gateway.identity.remembered import Remembered
 from kernel_gateway.services.attachments import Visitor
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
@@ -83,8 +83,8 @@ class AttachTokens:
     async def visitor(self, token: str) -> Visitor:
         """Who comes to the Jupyter face with this token, an attach token or a principal's own; raises Unauthorized."""
         if not is_attach_token(token):
-            principal = await self._identity.authenticate(token)
-            return Visitor(principal, principal.name)
+            caller = await self._identity.authenticate(token)
+            return Visitor(caller.principal, caller.principal.name, caller)
         if len(token) > LONGEST_TOKEN:
             raise Unauthorized
         digest = token_digest(token)
@@ -93,7 +93,12 @@ class AttachTokens:
             raise Unauthorized
         row, owner = found.row, found.owner
         author = row.name or f"{owner.name} (attached)"
-        return Visitor(owner, author, session_id=row.session_id, can=frozenset(row.can), attached=True)
+        caller = Caller(owner, "run", row.id, row.expires)
+        return Visitor(owner, author, caller, session_id=row.session_id, can=frozenset(row.can), attached=True)
+
+    def forget(self) -> None:
+        """Ask the database again for every token: a principal was disabled."""
+        self._remembered.forget()
 
     def _counts(self, found: OwnedToken) -> bool:
         live = self._registry.find(found.owner, found.row.session_id)

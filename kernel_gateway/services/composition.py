@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ import structlog
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.identity.last_use import LastUse
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.access_keys import AccessKeys
 from kernel_gateway.services.agents import Agents
@@ -157,7 +160,7 @@ class Services:
     @classmethod
     def _made(cls, parts: Parts) -> Services:
         settings, database = parts.settings, parts.database
-        registry, identity = Registry(database), Identity(database)
+        registry, identity = Registry(database), Identity(database, parts.clock.now, parts.last_use)
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
@@ -170,7 +173,7 @@ class Services:
             limits=Limits(settings.invocations_per_second),
             tokens=Tokens(database, identity, parts.clock),
             attach_tokens=AttachTokens(database, registry, identity, parts.clock),
-            access_keys=AccessKeys(database, settings, parts.clock),
+            access_keys=AccessKeys(database, settings, parts.clock, parts.last_use),
             sessions=sessions,
             executions=executions,
             attachments=Attachments(parts, registry, executions, sessions),
@@ -226,6 +229,8 @@ class Services:
         await self.inspection.aclose()
         await self.parts.background.aclose()
         await self.parts.ledger.close()
+        with contextlib.suppress(GatewayError):
+            await self.parts.last_use.flush()
         await self.audit.close()
         self.parts.egress.close()
         self.parts.mirrors.close()
@@ -281,4 +286,5 @@ def make_parts(
         agents=Agents(environments, database, clock, settings),
         starting=asyncio.Semaphore(settings.starts_at_once),
         ledger=ledger,
+        last_use=LastUse(database),
     )

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 
 from kernel_gateway.errors import NoSpace, ShuttingDown
+from kernel_gateway.identity.last_use import LastUse
 from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
@@ -47,6 +48,7 @@ class Parts:
     agents: Agents
     starting: asyncio.Semaphore
     ledger: WorkspaceLedger
+    last_use: LastUse
     durable_changes: DurableChanges = field(default_factory=DurableChanges)
     errands: set[str] = field(default_factory=set)
     """Sandboxes that do one thing and belong to no session."""

@@ -41,7 +41,12 @@ principals = Table(
     Column("name", String, nullable=False, unique=True),
     Column("admin", Boolean, nullable=False),
     Column("created", BigInteger, nullable=False),
+    Column("disabled", BigInteger),
+    Column("live_sessions", Integer),
+    Column("cpu", BigInteger, nullable=False, server_default="0"),
 )
+"""`disabled` is since when none of its credentials counts. `live_sessions` is its own quota; null: the setting's. `cpu`
+is the processor time of its sessions that have ended, in microseconds."""
 
 tokens = Table(
     "tokens",
@@ -53,6 +58,9 @@ tokens = Table(
     Column("digest", String, nullable=False, unique=True),
     Column("created", BigInteger, nullable=False),
     Column("revoked", BigInteger),
+    Column("scope", String, nullable=False, server_default="admin"),
+    Column("expires", BigInteger),
+    Column("last_used", BigInteger),
 )
 
 access_keys = Table(
@@ -65,6 +73,9 @@ access_keys = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("revoked", BigInteger),
+    Column("scope", String, nullable=False, server_default="admin"),
+    Column("expires", BigInteger),
+    Column("last_used", BigInteger),
 )
 """Keys that requests are signed with. `secret` is encrypted: a signature is verified with the secret itself."""
 
@@ -307,9 +318,22 @@ audit = Table(
     Column("reason", String, nullable=False),
     Column("target", String, nullable=False),
     Column("detail", LargeBinary, nullable=False),
+    Column("line_hash", LargeBinary),
+    Column("hash", LargeBinary),
     Index("ix_audit_at", "at"),
     Index("ix_audit_principal_id_number", "principal_id", "number"),
     Index("ix_audit_session_id_number", "session_id", "number"),
 )
 """Who asked for what and what the answer was; `detail` is a JSON object. Its rows refer to no other table: they outlive
-what they speak of, and a caller who is nobody has no principal."""
+what they speak of, and a caller who is nobody has no principal. `line_hash` is of the record as a line
+of the audit file, `hash` its link in the chain; null in records from before there was one."""
+
+audit_chain = Table(
+    "audit_chain",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+)
+"""The ends of the audit log's chain, signed: `head` is its newest record, `floor` the one before its oldest."""

@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 from kernel_gateway.errors import InvalidRequest, PayloadTooLarge
+from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agentcore import audited, operations, replies, requests
 from kernel_gateway.faces.agentcore.blobs import unpacked
 from kernel_gateway.faces.agentcore.body_memory import Reservation
@@ -19,7 +20,7 @@ from kernel_gateway.faces.agentcore.operations import Operation
 from kernel_gateway.faces.json_bodies import decode
 from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
 from kernel_gateway.identity import sigv4
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller
 
 MOST_BESIDE_FILES = 1_048_576
 """What a body may have beside the files in it, and the most of one that carries none."""
@@ -39,7 +40,7 @@ class AgentCoreHandler(ReceivingHandler):
         self.answered_with: Any = None
         self.refused_with: Refusal | None = None
         self._signed: sigv4.SignedRequest | None = None
-        self._key: tuple[Principal, str] | None = None
+        self._key: tuple[Caller, str] | None = None
         self._body = bytearray()
         self._hash = hashlib.sha256()
         self._reservation: Reservation | None = None
@@ -89,6 +90,7 @@ class AgentCoreHandler(ReceivingHandler):
     async def respond(self) -> None:
         self.call = call = self._verified()
         operation = self._found()
+        scopes.require(call.caller, operation.scope)
         body, self._body = self._body, bytearray()
         call.outside = operations.outside(operation, self.labels, self.request.query, self.request.headers)
         call.body = decode(body, operation.body)
@@ -111,12 +113,13 @@ class AgentCoreHandler(ReceivingHandler):
         claim, signed, key = self.claim, self._signed, self._key
         if claim is None or signed is None or key is None:
             raise InvalidRequest("the request is not signed")
-        (principal, secret), self._key = key, None
+        (caller, secret), self._key = key, None
         digest = self._hash.hexdigest()
         sigv4.verify(signed, claim, secret, digest, self._admitted)
+        self.services.access_keys.note_use(caller)
         return Call(
             face=self.face,
-            principal=principal,
+            caller=caller,
             region=claim.region,
             outside=None,
             body=None,

@@ -17,11 +17,12 @@ import structlog
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
-from kernel_gateway.faces import answering
+from kernel_gateway.faces import answering, scopes
 from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
 from kernel_gateway.faces.jupyter.outlet import Outlet
+from kernel_gateway.faces.jupyter.routes import CHANNELS_SCOPE
 from kernel_gateway.faces.receiving import ours
 from kernel_gateway.services.api_call import CLIENT_GONE
 from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
@@ -115,6 +116,7 @@ class ChannelsHandler(WebSocketHandler):
         self.call.ids = {"session_id": session_id}
         self._token = token_of(request.headers.get("Authorization", ""), query)
         self.call.visitor = await services.attach_tokens.visitor(self._token)
+        scopes.require(self.call.caller, CHANNELS_SCOPE)
         if not services.ready:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
         try:

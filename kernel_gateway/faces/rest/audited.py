@@ -81,6 +81,7 @@ EVENTS = {
     "environments.delete_agent": "DeleteAgent",
     "administration.create_token": "CreateToken",
     "administration.tokens": "ListTokens",
+    "administration.rotate_token": "RotateToken",
     "administration.revoke_token": "RevokeToken",
     "administration.create_key": "CreateAccessKey",
     "administration.keys": "ListAccessKeys",

@@ -12,14 +12,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import GatewayError, NotFound
-from kernel_gateway.faces import answering
+from kernel_gateway.faces import answering, scopes
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.receiving import SMALL_BODY, ReceivingHandler, ours
 from kernel_gateway.faces.rest import audited, bodies, paths, replies
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.upload import Upload
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -57,8 +57,10 @@ class RestHandler(ReceivingHandler):
 
     async def admit(self) -> None:
         if not any(route.public for route in self.routes.values()):
-            self.call.principal = await self._authenticate()
+            self.call.caller = await self._authenticate()
         self.route = route = self._routed()
+        if route.scope is not None:
+            scopes.require(self.call.caller, route.scope)
         if route.invocation:
             self.services.limits.take_invocation(self.call.principal)
         self._read_address(route)
@@ -66,7 +68,7 @@ class RestHandler(ReceivingHandler):
         if route.uploads:
             self._start_upload(route)
 
-    async def _authenticate(self) -> Principal:
+    async def _authenticate(self) -> Caller:
         scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
         usable = scheme.lower() == "bearer" and len(token) <= MOST_TOKEN_CHARACTERS
         return await self.services.identity.authenticate(token.strip() if usable else "")

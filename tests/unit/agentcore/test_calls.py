@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from kernel_gateway.faces.agentcore.body_memory import BodyMemory
 from kernel_gateway.faces.agentcore.calls import Call, Face
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller, Principal
 
 Test = Callable[[Call, BodyMemory], Coroutine[Any, Any, None]]
 
@@ -18,7 +18,7 @@ def scene(test: Test) -> None:
     async def run() -> None:
         memory = BodyMemory(100)
         face = cast("Face", SimpleNamespace(memory=memory))
-        who = Principal("id", "name", admin=False)
+        who = Caller(Principal("id", "name", admin=False), "run", "key")
         call = Call(face, who, "us-west-2", None, None, "", "", await memory.reserve(40))
         await test(call, memory)
         assert memory.held_bytes == 0
