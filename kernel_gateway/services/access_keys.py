@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -41,7 +42,15 @@ _NAMED_IN_LOG = 10
 class AccessKeys:
     """`create`, `list` and `revoke` raise Forbidden for everybody but administrators."""
 
-    def __init__(self, database: Database, settings: Settings, clock: Clock, last_use: LastUse) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        clock: Clock,
+        last_use: LastUse,
+        end_calls: Callable[[str], object] = lambda _credential_id: None,
+    ) -> None:
+        self._end_calls = end_calls
         self._database = database
         self._settings = settings
         self._clock = clock
@@ -117,6 +126,7 @@ class AccessKeys:
         now = self._clock.now()
         row = await self._database.run(lambda c: access_keys.revoke(c, key_id, now))
         self._remembered.forget()
+        self._end_calls(key_id)
         if row is None:
             raise NotFound("there is no such key")
         return _info(row)

@@ -6,6 +6,7 @@ Only the Jupyter face takes them. One counts until it expires, is revoked, or it
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
@@ -30,7 +31,15 @@ MOST_ATTACH_TOKENS = 100
 class AttachTokens:
     """Made, listed and revoked by the session's owner; another principal's session is not found."""
 
-    def __init__(self, database: Database, registry: Registry, identity: Identity, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        identity: Identity,
+        clock: Clock,
+        end_calls: Callable[[str], object],
+    ) -> None:
+        self._end_calls = end_calls
         self._database = database
         self._registry = registry
         self._identity = identity
@@ -71,11 +80,12 @@ class AttachTokens:
         return Page([_shown(row) for row in rows], following)
 
     async def revoke(self, principal: Principal, session_id: str, token_id: str) -> AttachToken:
-        """The token counts no longer, from now on; clients that are connected with it are let go within a minute."""
+        """The token counts no longer, from now on; clients that are connected with it are let go."""
         await self._registry.row(principal, session_id)
         now = self._clock.now()
         row = await self._database.run(lambda c: attach_tokens.revoke(c, session_id, token_id, now))
         self._remembered.forget()
+        self._end_calls(token_id)
         if row is None:
             raise NotFound("the session has no such attach token")
         return _shown(row)

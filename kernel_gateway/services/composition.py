@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -39,8 +40,11 @@ from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
 from kernel_gateway.services.mirrors import Mirrors, keep_account
 from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.open_calls import OpenCalls
 from kernel_gateway.services.outputs import Outputs
+from kernel_gateway.services.oversight import Oversight
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.principals import Principals, Reach
 from kernel_gateway.services.record import Record
 from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.registry import Registry
@@ -104,6 +108,8 @@ class Services:
     registry: Registry
     lifecycle: Lifecycle
     upkeep: Upkeep
+    principals: Principals
+    oversight: Oversight
     first_token: str | None = None
 
     @classmethod
@@ -166,14 +172,12 @@ class Services:
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
         commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
         datasets, file_copies = Datasets(parts, registry), FileCopies(parts, WorkspaceCopies(parts, registry))
-        retention = Retention(parts, removals)
+        retention = Retention(parts, removals, registry)
+        replays = Replays(Doing(parts, sessions, executions, commands), registry, notebooks)
         return cls(
             settings=settings,
             identity=identity,
             limits=Limits(settings.invocations_per_second),
-            tokens=Tokens(database, identity, parts.clock),
-            attach_tokens=AttachTokens(database, registry, identity, parts.clock),
-            access_keys=AccessKeys(database, settings, parts.clock, parts.last_use),
             sessions=sessions,
             executions=executions,
             attachments=Attachments(parts, registry, executions, sessions),
@@ -185,7 +189,7 @@ class Services:
             outputs=Outputs(parts, registry),
             notebooks=notebooks,
             views=Views(notebooks, settings),
-            replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
+            replays=replays,
             workspaces=Workspaces(parts),
             datasets=datasets,
             dataset_copies=DatasetCopies(parts, datasets, file_copies),
@@ -196,6 +200,8 @@ class Services:
             parts=parts,
             registry=registry,
             lifecycle=lifecycle,
+            oversight=Oversight(parts, registry, sessions),
+            **_credentials(parts, identity, lifecycle, replays, registry),
             upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
         )
 
@@ -235,6 +241,26 @@ class Services:
         self.parts.egress.close()
         self.parts.mirrors.close()
         await self.parts.database.aclose()
+
+
+def _credentials(
+    parts: Parts, identity: Identity, lifecycle: Lifecycle, replays: Replays, registry: Registry
+) -> dict[str, Any]:
+    """Principals and what they prove themselves by; what is revoked ends the calls that came with it."""
+    database, clock, revoked = parts.database, parts.clock, parts.open_calls.end_credential
+    access_keys = AccessKeys(database, parts.settings, clock, parts.last_use, revoked)
+    attach_tokens = AttachTokens(database, registry, identity, clock, revoked)
+
+    def forget() -> None:
+        for each in (identity, access_keys, attach_tokens):
+            each.forget()
+
+    return {
+        "tokens": Tokens(database, identity, clock, revoked),
+        "access_keys": access_keys,
+        "attach_tokens": attach_tokens,
+        "principals": Principals(parts, Reach(registry, lifecycle, replays, forget)),
+    }
 
 
 def kernel_limits(settings: Settings) -> KernelLimits:
@@ -287,4 +313,5 @@ def make_parts(
         starting=asyncio.Semaphore(settings.starts_at_once),
         ledger=ledger,
         last_use=LastUse(database),
+        open_calls=OpenCalls(clock.now),
     )

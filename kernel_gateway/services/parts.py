@@ -19,6 +19,7 @@ from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.kept_outputs import KeptOutputs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
+from kernel_gateway.services.open_calls import OpenCalls
 from kernel_gateway.services.record import Record
 from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.spool import Spool
@@ -49,6 +50,7 @@ class Parts:
     starting: asyncio.Semaphore
     ledger: WorkspaceLedger
     last_use: LastUse
+    open_calls: OpenCalls
     durable_changes: DurableChanges = field(default_factory=DurableChanges)
     errands: set[str] = field(default_factory=set)
     """Sandboxes that do one thing and belong to no session."""

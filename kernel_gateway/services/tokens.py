@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection
@@ -26,7 +28,15 @@ LONGEST_NAME = 200
 class Tokens:
     """Raises Forbidden for everybody but administrators."""
 
-    def __init__(self, database: Database, identity: Identity, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        identity: Identity,
+        clock: Clock,
+        end_calls: Callable[[str], object] = lambda _credential_id: None,
+    ) -> None:
+        """`end_calls` hangs up on the calls that are under way with a credential."""
+        self._end_calls = end_calls
         self._database = database
         self._identity = identity
         self._clock = clock
@@ -100,6 +110,7 @@ class Tokens:
 
         row = await self._database.run(replace)
         self._identity.forget()
+        asyncio.get_running_loop().call_later(overlap_seconds, self._end_calls, token_id)
         return self._shown(row, token)
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[TokenInfo]:
@@ -116,6 +127,7 @@ class Tokens:
         now = self._clock.now()
         row = await self._database.run(lambda c: principals.revoke_token(c, token_id, now))
         self._identity.forget()
+        self._end_calls(token_id)
         if row is None:
             raise NotFound("there is no such token")
         return _info(row)

@@ -60,6 +60,19 @@ def cursor_of(number: int) -> str:
     return base64.urlsafe_b64encode(str(number).encode()).decode().rstrip("=")
 
 
+def cursor_of_name(name: str) -> str:
+    """A cursor for what comes after this name, in a list by names."""
+    return base64.urlsafe_b64encode(name.encode()).decode()
+
+
+def name_of(cursor: str) -> str:
+    """The name that a cursor stands for; raises InvalidRequest."""
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except (ValueError, binascii.Error):
+        raise InvalidRequest("the cursor is not one that a list gave") from None
+
+
 def place_of(cursor: str) -> int:
     """The number that a cursor stands for; raises InvalidRequest."""
     try:

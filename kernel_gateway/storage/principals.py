@@ -7,11 +7,19 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, func, insert, or_, select, update
 
 from kernel_gateway.identity.principal import Caller, Principal, Scope, caller_of
-from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none
-from kernel_gateway.storage.tables import principals, tokens
+from kernel_gateway.storage.columns import (
+    cursor_of_name,
+    micros,
+    micros_or_none,
+    name_of,
+    page,
+    seconds,
+    seconds_or_none,
+)
+from kernel_gateway.storage.tables import principals, sessions, tokens
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,65 @@ class TokenRow:
     scope: Scope = "admin"
     expires: float | None = None
     last_used: float | None = None
+
+
+@dataclass(frozen=True)
+class PrincipalRow:
+    """A principal as it is listed: `live` are its sessions now, `quota` how many it may have if that was said."""
+
+    id: str
+    name: str
+    admin: bool
+    created: float
+    disabled: float | None
+    quota: int | None
+    live: int
+
+
+def list_principals(connection: Connection, limit: int, cursor: str | None) -> tuple[list[PrincipalRow], str | None]:
+    """One page of the principals, by name."""
+    query = _principals().order_by(principals.c.name).limit(limit + 1)
+    if cursor is not None:
+        query = query.where(principals.c.name > name_of(cursor))
+    rows = [_principal(row) for row in connection.execute(query)]
+    following = cursor_of_name(rows[limit - 1].name) if len(rows) > limit else None
+    return rows[:limit], following
+
+
+def find_row(connection: Connection, name: str) -> PrincipalRow | None:
+    row = connection.execute(_principals().where(principals.c.name == name)).first()
+    return _principal(row) if row else None
+
+
+def _principals() -> Any:
+    live = select(func.count()).where(sessions.c.principal_id == principals.c.id, sessions.c.status == "READY")
+    return select(principals, live.scalar_subquery().label("live"))
+
+
+def _principal(row: Row[Any]) -> PrincipalRow:
+    created, disabled = seconds(row.created), seconds_or_none(row.disabled)
+    return PrincipalRow(row.id, row.name, row.admin, created, disabled, row.live_sessions, row.live)
+
+
+def disable(connection: Connection, principal_id: str, now: float) -> None:
+    """Nothing of the principal's counts from now on; one that is disabled stays so since when it was."""
+    this = (principals.c.id == principal_id, principals.c.disabled.is_(None))
+    connection.execute(update(principals).where(*this).values(disabled=micros(now)))
+
+
+def enable(connection: Connection, principal_id: str) -> None:
+    connection.execute(update(principals).where(principals.c.id == principal_id).values(disabled=None))
+
+
+def set_quota(connection: Connection, principal_id: str, live_sessions: int | None) -> None:
+    connection.execute(update(principals).where(principals.c.id == principal_id).values(live_sessions=live_sessions))
+
+
+def standing(connection: Connection, principal_id: str) -> tuple[bool, int | None]:
+    """Whether a principal is disabled, and its own quota of live sessions."""
+    found = select(principals.c.disabled, principals.c.live_sessions).where(principals.c.id == principal_id)
+    row = connection.execute(found).one()
+    return row.disabled is not None, row.live_sessions
 
 
 def find_by_name(connection: Connection, name: str) -> Principal | None:

@@ -318,22 +318,9 @@ audit = Table(
     Column("reason", String, nullable=False),
     Column("target", String, nullable=False),
     Column("detail", LargeBinary, nullable=False),
-    Column("line_hash", LargeBinary),
-    Column("hash", LargeBinary),
     Index("ix_audit_at", "at"),
     Index("ix_audit_principal_id_number", "principal_id", "number"),
     Index("ix_audit_session_id_number", "session_id", "number"),
 )
 """Who asked for what and what the answer was; `detail` is a JSON object. Its rows refer to no other table: they outlive
-what they speak of, and a caller who is nobody has no principal. `line_hash` is of the record as a line
-of the audit file, `hash` its link in the chain; null in records from before there was one."""
-
-audit_chain = Table(
-    "audit_chain",
-    metadata,
-    Column("name", String, primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-)
-"""The ends of the audit log's chain, signed: `head` is its newest record, `floor` the one before its oldest."""
+what they speak of, and a caller who is nobody has no principal."""

@@ -59,6 +59,7 @@ class AgentCoreHandler(ReceivingHandler):
         self._admitted = services.parts.clock.now()  # what takes long to arrive was signed in time all the same
         sigv4.require_timely(self.claim, self._admitted)
         self._key = await services.access_keys.find(self.claim.access_key_id)
+        self.enter(self._key[0])
         self._expect_body(self.operation)
         if self.announced > SMALL_BODY:
             self._reservation = await self.face.memory.reserve(self.announced * 5 // 2)

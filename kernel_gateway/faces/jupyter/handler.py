@@ -60,6 +60,7 @@ class JupyterHandler(ReceivingHandler):
         found, ids = routes.at(self.request.path)
         self.call.ids = ids
         self.call.visitor, _ = await visitor_of(self.face, self.request)
+        self.enter(self.call.caller)
         if not found:
             raise UnknownRoute("there is nothing at this address of the Jupyter interface")
         if self.request.method not in found:

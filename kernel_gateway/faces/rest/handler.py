@@ -58,6 +58,7 @@ class RestHandler(ReceivingHandler):
     async def admit(self) -> None:
         if not any(route.public for route in self.routes.values()):
             self.call.caller = await self._authenticate()
+            self.enter(self.call.caller)
         self.route = route = self._routed()
         if route.scope is not None:
             scopes.require(self.call.caller, route.scope)

@@ -43,6 +43,13 @@ class SessionsPage(PageOf):
     environment: Annotated[str | None, msgspec.Meta(description="id of a made one, or name of a host's")] = None
 
 
+class OwnedSessionsPage(PageOf):
+    """Which page of everybody's sessions: those that fit all that is given."""
+
+    principal: AuditWord | None = None
+    status: SessionStatus | None = None
+
+
 class EnvironmentsPage(PageOf):
     """Which page of the environments: the host's, then those that you made, or one kind."""
 

@@ -30,6 +30,7 @@ from kernel_gateway.faces.rest import (
     replay_routes,
     replays,
     sessions,
+    tenant_routes,
     usage_routes,
 )
 from kernel_gateway.faces.rest.calls import EVENTS, JSON, NOTEBOOK, OCTETS, Call, Document
@@ -291,6 +292,7 @@ TABLE: tuple[Route, ...] = (
     ),
     Route("DELETE", A_ONE, environments.delete_agent, "Forget an agent; its sessions go on", status=204, errors=ID),
     *administration_routes.ROUTES,
+    *tenant_routes.ROUTES,
     Route("GET", "/v1/openapi.json", openapi, "This interface as OpenAPI 3.1", AnyObject, public=True),
     Route("GET", "/healthz", operations.healthz, "Whether the process answers", Health, public=True),
     Route(
