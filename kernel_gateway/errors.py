@@ -6,6 +6,7 @@ Tree (code, status):
     ├── InvalidRequest          invalid_request        400   the request makes no sense; change it
     ├── Unauthorized            unauthorized           401   no token, a wrong one or a revoked one: one shape
     ├── Forbidden               forbidden              403   administrators only
+    │   └── ScopeMissing        scope_missing          403   the credential is not good for this: `needed` says what is
     ├── NotFound                not_found              404   absent, or another principal's
     │   └── UnknownEnvironment  unknown_environment    404   no such environment, or not built
     ├── Conflict                conflict               409   not in this state
@@ -88,6 +89,12 @@ class Forbidden(GatewayError):
     """Only an administrator may do this."""
 
     code, status = "forbidden", 403
+
+
+class ScopeMissing(Forbidden):
+    """The credential's scope does not include what the call needs."""
+
+    code = "scope_missing"
 
 
 class NotFound(GatewayError):

@@ -50,6 +50,9 @@ class Settings:
     allowed_hosts: str = _(
         "", "names that requests may be addressed to, a,b,*.c, or *; empty: see operations", lines=True
     )
+    trusted_proxies: str = _(
+        "", "addresses and networks of proxies that say in X-Forwarded-For for whom they ask, with commas between"
+    )
     data_dir: str = _(default_data_dir, "absolute directory for the database, environments, sandboxes and local store")
     environments_dir: str = _("", "where built environments lie; empty: under data_dir")
     run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
@@ -98,7 +101,9 @@ class Settings:
     cgroup_parent: str = _("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")
 
     live_sessions: int = _(1_000, "sessions alive at once", low=1, high=100_000)
-    sessions_per_principal: int = _(1_000, "sessions alive at once of one principal", low=1, high=100_000)
+    sessions_per_principal: int = _(
+        0, "sessions alive at once of one principal; 0: a tenth of live_sessions", low=0, high=100_000
+    )
     starts_at_once: int = _(4, "sandboxes being started at once; more wait", low=1, high=256)
     invocations_per_second: float = _(30.0, "invocations a second and principal", low=0.1, high=100_000)
     connections: int = _(4_096, "connections open at once", low=1, high=1_000_000)
@@ -248,6 +253,11 @@ class Settings:
     def audit_path(self) -> str:
         """The audit file, with the default filled in."""
         return self.audit_file or str(self.state_path / "audit.jsonl")
+
+    @property
+    def own_sessions(self) -> int:
+        """Live sessions of one principal that has no quota of its own."""
+        return self.sessions_per_principal or max(1, self.live_sessions // 10)
 
     @property
     def state_path(self) -> Path:

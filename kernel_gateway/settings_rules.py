@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kernel_gateway.client_address import networks
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.hosts import Hosts
@@ -27,6 +28,10 @@ def consistent(settings: Settings) -> Settings:
         endpoints(settings.egress_private)
     except ValueError as error:
         raise SettingInvalid(f"egress_private: {error}") from None
+    try:
+        networks(settings.trusted_proxies)
+    except ValueError as error:
+        raise SettingInvalid(f"trusted_proxies: {error}") from None
     try:
         Patterns.of_lines(settings.redact_patterns)
     except ValueError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 
 from kernel_gateway import constraints
+from kernel_gateway.identity.principal import Scope
 from kernel_gateway.sync_shapes import ExecutionSync, Sync, SyncMode
 
 SessionStatus = Literal["READY", "TERMINATED"]
@@ -352,13 +353,20 @@ class AuditRecord(Shape):
 
 
 class Credential(Shape):
-    """What a principal proves itself by. Its secret shows in no `repr`."""
+    """What a principal proves itself by. Its secret shows in no `repr`.
+
+    `scope` is `read` (look), `run` (and change and run what is the principal's own) or `admin` (all that the principal
+    may). Without `expires_at` it counts until it is revoked.
+    """
 
     id: str
     principal: str
     name: str
     created_at: str
     revoked_at: str | None = None
+    scope: Scope = "admin"
+    expires_at: str | None = None
+    last_used_at: str | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(id={self.id!r}, principal={self.principal!r}, name={self.name!r})"

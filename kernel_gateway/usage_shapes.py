@@ -16,7 +16,9 @@ Days = Annotated[int, msgspec.Meta(ge=1, le=36_500)]
 class PrincipalUsage(Shape):
     """What the workspaces of one principal hold in the store, by what was counted when they last changed.
 
-    `not_counted` of them have not changed since counting began; showing one counts it.
+    `not_counted` of them have not changed since counting began; showing one counts it. Of its live sessions:
+    `memory_bytes` and `disk_bytes` are what their sandboxes hold now; `cpu_seconds` is their processor time and that of
+    all that have ended, each by its last sandbox.
     """
 
     principal: str
@@ -26,6 +28,11 @@ class PrincipalUsage(Shape):
     file_count: int
     size_bytes: int
     datasets: int
+    live_sessions: int = 0
+    live_sessions_most: int = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    cpu_seconds: float = 0.0
 
 
 class ExpireWorkspaces(Shape, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ import httpx
 
 from kernel_gateway.attach_shapes import LONGEST_SECONDS, AttachToken, Right
 from kernel_gateway.attaching import lab_config
-from kernel_gateway.cli.attach_tokens import Duration
+from kernel_gateway.cli.attach_tokens import LIFETIME
 from kernel_gateway.cli.choosing import named
 from kernel_gateway.cli.options import connected
 from kernel_gateway.cli.screen import say
@@ -32,7 +32,7 @@ INTERRUPT_SECONDS = 10.0
 @click.argument("session_id", metavar="[SESSION]", required=False)
 @click.option("--open", "opening", is_flag=True, help="Start JupyterLab now, until it is stopped.")
 @click.option("--console", is_flag=True, help="Carry the kernel to a connection file here, for jupyter console.")
-@click.option("--ttl", type=Duration(), default="1h", show_default=True, help="How long the token counts, 1m to 7d.")
+@click.option("--ttl", type=LIFETIME, default="1h", show_default=True, help="How long the token counts, 1m to 7d.")
 @click.option("--can", type=click.Choice(["restart"]), multiple=True, help="What else the token allows.")
 @click.option("--name", default="", help="Who you are: the author of the cells that you run.")
 @connected

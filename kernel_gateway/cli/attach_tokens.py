@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import click
 
 from kernel_gateway.attach_shapes import LONGEST_SECONDS, SHORTEST_SECONDS, Right
 from kernel_gateway.cli.choosing import named
+from kernel_gateway.cli.durations import Duration
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
 from kernel_gateway.client import Client
 from kernel_gateway.client import attach_operations as at
 from kernel_gateway.client.paging import every
 
-UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-class Duration(click.ParamType[int]):
-    """`90`, `90s`, `15m`, `1h` or `7d`, as seconds."""
-
-    name = "duration"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Called by click with what was typed."""
-        match = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value))
-        seconds = int(match[1]) * UNITS[match[2] or "s"] if match else 0
-        if not SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS:
-            self.fail(f"{value!r} is not a time from 1m to 7d, such as 15m or 1h", param, ctx)
-        return seconds
+LIFETIME = Duration(SHORTEST_SECONDS, LONGEST_SECONDS)
 
 
 @click.command("attach-token")
 @click.argument("session_id", metavar="[SESSION]", required=False)
-@click.option("--ttl", type=Duration(), default="1h", show_default=True, help="How long it counts, 1m to 7d.")
+@click.option("--ttl", type=LIFETIME, default="1h", show_default=True, help="How long it counts, 1m to 7d.")
 @click.option("--can", type=click.Choice(["restart"]), multiple=True, help="What else it allows.")
 @click.option("--name", default="", help="Who will use it: the author of the cells that are run with it.")
 @click.option("--list", "listing", is_flag=True, help="List the session's tokens instead.")

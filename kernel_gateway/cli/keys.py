@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from kernel_gateway.cli.durations import COLUMNS, columns_of, credential_options
 from kernel_gateway.cli.options import as_json, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
 from kernel_gateway.client import Client
 from kernel_gateway.client import administration_operations as a
 from kernel_gateway.client.paging import every
+from kernel_gateway.identity.principal import Scope
 
 
 @click.group()
@@ -18,15 +20,17 @@ def keys() -> None:
 
 @keys.command("create")
 @click.argument("principal")
-@click.option("--name", default="", help="What it is for.")
+@credential_options
 @as_json
 @connected
-def create(client: Client, *, principal: str, name: str, as_json: bool) -> None:
+def create(
+    client: Client, *, principal: str, name: str, scope: Scope | None, ttl_seconds: int | None, as_json: bool
+) -> None:
     """Create an access key for PRINCIPAL, who is created when new. The secret is shown this once.
 
     What is printed are the variables that AWS's tools read, one a line.
     """
-    created = client.create_key(principal, name)
+    created = client.create_key(principal, name, scope=scope, ttl_seconds=ttl_seconds)
     if as_json:
         show_json(created)
         return
@@ -44,8 +48,7 @@ def list_(client: Client, *, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    rows = [(each.id, each.principal, each.name, each.created_at, each.revoked_at or "") for each in found]
-    show_table(("KEY", "PRINCIPAL", "NAME", "CREATED", "REVOKED"), rows)
+    show_table(("KEY", *COLUMNS), [columns_of(each) for each in found])
 
 
 @keys.command("revoke")

@@ -16,6 +16,7 @@ from kernel_gateway.cli.kernelspec import kernelspec
 from kernel_gateway.cli.keys import keys
 from kernel_gateway.cli.leases import lease
 from kernel_gateway.cli.notebooks import notebook
+from kernel_gateway.cli.principals import admin, principal
 from kernel_gateway.cli.replaying import replay
 from kernel_gateway.cli.running import run
 from kernel_gateway.cli.service import doctor, serve
@@ -62,6 +63,8 @@ for command in (
     audit,
     token,
     keys,
+    principal,
+    admin,
     environments,
     agents,
     kernelspec,

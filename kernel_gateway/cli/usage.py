@@ -15,12 +15,13 @@ from kernel_gateway.client.paging import every
 @as_json
 @connected
 def usage(client: Client, *, as_json: bool) -> None:
-    """What your workspaces hold in the store; for an administrator everybody's, by principal."""
+    """What your workspaces hold in the store and your live sessions now; for an administrator everybody's."""
     found = client.carry_out(every(lambda cursor: u.usage(cursor=cursor)))
     if as_json:
         show_json(found)
         return
-    columns = ("PRINCIPAL", "WORKSPACES", "LIVE", "FILES", "BYTES", "DATASETS", "NOT COUNTED")
+    kept = ("WORKSPACES", "LIVE", "FILES", "BYTES", "DATASETS", "NOT COUNTED")
+    columns = ("PRINCIPAL", *kept, "SESSIONS", "AT MOST", "MEMORY", "DISK", "CPU SECONDS")
     rows = [
         (
             each.principal,
@@ -30,6 +31,11 @@ def usage(client: Client, *, as_json: bool) -> None:
             each.size_bytes,
             each.datasets,
             each.not_counted,
+            each.live_sessions,
+            each.live_sessions_most,
+            each.memory_bytes,
+            each.disk_bytes,
+            f"{each.cpu_seconds:.1f}",
         )
         for each in found
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernel_gateway.client.steps import Ask, Operation, decoded, exchange, given, quoted
+from kernel_gateway.identity.principal import Scope
 from kernel_gateway.shapes import AccessKeyInfo, AuditRecord, Page, TokenInfo
 
 
@@ -40,9 +41,20 @@ def list_audit(
     return decoded((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
 
 
-def create_token(principal: str, name: str = "") -> Operation[TokenInfo]:
-    """A new token; the answer alone carries the secret. Administrators only."""
-    ask = Ask("POST", "/v1/tokens", json={"principal": principal, "name": name})
+def create_token(
+    principal: str, name: str = "", *, scope: Scope | None = None, ttl_seconds: int | None = None
+) -> Operation[TokenInfo]:
+    """A new token; the answer alone carries the secret. Administrators only.
+
+    Its scope is by default all that the principal may; without `ttl_seconds` it counts until it is revoked.
+    """
+    body = given(principal=principal, name=name, scope=scope, ttl_seconds=ttl_seconds)
+    return decoded((yield from exchange(Ask("POST", "/v1/tokens", json=body))), TokenInfo)
+
+
+def rotate_token(token_id: str, *, overlap_seconds: int = 0) -> Operation[TokenInfo]:
+    """Another token in place of this one, which counts for `overlap_seconds` more. Administrators only."""
+    ask = Ask("POST", f"/v1/tokens/{quoted(token_id)}/rotate", json={"overlap_seconds": overlap_seconds})
     return decoded((yield from exchange(ask)), TokenInfo)
 
 
@@ -56,10 +68,12 @@ def revoke_token(token_id: str) -> Operation[TokenInfo]:
     return decoded((yield from exchange(Ask("DELETE", f"/v1/tokens/{quoted(token_id)}"))), TokenInfo)
 
 
-def create_key(principal: str, name: str = "") -> Operation[AccessKeyInfo]:
-    """A new access key; the answer alone carries the secret. Administrators only."""
-    ask = Ask("POST", "/v1/keys", json={"principal": principal, "name": name})
-    return decoded((yield from exchange(ask)), AccessKeyInfo)
+def create_key(
+    principal: str, name: str = "", *, scope: Scope | None = None, ttl_seconds: int | None = None
+) -> Operation[AccessKeyInfo]:
+    """A new access key; the answer alone carries the secret; scope and lifetime as of a token. Administrators only."""
+    body = given(principal=principal, name=name, scope=scope, ttl_seconds=ttl_seconds)
+    return decoded((yield from exchange(Ask("POST", "/v1/keys", json=body))), AccessKeyInfo)
 
 
 def list_keys(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AccessKeyInfo]]:

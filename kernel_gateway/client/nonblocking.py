@@ -19,6 +19,7 @@ from kernel_gateway.client import inspection_operations as i
 from kernel_gateway.client import lease_operations as le
 from kernel_gateway.client import operations as o
 from kernel_gateway.client import replay_operations as r
+from kernel_gateway.client import tenant_operations as te
 from kernel_gateway.client import transport as t
 from kernel_gateway.client import usage_operations as u
 from kernel_gateway.client import workspace_operations as w
@@ -262,10 +263,20 @@ class AsyncClient:
     revoke_attach_token = _method(at.revoke_attach_token)
     create_token = _method(a.create_token)
     list_tokens = _method(a.list_tokens)
+    rotate_token = _method(a.rotate_token)
     revoke_token = _method(a.revoke_token)
     create_key = _method(a.create_key)
     list_keys = _method(a.list_keys)
     revoke_key = _method(a.revoke_key)
+    list_principals = _method(te.list_principals)
+    disable_principal = _method(te.disable_principal)
+    enable_principal = _method(te.enable_principal)
+    set_quota = _method(te.set_quota)
+    list_all_sessions = _method(te.list_all_sessions)
+    get_any_session = _method(te.get_any_session)
+    stop_any_session = _method(te.stop_any_session)
+    list_any_executions = _method(te.list_any_executions)
+    get_any_notebook = _method(te.get_any_notebook)
 
 
 class AsyncLiveSession:

@@ -22,7 +22,9 @@ from kernel_gateway.faces.errors import BodyTooSlow
 from kernel_gateway.identity.sigv4 import SignatureProblem
 
 if TYPE_CHECKING:
+    from kernel_gateway.identity.principal import Caller
     from kernel_gateway.services.composition import Services
+    from kernel_gateway.services.open_calls import OpenCall
 
 log = structlog.get_logger(__name__)
 LINGER_SECONDS = 5.0
@@ -57,6 +59,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self._over = False
         self._patience = 0.0
         self._waiting_since = 0.0
+        self._open_call: OpenCall | None = None
+        self.revoked = False
 
     @cached_property
     def request_id(self) -> str:
@@ -262,11 +266,23 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.disarm()
         self._end()
 
+    def enter(self, caller: Caller) -> None:
+        """The caller is known: when the credential is revoked, or its principal disabled, this request ends."""
+        self._open_call = self.services.parts.open_calls.enter(caller, self._revoke)
+
+    def _revoke(self) -> None:
+        """Close the connection as if the client had left: what only waits is cancelled, what changes goes on."""
+        self.revoked = True
+        connection: Any = self.request.connection
+        connection.stream.close()
+
     def _end(self) -> None:
         if self._over:
             return
         self._over = True
         self.body.release()
+        if self._open_call is not None:
+            self.services.parts.open_calls.leave(self._open_call)
         try:
             self.audit()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""How a bearer token becomes a principal, and where the first administrator comes from.
+"""How a bearer token becomes a caller, and where the first administrator comes from.
 
 The first start makes the principal `admin` with a token: the given one (`SANDCELL_TOKEN`), or a new one that is shown
 once. A given token that is not known yet becomes one more token of `admin` at any later start; a revoked one stays
@@ -7,12 +7,15 @@ revoked and is refused. With no token left that counts, a start makes a new one,
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import SettingInvalid, Unauthorized
-from kernel_gateway.identity.principal import Principal, new_token, token_digest
+from kernel_gateway.identity.last_use import LastUse
+from kernel_gateway.identity.principal import Caller, Principal, new_token, token_digest
 from kernel_gateway.identity.remembered import Remembered
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.database import Database
@@ -24,29 +27,35 @@ LONGEST_TOKEN = 1_000
 class Identity:
     """Knows tokens by their digests; remembers the last ones seen, and forgets them when one is revoked."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, now: Callable[[], float] = time.time, last_use: LastUse | None = None
+    ) -> None:
         self._database = database
-        self._remembered = Remembered[Principal](trusted=database.sole_user)
+        self._now = now
+        self._remembered = Remembered[Caller](trusted=database.sole_user)
+        self.last_use = last_use or LastUse(database)
 
     async def open(self, given_token: str, now: float) -> str | None:
         """Make sure there is an administrator; returns the token when one was made."""
         return await self._database.run(lambda connection: _ensure_admin(connection, given_token, now))
 
-    async def authenticate(self, bearer_token: str) -> Principal:
-        """The token's principal; raises Unauthorized, the same for every token that does not count."""
+    async def authenticate(self, bearer_token: str) -> Caller:
+        """Who calls with this token; raises Unauthorized, the same for every token that does not count."""
         if not bearer_token or len(bearer_token) > LONGEST_TOKEN:
             raise Unauthorized
         digest = token_digest(bearer_token)
-        principal = await self._remembered.ask(digest, lambda: self._look_up(digest))
-        if principal is None:
+        caller = await self._remembered.ask(digest, lambda: self._look_up(digest))
+        now = self._now()
+        if caller is None or not caller.counts_at(now):
             raise Unauthorized
-        return principal
+        self.last_use.token(caller.credential_id, now)
+        return caller
 
-    async def _look_up(self, digest: str) -> Principal | None:
+    async def _look_up(self, digest: str) -> Caller | None:
         return await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
 
     def forget(self) -> None:
-        """Ask the database again for every token: one was revoked."""
+        """Ask the database again for every token: one was revoked, or a principal disabled."""
         self._remembered.forget()
 
 
@@ -58,7 +67,7 @@ def _ensure_admin(connection: Connection, given_token: str, now: float) -> str |
     if given_token:
         _take_given(connection, admin, token_digest(given_token), now)
         return None
-    if principals.has_token(connection, admin.id):
+    if principals.has_admin_token(connection, admin.id, now):
         return None
     made = new_token()
     _add(connection, admin, "first", token_digest(made), now)
@@ -70,7 +79,7 @@ def _take_given(connection: Connection, admin: Principal, digest: str, now: floa
     if owner is not None:
         return
     if principals.knows_digest(connection, digest):
-        raise SettingInvalid("the given token was revoked: give another one, or none")
+        raise SettingInvalid("the given token was revoked or replaced: give another one, or none")
     _add(connection, admin, "SANDCELL_TOKEN", digest, now)
 
 

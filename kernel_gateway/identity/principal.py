@@ -1,4 +1,4 @@
-"""A principal, and the pure part of bearer tokens: making and hashing them.
+"""A principal, what a credential of theirs lets a caller do, and the pure part of bearer tokens.
 
 A token is `sandcell_` and 256 random bits. Only its SHA-256 is stored; with that much randomness a slow hash adds
 nothing.
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
+Scope = Literal["read", "run", "admin"]
+SCOPES: Final[tuple[Scope, ...]] = ("read", "run", "admin")
+"""What a credential is good for: each includes those before it. `admin` makes an administrator of no one else."""
 TOKEN_PREFIX = "sandcell_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 
 
@@ -20,6 +24,30 @@ class Principal:
     id: str
     name: str
     admin: bool
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who calls, and with which credential. `principal.admin` holds only where the credential's scope is `admin`."""
+
+    principal: Principal
+    scope: Scope
+    credential_id: str
+    expires: float | None = None
+
+    def may(self, needed: Scope) -> bool:
+        """Whether the credential's scope includes that one."""
+        return SCOPES.index(self.scope) >= SCOPES.index(needed)
+
+    def counts_at(self, now: float) -> bool:
+        """Whether the credential has not expired."""
+        return self.expires is None or self.expires > now
+
+
+def caller_of(principal: Principal, scope: Scope, credential_id: str, expires: float | None) -> Caller:
+    """A caller with no more rights than principal and credential both have."""
+    acting = principal if scope == "admin" else replace(principal, admin=False)
+    return Caller(acting, scope, credential_id, expires)
 
 
 def new_token() -> str:

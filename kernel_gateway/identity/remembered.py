@@ -18,13 +18,19 @@ class Remembered(Generic[T]):
         self._revocations = 0
 
     async def ask(self, question: str, otherwise: Callable[[], Awaitable[T | None]]) -> T | None:
-        """The answer remembered, or the one found now; None, which is not remembered, when there is none."""
+        """The answer remembered, or the one found now; None, which is not remembered, when there is none.
+
+        An answer that was on its way when something was revoked is asked for again: it may be the revoked one's.
+        """
         known = self._answers.get(question)
         if known is not None:
             return known
-        revocations = self._revocations
-        found = await otherwise()
-        if found is not None and self._trusted and revocations == self._revocations:
+        while True:
+            revocations = self._revocations
+            found = await otherwise()
+            if revocations == self._revocations:
+                break
+        if found is not None and self._trusted:
             if len(self._answers) >= MOST_REMEMBERED:
                 self._answers.clear()
             self._answers[question] = found

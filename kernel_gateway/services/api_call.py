@@ -18,6 +18,8 @@ REST = "rest.sandcell"
 JUPYTER = "jupyter.sandcell"
 AGENTCORE = "bedrock-agentcore.amazonaws.com"
 """Where a call came in, as `event_source`; the last is what CloudTrail says, and what tools look for."""
+REVOKED = "revoked"
+"""The error code of a call whose credential was revoked, or whose principal was disabled, before it was answered."""
 CLIENT_GONE = "client_gone"
 """The error code of a call whose client left before it was answered: nobody refused it."""
 

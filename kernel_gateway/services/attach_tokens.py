@@ -6,6 +6,7 @@ Only the Jupyter face takes them. One counts until it expires, is revoked, or it
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
@@ -13,7 +14,7 @@ from kernel_gateway.attach_shapes import AttachToken, CreateAttachToken
 from kernel_gateway.errors import InvalidRequest, NotFound, QuotaReached, Unauthorized
 from kernel_gateway.identity.attach_token import is_attach_token, new_attach_token
 from kernel_gateway.identity.authentication import LONGEST_TOKEN, Identity
-from kernel_gateway.identity.principal import Principal, token_digest
+from kernel_gateway.identity.principal import Caller, Principal, token_digest
 from kernel_gateway.identity.remembered import Remembered
 from kernel_gateway.services.attachments import Visitor
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
@@ -30,7 +31,15 @@ MOST_ATTACH_TOKENS = 100
 class AttachTokens:
     """Made, listed and revoked by the session's owner; another principal's session is not found."""
 
-    def __init__(self, database: Database, registry: Registry, identity: Identity, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        identity: Identity,
+        clock: Clock,
+        end_calls: Callable[[str], object],
+    ) -> None:
+        self._end_calls = end_calls
         self._database = database
         self._registry = registry
         self._identity = identity
@@ -71,11 +80,12 @@ class AttachTokens:
         return Page([_shown(row) for row in rows], following)
 
     async def revoke(self, principal: Principal, session_id: str, token_id: str) -> AttachToken:
-        """The token counts no longer, from now on; clients that are connected with it are let go within a minute."""
+        """The token counts no longer, from now on; clients that are connected with it are let go."""
         await self._registry.row(principal, session_id)
         now = self._clock.now()
         row = await self._database.run(lambda c: attach_tokens.revoke(c, session_id, token_id, now))
         self._remembered.forget()
+        self._end_calls(token_id)
         if row is None:
             raise NotFound("the session has no such attach token")
         return _shown(row)
@@ -83,8 +93,8 @@ class AttachTokens:
     async def visitor(self, token: str) -> Visitor:
         """Who comes to the Jupyter face with this token, an attach token or a principal's own; raises Unauthorized."""
         if not is_attach_token(token):
-            principal = await self._identity.authenticate(token)
-            return Visitor(principal, principal.name)
+            caller = await self._identity.authenticate(token)
+            return Visitor(caller.principal, caller.principal.name, caller)
         if len(token) > LONGEST_TOKEN:
             raise Unauthorized
         digest = token_digest(token)
@@ -93,7 +103,12 @@ class AttachTokens:
             raise Unauthorized
         row, owner = found.row, found.owner
         author = row.name or f"{owner.name} (attached)"
-        return Visitor(owner, author, session_id=row.session_id, can=frozenset(row.can), attached=True)
+        caller = Caller(owner, "run", row.id, row.expires)
+        return Visitor(owner, author, caller, session_id=row.session_id, can=frozenset(row.can), attached=True)
+
+    def forget(self) -> None:
+        """Ask the database again for every token: a principal was disabled."""
+        self._remembered.forget()
 
     def _counts(self, found: OwnedToken) -> bool:
         live = self._registry.find(found.owner, found.row.session_id)

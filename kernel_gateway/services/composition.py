@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
+from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.identity.last_use import LastUse
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.access_keys import AccessKeys
 from kernel_gateway.services.agents import Agents
@@ -37,8 +41,11 @@ from kernel_gateway.services.lifecycle import Lifecycle
 from kernel_gateway.services.limits import Limits
 from kernel_gateway.services.mirrors import Mirrors, keep_account
 from kernel_gateway.services.notebooks import Notebooks
+from kernel_gateway.services.open_calls import OpenCalls
 from kernel_gateway.services.outputs import Outputs
+from kernel_gateway.services.oversight import Oversight
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.principals import Principals, Reach
 from kernel_gateway.services.record import Record
 from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.registry import Registry
@@ -102,6 +109,8 @@ class Services:
     registry: Registry
     lifecycle: Lifecycle
     upkeep: Upkeep
+    principals: Principals
+    oversight: Oversight
     first_token: str | None = None
 
     @classmethod
@@ -160,20 +169,18 @@ class Services:
     @classmethod
     def _made(cls, parts: Parts, view: Start | None) -> Services:
         settings, database = parts.settings, parts.database
-        registry, identity = Registry(database), Identity(database)
+        registry, identity = Registry(database), Identity(database, parts.clock.now, parts.last_use)
         notebooks = Notebooks(parts, registry)
         lifecycle = Lifecycle(parts, registry, notebooks)
         sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
         commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
         datasets, file_copies = Datasets(parts, registry), FileCopies(parts, WorkspaceCopies(parts, registry))
-        retention = Retention(parts, removals)
+        retention = Retention(parts, removals, registry)
+        replays = Replays(Doing(parts, sessions, executions, commands), registry, notebooks)
         return cls(
             settings=settings,
             identity=identity,
             limits=Limits.of(settings),
-            tokens=Tokens(database, identity, parts.clock),
-            attach_tokens=AttachTokens(database, registry, identity, parts.clock),
-            access_keys=AccessKeys(database, settings, parts.clock),
             sessions=sessions,
             executions=executions,
             attachments=Attachments(parts, registry, executions, sessions),
@@ -185,7 +192,7 @@ class Services:
             outputs=Outputs(parts, registry),
             notebooks=notebooks,
             views=Views(notebooks, settings, view),
-            replays=Replays(Doing(parts, sessions, executions, commands), registry, notebooks),
+            replays=replays,
             workspaces=Workspaces(parts),
             datasets=datasets,
             dataset_copies=DatasetCopies(parts, datasets, file_copies),
@@ -196,6 +203,8 @@ class Services:
             parts=parts,
             registry=registry,
             lifecycle=lifecycle,
+            oversight=Oversight(parts, registry, sessions),
+            **_credentials(parts, identity, lifecycle, replays, registry),
             upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
         )
 
@@ -233,10 +242,32 @@ class Services:
         await self.inspection.aclose()
         await self.parts.background.aclose()
         await self.parts.ledger.close()
+        with contextlib.suppress(GatewayError):
+            await self.parts.last_use.flush()
         await self.audit.close()
         self.parts.egress.close()
         self.parts.mirrors.close()
         await self.parts.database.aclose()
+
+
+def _credentials(
+    parts: Parts, identity: Identity, lifecycle: Lifecycle, replays: Replays, registry: Registry
+) -> dict[str, Any]:
+    """Principals and what they prove themselves by; what is revoked ends the calls that came with it."""
+    database, clock, revoked = parts.database, parts.clock, parts.open_calls.end_credential
+    access_keys = AccessKeys(database, parts.settings, clock, parts.last_use, revoked)
+    attach_tokens = AttachTokens(database, registry, identity, clock, revoked)
+
+    def forget() -> None:
+        for each in (identity, access_keys, attach_tokens):
+            each.forget()
+
+    return {
+        "tokens": Tokens(database, identity, clock, revoked),
+        "access_keys": access_keys,
+        "attach_tokens": attach_tokens,
+        "principals": Principals(parts, Reach(registry, lifecycle, replays, forget)),
+    }
 
 
 def kernel_limits(settings: Settings) -> KernelLimits:
@@ -286,8 +317,8 @@ def make_parts(
         outputs=outputs,
         environments=environments,
         agents=Agents(environments, database, clock, settings),
-        starting=FairShares(
-            "a sandbox to be started", settings.starts_at_once, most_waiting=settings.sessions_per_principal
-        ),
+        starting=FairShares("a sandbox to be started", settings.starts_at_once, most_waiting=settings.own_sessions),
         ledger=ledger,
+        last_use=LastUse(database),
+        open_calls=OpenCalls(clock.now),
     )

@@ -77,6 +77,17 @@ class Environments:
                 return self._made(row)
         return self._hosts(environment_id)
 
+    async def of_session(self, environment_id: str) -> Environment:
+        """The environment that a session is made from, by the id in its row; raises as `find` does.
+
+        A session that was handed over has another principal's.
+        """
+        if made.ID.fullmatch(environment_id):
+            row = await self._database.run(lambda c: environments.find_of_anybody(c, environment_id))
+            if row is not None:
+                return self._made(row)
+        return self._hosts(environment_id)
+
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
         """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
         hosts = self._installed()

@@ -52,7 +52,7 @@ class Lifecycle:
     def make(self, row: SessionRow) -> LiveSession:
         """A live session for a row, registered, its sandbox not started."""
         live = LiveSession(row, self._parts.clock)
-        find = partial(self._parts.environments.exactly, row.principal_id, row.environment)
+        find = partial(self._parts.environments.of_session, row.environment)
         live.sandbox = SessionSandbox(
             self._parts,
             row.id,

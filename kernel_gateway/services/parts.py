@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kernel_gateway.errors import ShuttingDown
+from kernel_gateway.identity.last_use import LastUse
 from kernel_gateway.services.agents import Agents
 from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.background import Background
@@ -19,6 +20,7 @@ from kernel_gateway.services.jobs import FinishedJobs
 from kernel_gateway.services.kept_outputs import KeptOutputs
 from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirrors import Mirrors
+from kernel_gateway.services.open_calls import OpenCalls
 from kernel_gateway.services.record import Record
 from kernel_gateway.services.redaction import Redaction
 from kernel_gateway.services.spool import Spool
@@ -48,6 +50,8 @@ class Parts:
     agents: Agents
     starting: FairShares
     ledger: WorkspaceLedger
+    last_use: LastUse
+    open_calls: OpenCalls
     durable_changes: DurableChanges = field(default_factory=DurableChanges)
     errands: set[str] = field(default_factory=set)
     """Sandboxes that do one thing and belong to no session."""

@@ -123,6 +123,13 @@ class Replays:
         await self._note(principal, replay)
         return await self._doing.sessions.get(principal, replay.session_id)
 
+    async def stop_all_of(self, principal_id: str) -> None:
+        """A principal is disabled: its replays stop, and the sessions started for them end."""
+        own = [each for each in self._replays.values() if each.running and each.principal_id == principal_id]
+        for replay in own:
+            if replay.task is not None:
+                replay.task.cancel()
+
     async def aclose(self) -> None:
         """The service ends: stop every replay and end its sessions; what does not end in time ends with the rest."""
         stops = [self._stop(replay) for replay in list(self._replays.values()) if replay.running]

@@ -7,6 +7,7 @@ in one transaction with it, so that whoever comes back in the last moment loses 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 
@@ -16,10 +17,11 @@ from kernel_gateway.errors import Forbidden, GatewayError, InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.registry import Registry
 from kernel_gateway.services.workspace_removals import WorkspaceRemovals
 from kernel_gateway.shapes import Page
 from kernel_gateway.storage import workspace_usage
-from kernel_gateway.storage.workspace_usage import Untouched
+from kernel_gateway.storage.workspace_usage import Untouched, UsageRow
 from kernel_gateway.usage_shapes import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
 
 DAY = 86_400
@@ -33,20 +35,44 @@ log = structlog.get_logger(__name__)
 class Retention:
     """`sweep` now and then, `expire` for administrators, `usage` for everybody."""
 
-    def __init__(self, parts: Parts, removals: WorkspaceRemovals) -> None:
+    def __init__(self, parts: Parts, removals: WorkspaceRemovals, registry: Registry) -> None:
         self._parts = parts
+        self._registry = registry
         self._removals = removals
         self._looked = -math.inf
 
     async def usage(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[PrincipalUsage]:
-        """What the principal's workspaces hold; for an administrator a page of everybody's, by name."""
+        """What the principal's workspaces and live sessions hold; for an administrator a page of everybody's, by name.
+
+        One's own sessions are measured now, of everybody's it says what was measured last.
+        """
         with contextlib.suppress(GatewayError, TimeoutError):  # what is stored can still be read
             await self._parts.ledger.flush()
         only = None if principal.admin else principal.id
         rows, following = await self._parts.database.run(
             lambda c: workspace_usage.of_principals(c, only, limit, cursor)
         )
-        return Page([PrincipalUsage(**vars(row)) for row in rows], following)
+        if only is not None:
+            own = [live for live in self._registry if live.row.principal_id == only]
+            await asyncio.gather(*(live.sandbox.usage() for live in own))
+        return Page([self._used(row) for row in rows], following)
+
+    def _used(self, row: UsageRow) -> PrincipalUsage:
+        live = [each.sandbox.last_usage for each in self._registry if each.row.principal_id == row.principal_id]
+        return PrincipalUsage(
+            principal=row.principal,
+            workspaces=row.workspaces,
+            live_workspaces=row.live_workspaces,
+            not_counted=row.not_counted,
+            file_count=row.file_count,
+            size_bytes=row.size_bytes,
+            datasets=row.datasets,
+            live_sessions=len(live),
+            live_sessions_most=row.quota or self._parts.settings.own_sessions,
+            memory_bytes=sum(each.memory_bytes for each in live),
+            disk_bytes=sum(each.storage_used_bytes for each in live),
+            cpu_seconds=round(row.cpu_seconds + sum(each.cpu_seconds for each in live), 6),
+        )
 
     async def expire(self, principal: Principal, body: ExpireWorkspaces) -> Expired:
         """Remove what nobody has used for so long, or only say what that is. Raises Forbidden, InvalidRequest."""

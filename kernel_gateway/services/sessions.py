@@ -18,6 +18,7 @@ from kernel_gateway.errors import (
     NotFound,
     SessionLimit,
     SessionTerminated,
+    Unauthorized,
     WorkspaceInUse,
     translated,
 )
@@ -30,7 +31,7 @@ from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
 from kernel_gateway.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
-from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.sync_shapes import SyncMode
 
@@ -96,12 +97,12 @@ class Sessions:
         )
         return Page([self._shape(principal, row) for row in rows], following)
 
-    async def stop(self, principal: Principal, session_id: str) -> Session:
+    async def stop(self, principal: Principal, session_id: str, why: str = "it was stopped on request") -> Session:
         """End a session, waiting for its last flush; ending an ended one answers with how it ended."""
         live = self._registry.find(principal, session_id)
         if live is None:
             return ended_session(await self._registry.row(principal, session_id))
-        ending = self._lifecycle.end(live, "stopped", "it was stopped on request")
+        ending = self._lifecycle.end(live, "stopped", why)
         try:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds + END_SECONDS):
                 return ended_session(await asyncio.shield(ending))
@@ -198,8 +199,12 @@ class Sessions:
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
 
     def _require_room(self, connection: Connection, principal_id: str) -> None:
-        """Raises SessionLimit."""
-        most, own = self._parts.settings.live_sessions, self._parts.settings.sessions_per_principal
+        """Raises SessionLimit, Unauthorized."""
+        most = self._parts.settings.live_sessions
+        disabled, quota = principals.standing(connection, principal_id)
+        if disabled:  # since this call was let in
+            raise Unauthorized
+        own = quota or self._parts.settings.own_sessions
         if sessions.count_live(connection) >= most:
             raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
         if own < most and sessions.count_live(connection, principal_id) >= own:

@@ -113,6 +113,7 @@ class Upkeep:
         forget_absent(self._parts, self._registry)
         await self._store_activity()
         await self._store_records()
+        await self._parts.last_use.flush()
         await self._parts.audit.sweep()
 
     async def _bring_to_store(self) -> None:

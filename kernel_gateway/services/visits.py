@@ -25,7 +25,7 @@ from kernel_gateway.errors import (
     translate,
     translated,
 )
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.audience import Audience, Cursor
 from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.live_session import LiveSession
@@ -47,10 +47,14 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session."""
+    """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session.
+
+    `caller` says with which credential; None for nobody.
+    """
 
     principal: Principal
     author: str
+    caller: Caller | None = None
     session_id: str | None = None
     can: frozenset[str] = frozenset()
     attached: bool = False

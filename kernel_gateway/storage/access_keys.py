@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from kernel_gateway.identity.principal import Principal
-from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none
+from kernel_gateway.identity.principal import Caller, Principal, Scope, caller_of
+from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none
 from kernel_gateway.storage.tables import access_keys, principals
 
 
@@ -21,33 +21,56 @@ class AccessKeyRow:
     principal: str
     name: str
     created: float
-    revoked: float | None
+    revoked: float | None = None
+    scope: Scope = "admin"
+    expires: float | None = None
+    last_used: float | None = None
 
 
 @dataclass(frozen=True)
 class SealedKey:
-    """A key as it is verified with."""
+    """A key as it is verified with. `disabled`: its owner is."""
 
-    owner: Principal
+    caller: Caller
     sealed: bytes = field(repr=False)
     revoked: bool
+    disabled: bool
 
 
 def find(connection: Connection, key_id: str) -> SealedKey | None:
     """A key, revoked or not."""
     row = connection.execute(
-        select(principals, access_keys.c.secret, access_keys.c.revoked)
+        select(principals, *(access_keys.c[name] for name in ("secret", "revoked", "scope", "expires")))
         .join(access_keys, access_keys.c.principal_id == principals.c.id)
         .where(access_keys.c.id == key_id)
     ).first()
     if row is None:
         return None
-    return SealedKey(Principal(row.id, row.name, row.admin), row.secret, row.revoked is not None)
+    caller = caller_of(Principal(row.id, row.name, row.admin), row.scope, key_id, seconds_or_none(row.expires))
+    return SealedKey(caller, row.secret, row.revoked is not None, row.disabled is not None)
 
 
-def add(connection: Connection, owner: Principal, *, key_id: str, name: str, sealed: bytes, now: float) -> None:
+def add(
+    connection: Connection,
+    owner: Principal,
+    *,
+    key_id: str,
+    name: str,
+    sealed: bytes,
+    now: float,
+    scope: Scope = "admin",
+    expires: float | None = None,
+) -> None:
     connection.execute(
-        insert(access_keys).values(id=key_id, principal_id=owner.id, name=name, secret=sealed, created=micros(now))
+        insert(access_keys).values(
+            id=key_id,
+            principal_id=owner.id,
+            name=name,
+            secret=sealed,
+            created=micros(now),
+            scope=scope,
+            expires=micros_or_none(expires),
+        )
     )
 
 
@@ -85,4 +108,13 @@ def _keys() -> Any:
 
 
 def _key(row: Row[Any]) -> AccessKeyRow:
-    return AccessKeyRow(row.id, row.principal, row.name, seconds(row.created), seconds_or_none(row.revoked))
+    return AccessKeyRow(
+        row.id,
+        row.principal,
+        row.name,
+        seconds(row.created),
+        seconds_or_none(row.revoked),
+        row.scope,
+        seconds_or_none(row.expires),
+        seconds_or_none(row.last_used),
+    )

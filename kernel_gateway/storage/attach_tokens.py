@@ -62,13 +62,13 @@ def count_live(connection: Connection, session_id: str, now: float) -> int:
 def find_by_digest(connection: Connection, digest: str) -> OwnedToken | None:
     """The token with this digest unless it was revoked; digests are compared in constant time once more."""
     row = connection.execute(
-        select(attach_tokens, principals.c.name.label("owner"), principals.c.admin)
+        select(attach_tokens, principals.c.name.label("owner"))
         .join(principals, attach_tokens.c.principal_id == principals.c.id)
-        .where(attach_tokens.c.digest == digest, attach_tokens.c.revoked.is_(None))
+        .where(attach_tokens.c.digest == digest, attach_tokens.c.revoked.is_(None), principals.c.disabled.is_(None))
     ).first()
     if row is None or not hmac.compare_digest(row.digest, digest):
         return None
-    return OwnedToken(_row(row), Principal(row.principal_id, row.owner, row.admin))
+    return OwnedToken(_row(row), Principal(row.principal_id, row.owner, admin=False))
 
 
 def list_of(

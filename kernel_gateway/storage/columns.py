@@ -61,6 +61,19 @@ def cursor_of(number: int) -> str:
     return cursor_to(str(number).encode())
 
 
+def cursor_of_name(name: str) -> str:
+    """A cursor for what comes after this name, in a list by names."""
+    return cursor_to(name.encode())
+
+
+def name_of(cursor: str) -> str:
+    """The name that a cursor stands for; raises InvalidRequest."""
+    try:
+        return place_in(cursor).decode()
+    except UnicodeDecodeError:
+        raise nonsense() from None
+
+
 def place_of(cursor: str) -> int:
     """The number that a cursor stands for; raises InvalidRequest."""
     place = place_in(cursor)

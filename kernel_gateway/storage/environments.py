@@ -72,6 +72,13 @@ def find(
     return _environment(row) if row else None
 
 
+def find_of_anybody(connection: Connection, environment_id: str) -> EnvironmentRow | None:
+    """The environment of this id, whoever made it, unless it is deleted."""
+    query = _rows().where(environments.c.id == environment_id, environments.c.deleted.is_(None))
+    row = connection.execute(query).first()
+    return _environment(row) if row else None
+
+
 def require(connection: Connection, principal_id: str, environment_id: str) -> EnvironmentRow:
     """The principal's environment, which stays until the transaction's end; raises UnknownEnvironment."""
     row = find(connection, principal_id, environment_id, lock=True)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from kernel_gateway.shapes import SessionNetwork, Usage
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
-from kernel_gateway.storage.tables import sessions, workspaces
+from kernel_gateway.storage.tables import principals, sessions, workspaces
 from kernel_gateway.sync_shapes import Sync, SyncMode
 
 
@@ -159,8 +159,8 @@ def count_execution(connection: Connection, session_id: str, moment: float) -> N
 
 
 def end(connection: Connection, session_id: str, *, reason: str, detail: str, now: float, record: Record) -> None:
-    """READY becomes TERMINATED; an ended session stays as it ended."""
-    connection.execute(
+    """READY becomes TERMINATED, and its processor time its owner's; an ended session stays as it ended."""
+    ended = connection.execute(
         update(sessions)
         .where(sessions.c.id == session_id, sessions.c.status == "READY")
         .values(
@@ -171,6 +171,36 @@ def end(connection: Connection, session_id: str, *, reason: str, detail: str, no
             record=to_json(record),
         )
     )
+    if ended.rowcount:
+        owner = select(sessions.c.principal_id).where(sessions.c.id == session_id).scalar_subquery()
+        used = principals.c.cpu + micros(record.usage.cpu_seconds)
+        connection.execute(update(principals).where(principals.c.id == owner).values(cpu=used))
+
+
+def hand_over(connection: Connection, session_id: str, workspace_id: str, principal_id: str) -> None:
+    """A session and its workspace become another principal's."""
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(principal_id=principal_id))
+    connection.execute(update(workspaces).where(workspaces.c.id == workspace_id).values(principal_id=principal_id))
+
+
+def list_all(
+    connection: Connection, limit: int, cursor: str | None, principal: str | None, status: str | None
+) -> tuple[list[tuple[SessionRow, str]], str | None]:
+    """One page of everybody's sessions, newest first, with the names of their owners."""
+    query = select(sessions, principals.c.name.label("owner")).join(principals)
+    if principal is not None:
+        query = query.where(principals.c.name == principal)
+    if status is not None:
+        query = query.where(sessions.c.status == status)
+    rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)
+    return [(_session(row), row.owner) for row in rows], following
+
+
+def owner_of(connection: Connection, session_id: str) -> tuple[str, str] | None:
+    """Id and name of the principal whose session this is."""
+    query = select(principals.c.id, principals.c.name).join(sessions).where(sessions.c.id == session_id)
+    row = connection.execute(query).first()
+    return (row.id, row.name) if row else None
 
 
 def set_record(connection: Connection, session_id: str, record: Record) -> None:

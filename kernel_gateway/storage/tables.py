@@ -41,7 +41,12 @@ principals = Table(
     Column("name", String, nullable=False, unique=True),
     Column("admin", Boolean, nullable=False),
     Column("created", BigInteger, nullable=False),
+    Column("disabled", BigInteger),
+    Column("live_sessions", Integer),
+    Column("cpu", BigInteger, nullable=False, server_default="0"),
 )
+"""`disabled` is since when none of its credentials counts. `live_sessions` is its own quota; null: the setting's. `cpu`
+is the processor time of its sessions that have ended, in microseconds."""
 
 tokens = Table(
     "tokens",
@@ -53,6 +58,9 @@ tokens = Table(
     Column("digest", String, nullable=False, unique=True),
     Column("created", BigInteger, nullable=False),
     Column("revoked", BigInteger),
+    Column("scope", String, nullable=False, server_default="admin"),
+    Column("expires", BigInteger),
+    Column("last_used", BigInteger),
 )
 
 access_keys = Table(
@@ -65,6 +73,9 @@ access_keys = Table(
     Column("secret", LargeBinary, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("revoked", BigInteger),
+    Column("scope", String, nullable=False, server_default="admin"),
+    Column("expires", BigInteger),
+    Column("last_used", BigInteger),
 )
 """Keys that requests are signed with. `secret` is encrypted: a signature is verified with the secret itself."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, case, exists, func, or_, select, update
 
 from kernel_gateway.cursors import cursor_to, place_in
 from kernel_gateway.storage.columns import micros, seconds
@@ -14,7 +15,10 @@ from kernel_gateway.storage.tables import datasets, principals, sessions, worksp
 
 @dataclass(frozen=True)
 class UsageRow:
-    """The workspaces of one principal; `not_counted` of them hold what nobody has counted yet."""
+    """The workspaces of one principal; `not_counted` of them hold what nobody has counted yet.
+
+    `cpu_seconds` is the processor time of its sessions that have ended, `quota` its own of live sessions.
+    """
 
     principal: str
     workspaces: int
@@ -23,6 +27,9 @@ class UsageRow:
     file_count: int
     size_bytes: int
     datasets: int
+    principal_id: str
+    cpu_seconds: float
+    quota: int | None
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def of_principals(
     connection: Connection, principal_id: str | None, limit: int, cursor: str | None
 ) -> tuple[list[UsageRow], str | None]:
     """One principal's usage, or a page of everybody's, by name."""
-    query = select(principals.c.id, principals.c.name).order_by(principals.c.name).limit(limit + 1)
+    query = select(principals).order_by(principals.c.name).limit(limit + 1)
     if principal_id is not None:
         query = query.where(principals.c.id == principal_id)
     if cursor is not None:
@@ -81,11 +88,11 @@ def of_principals(
     found = list(connection.execute(query))
     page = found[:limit]
     following = cursor_to(page[-1].name.encode()) if len(found) > limit else None
-    return [_usage(connection, each.id, each.name) for each in page], following
+    return [_usage(connection, each) for each in page], following
 
 
-def _usage(connection: Connection, principal_id: str, name: str) -> UsageRow:
-    own = and_(workspaces.c.principal_id == principal_id, workspaces.c.deleted.is_(None))
+def _usage(connection: Connection, principal: Row[Any]) -> UsageRow:
+    own = and_(workspaces.c.principal_id == principal.id, workspaces.c.deleted.is_(None))
     counted = select(
         func.count().label("all"),
         func.count(workspaces.c.file_count).label("counted"),
@@ -96,13 +103,16 @@ def _usage(connection: Connection, principal_id: str, name: str) -> UsageRow:
     live = select(func.count()).where(own, _live())
     names = select(func.count()).select_from(datasets.join(workspaces)).where(own)
     return UsageRow(
-        principal=name,
+        principal=principal.name,
         workspaces=row.all,
         live_workspaces=connection.execute(live.select_from(workspaces)).scalar_one(),
         not_counted=row.all - row.counted,
         file_count=int(row.files),
         size_bytes=int(row.bytes),
         datasets=connection.execute(names).scalar_one(),
+        principal_id=principal.id,
+        cpu_seconds=seconds(principal.cpu),
+        quota=principal.live_sessions,
     )
 
 

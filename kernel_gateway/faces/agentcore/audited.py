@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
+from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.identifiers import session_of
-from kernel_gateway.services.api_call import AGENTCORE, CLIENT_GONE, ApiCall
+from kernel_gateway.services.api_call import AGENTCORE, CLIENT_GONE, REVOKED, ApiCall
 from kernel_gateway.services.audit_parameters import shown
 
 UNKNOWN: Final = "UnknownOperation"
@@ -32,7 +33,7 @@ def record(handler: Any) -> None:
             read_only=bool(operation and operation.read_only),
             principal=call.principal if call else None,
             access_key_id=claim.access_key_id if claim else "",
-            source_ip=request.remote_ip or "",
+            source_ip=client_address(request, handler.services.settings.trusted_proxies),
             user_agent=request.headers.get("User-Agent", ""),
             target=f"{request.method} {request.path}",
             session_id=_session_id(call, elements),
@@ -49,6 +50,8 @@ def record(handler: Any) -> None:
 def _problem(handler: Any) -> tuple[str, str]:
     if handler.refused_with is not None:
         return handler.refused_with.shape, handler.refused_with.message
+    if handler.revoked:
+        return REVOKED, "the credential was revoked before the answer was whole"
     if handler.gone or not handler._finished:
         return CLIENT_GONE, "the client left before it had its answer; what was begun goes on"
     return "", ""

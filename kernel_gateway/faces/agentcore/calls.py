@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
 from kernel_gateway.faces.agentcore.invocations import Invocations
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.fair_shares import FairShares, Share
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Call:
     """
 
     face: Face
-    principal: Principal
+    caller: Caller
     region: str
     outside: Any
     body: Any
@@ -65,6 +65,10 @@ class Call:
     @property
     def services(self) -> Services:
         return self.face.services
+
+    @property
+    def principal(self) -> Principal:
+        return self.caller.principal
 
     def hand_over(self) -> Share | None:
         """Called as the work begins: the memory that the body takes is the work's to release. `end_work` ends it."""

@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 from kernel_gateway.errors import InvalidRequest, PayloadTooLarge
+from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agentcore import audited, operations, replies, requests
 from kernel_gateway.faces.agentcore.blobs import unpacked
 from kernel_gateway.faces.agentcore.calls import Call, Face
@@ -18,7 +19,7 @@ from kernel_gateway.faces.agentcore.operations import Operation
 from kernel_gateway.faces.json_bodies import decode
 from kernel_gateway.faces.receiving import ReceivingHandler, ours
 from kernel_gateway.identity import sigv4
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller
 
 MOST_BESIDE_FILES = 1_048_576
 """What a body may have beside the files in it, and the most of one that carries none."""
@@ -38,7 +39,7 @@ class AgentCoreHandler(ReceivingHandler):
         self.answered_with: Any = None
         self.refused_with: Refusal | None = None
         self._signed: sigv4.SignedRequest | None = None
-        self._key: tuple[Principal, str] | None = None
+        self._key: tuple[Caller, str] | None = None
         self._hash = hashlib.sha256()
         self._admitted = 0.0
 
@@ -55,8 +56,9 @@ class AgentCoreHandler(ReceivingHandler):
         self._admitted = services.parts.clock.now()  # what takes long to arrive was signed in time all the same
         sigv4.require_timely(self.claim, self._admitted)
         self._key = await services.access_keys.find(self.claim.access_key_id)
+        self.enter(self._key[0])
         self._expect_body(self.operation)
-        await self.expect(f"unverified {self._key[0].id}")
+        await self.expect(f"unverified {self._key[0].principal.id}")
 
     def _expect_body(self, operation: Operation) -> None:
         """A body with files is larger than they are by a third: they come as base64."""
@@ -79,6 +81,7 @@ class AgentCoreHandler(ReceivingHandler):
         self.call = call = self._verified()
         self.services.limits.take_request(call.principal)
         operation = self._found()
+        scopes.require(call.caller, operation.scope)
         body = await self.body.whole(call.principal.id)
         call.reservation = self.body.hand_over()
         call.outside = operations.outside(operation, self.labels, self.request.query, self.request.headers)
@@ -102,12 +105,13 @@ class AgentCoreHandler(ReceivingHandler):
         claim, signed, key = self.claim, self._signed, self._key
         if claim is None or signed is None or key is None:
             raise InvalidRequest("the request is not signed")
-        (principal, secret), self._key = key, None
+        (caller, secret), self._key = key, None
         digest = self._hash.hexdigest()
         sigv4.verify(signed, claim, secret, digest, self._admitted)
+        self.services.access_keys.note_use(caller)
         return Call(
             face=self.face,
-            principal=principal,
+            caller=caller,
             region=claim.region,
             outside=None,
             body=None,

@@ -15,11 +15,13 @@ from urllib.parse import unquote
 import msgspec
 
 from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agentcore import interpreters, invoke, requests, sessions
 from kernel_gateway.faces.agentcore.calls import Act
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.json_bodies import refused
 from kernel_gateway.identity import sigv4
+from kernel_gateway.identity.principal import Scope
 
 TRACE: Final = {"traceId": "x-amzn-trace-id", "traceParent": "traceparent"}
 SESSION: Final = "x-amzn-code-interpreter-session-id"
@@ -32,6 +34,7 @@ class Operation:
     """`outside` is the type of what stands outside of the body; `headers` says which members are headers.
 
     `lists` are query parameters that may be repeated. `carries_files`: its body may be as large as a payload.
+    `scope`, what a key must be good for, is in `faces.scopes`: an operation that is not there cannot be made.
     """
 
     name: str
@@ -44,6 +47,10 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
     carries_files: bool = False
+    scope: Scope = field(init=False, default="admin")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scope", scopes.of_agentcore(self.name))
 
     @property
     def read_only(self) -> bool:

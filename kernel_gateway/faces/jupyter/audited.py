@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.jupyter.calls import Call
-from kernel_gateway.services.api_call import CLIENT_GONE, JUPYTER, ApiCall
+from kernel_gateway.services.api_call import CLIENT_GONE, JUPYTER, REVOKED, ApiCall
 from kernel_gateway.services.audit_parameters import shown
 
 UNKNOWN = "UnknownRoute"
@@ -31,7 +32,7 @@ def record(
             request_id=handler.request_id,
             read_only=request.method in ("GET", "HEAD") and event not in (OPENED, CLOSED),
             principal=call.principal if call.principal.id else None,
-            source_ip=request.remote_ip or "",
+            source_ip=client_address(request, handler.services.settings.trusted_proxies),
             user_agent=request.headers.get("User-Agent", ""),
             target=f"{request.method} {request.path}",
             session_id=_session_id(call, answer),
@@ -48,6 +49,8 @@ def problem(handler: Any) -> tuple[str, str]:
     """Code and message of the error that was answered."""
     if handler.error is not None:
         return handler.error.code, handler.error.message
+    if handler.revoked:
+        return REVOKED, "the credential was revoked before the answer was whole"
     if handler.gone:
         return CLIENT_GONE, "the client left before it had the whole answer"
     return "", ""

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kernel_gateway.errors import Forbidden, NotFound
+from kernel_gateway.errors import Forbidden, NotFound, Unauthorized
 from kernel_gateway.faces.jupyter.models import Title
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.attachments import Visitor
 
 if TYPE_CHECKING:
@@ -52,6 +52,13 @@ class Call:
     @property
     def principal(self) -> Principal:
         return self.visitor.principal
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls, and with which credential; raises Unauthorized for nobody."""
+        if self.visitor.caller is None:
+            raise Unauthorized
+        return self.visitor.caller
 
     @property
     def session_id(self) -> str:

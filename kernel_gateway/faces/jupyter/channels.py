@@ -17,14 +17,16 @@ import structlog
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
-from kernel_gateway.faces import answering
+from kernel_gateway.faces import answering, scopes
 from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
 from kernel_gateway.faces.jupyter.outlet import Outlet
+from kernel_gateway.faces.jupyter.routes import CHANNELS_SCOPE
 from kernel_gateway.faces.receiving import ours, pause
 from kernel_gateway.services.api_call import CLIENT_GONE
 from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
+from kernel_gateway.services.open_calls import OpenCall
 
 log = structlog.get_logger(__name__)
 FRAME_BYTES: Final = 64 * 1024
@@ -34,6 +36,8 @@ MOST_MALFORMED: Final = 20
 LONGEST_REASON_BYTES: Final = 120
 UNANSWERED_PINGS: Final = 3
 """How many pings in a row a client may leave unanswered."""
+REVOKED_SECONDS: Final = 0.5
+"""How long a client whose token was revoked has to take the goodbye."""
 LAST_WORDS_SECONDS: Final = 5.0
 """How long a client has to take what is sent before the end of its attachment."""
 GONE, POLICY, FAILED, RESTARTING, TRY_LATER = 1000, 1008, 1011, 1012, 1013
@@ -64,6 +68,8 @@ class ChannelsHandler(WebSocketHandler):
         self._tasks: list[asyncio.Task[None]] = []
         self._malformed = 0
         self._gone = False
+        self._open_call: OpenCall | None = None
+        self.revoked = False
         self._heard = 0.0
         self._opened = 0.0
 
@@ -117,6 +123,8 @@ class ChannelsHandler(WebSocketHandler):
         self._token = token_of(request.headers.get("Authorization", ""), query)
         self.call.visitor = await services.attach_tokens.visitor(self._token)
         services.limits.take_request(self.call.principal)
+        scopes.require(self.call.caller, CHANNELS_SCOPE)
+        self._open_call = services.parts.open_calls.enter(self.call.caller, self._revoke)
         if not services.ready:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
         try:
@@ -133,6 +141,7 @@ class ChannelsHandler(WebSocketHandler):
             raise InvalidRequest("this address takes WebSocket connections only")
 
     def _refuse(self, error: GatewayError) -> None:
+        self._detach()
         replies.write_error(self, error)
         self.finish()
         audited.record(self, audited.OPENED, code=error.code, message=error.message)
@@ -151,6 +160,9 @@ class ChannelsHandler(WebSocketHandler):
         except GatewayError as error:
             gone = isinstance(error, NotFound | SessionTerminated)
             self._hang_up(GONE if gone else TRY_LATER, error.message)
+            return
+        if self.revoked:
+            self._detach()
             return
         spawn = self.services.parts.background.spawn
         delivery_task = spawn(self._deliver(self._attachment), f"delivery {self.request_id}")
@@ -259,17 +271,36 @@ class ChannelsHandler(WebSocketHandler):
         """Say goodbye; tornado drops the connection when the client does not answer within 5 s."""
         self.close(code, why.encode()[:LONGEST_REASON_BYTES].decode("utf-8", "ignore"))
 
-    def on_close(self) -> None:
-        """Called by tornado once, when the connection is over, also when that is before the handshake."""
-        self._gone = True
-        if not self._opened:
-            audited.record(self, audited.OPENED, code=CLIENT_GONE, message="the client left before the handshake")
+    def _revoke(self) -> None:
+        """The credential counts no longer: nothing more is sent or taken, and the client has a moment to hear why."""
+        self.revoked = True
+        self._detach()
+        if not self._opened:  # the handshake is still to come
+            self._gone = True
+            self.request.connection.stream.close()  # type: ignore[union-attr]
             return
+        protocol: Any = self.ws_connection
+        self._hang_up(POLICY, "the token counts no longer")
+        if protocol is not None:
+            asyncio.get_running_loop().call_later(REVOKED_SECONDS, protocol.stream.close)
+
+    def _detach(self) -> None:
+        """End what carries messages to and fro; doing it again does nothing."""
+        if self._open_call is not None:
+            self.services.parts.open_calls.leave(self._open_call)
         for task in self._tasks:
             task.cancel()
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             self.services.parts.background.spawn(attachment.aclose(), f"end of {self.request_id}")
+
+    def on_close(self) -> None:
+        """Called by tornado once, when the connection is over, also when that is before the handshake."""
+        self._gone = True
+        self._detach()
+        if not self._opened:
+            audited.record(self, audited.OPENED, code=CLIENT_GONE, message="the client left before the handshake")
+            return
         audited.record(self, audited.CLOSED, seconds=asyncio.get_running_loop().time() - self._opened)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.faces import answering
+from kernel_gateway.faces import answering, scopes
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.json_bodies import decode
 from kernel_gateway.faces.jupyter import audited, replies, routes
@@ -60,11 +60,13 @@ class JupyterHandler(ReceivingHandler):
         self.call.ids = ids
         self.call.visitor, _ = await visitor_of(self.face, self.request)
         self.services.limits.take_request(self.call.principal)
+        self.enter(self.call.caller)
         if not found:
             raise UnknownRoute("there is nothing at this address of the Jupyter interface")
         if self.request.method not in found:
             raise MethodNotAllowed(str(self.request.method), sorted(found))
         self.route = found[str(self.request.method)]
+        scopes.require(self.call.caller, self.route.scope)
         self.count(self.announced)
         await self.expect(self.call.principal.id)
 

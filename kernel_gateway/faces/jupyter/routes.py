@@ -6,12 +6,14 @@ The socket (`channels`) is beside it: it is no request and answer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from kernel_gateway.faces import scopes
 from kernel_gateway.faces.jupyter import kernels, kernelspecs, service, sessions
 from kernel_gateway.faces.jupyter.calls import Endpoint
 from kernel_gateway.faces.jupyter.requests import Nothing, PutSession, StartKernel
+from kernel_gateway.identity.principal import Scope
 
 ONE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 KERNEL = rf"/api/kernels/(?P<session_id>{ONE})"
@@ -24,7 +26,10 @@ PARAMETER = re.compile(r"\(\?P<(?:\w+_)?(\w+)>" + re.escape(ONE) + r"\)")
 
 @dataclass(frozen=True)
 class Route:
-    """One method at one address, which is a regular expression. `body` is what its body is read as, if it has one."""
+    """One method at one address, which is a regular expression. `body` is what its body is read as, if it has one.
+
+    `scope`, what a credential must be good for, is in `faces.scopes`: a route that is not there cannot be made.
+    """
 
     method: str
     pattern: str
@@ -33,8 +38,15 @@ class Route:
     summary: str
     status: int = 200
     body: Any = None
+    scope: Scope = field(init=False, default="admin")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scope", scopes.of_jupyter(self.event))
 
 
+OPEN_CHANNELS = "OpenChannels"
+CHANNELS_SCOPE = scopes.of_jupyter(OPEN_CHANNELS)
+"""What a credential must be good for that opens the socket."""
 TABLE: tuple[Route, ...] = (
     Route("GET", "/api", service.version, "GetVersion", "The version of the service"),
     Route("GET", "/api/status", service.status, "GetStatus", "How many kernels and connections there are"),

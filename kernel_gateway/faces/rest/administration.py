@@ -8,11 +8,18 @@ from kernel_gateway.storage.audit import AuditFilter
 
 
 async def create_token(call: Call) -> TokenInfo:
-    return await call.services.tokens.create(call.principal, call.body.principal, call.body.name)
+    body = call.body
+    return await call.services.tokens.create(
+        call.principal, body.principal, body.name, scope=body.scope, ttl_seconds=body.ttl_seconds
+    )
 
 
 async def tokens(call: Call) -> Page[TokenInfo]:
     return await call.services.tokens.list(call.principal, call.query.limit, call.query.cursor)
+
+
+async def rotate_token(call: Call) -> TokenInfo:
+    return await call.services.tokens.rotate(call.principal, call.ids["token_id"], call.body.overlap_seconds)
 
 
 async def revoke_token(call: Call) -> TokenInfo:
@@ -20,7 +27,10 @@ async def revoke_token(call: Call) -> TokenInfo:
 
 
 async def create_key(call: Call) -> AccessKeyInfo:
-    return await call.services.access_keys.create(call.principal, call.body.principal, call.body.name)
+    body = call.body
+    return await call.services.access_keys.create(
+        call.principal, body.principal, body.name, scope=body.scope, ttl_seconds=body.ttl_seconds
+    )
 
 
 async def keys(call: Call) -> Page[AccessKeyInfo]:

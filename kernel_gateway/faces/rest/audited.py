@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.rest.calls import Accepted
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.services.api_call import CLIENT_GONE, REST, ApiCall
+from kernel_gateway.services.api_call import CLIENT_GONE, REST, REVOKED, ApiCall
 from kernel_gateway.services.audit_parameters import answered, shown
 from kernel_gateway.shapes import Session
 
@@ -79,8 +80,18 @@ EVENTS = {
     "environments.show_agent": "GetAgent",
     "environments.put_agent": "PutAgent",
     "environments.delete_agent": "DeleteAgent",
+    "tenants.principals": "ListPrincipals",
+    "tenants.disable": "DisablePrincipal",
+    "tenants.enable": "EnablePrincipal",
+    "tenants.set_quota": "SetQuota",
+    "tenants.sessions": "ListAnySessions",
+    "tenants.session": "GetAnySession",
+    "tenants.stop": "StopAnySession",
+    "tenants.executions": "ListAnyExecutions",
+    "tenants.notebook": "GetAnyNotebook",
     "administration.create_token": "CreateToken",
     "administration.tokens": "ListTokens",
+    "administration.rotate_token": "RotateToken",
     "administration.revoke_token": "RevokeToken",
     "administration.create_key": "CreateAccessKey",
     "administration.keys": "ListAccessKeys",
@@ -115,7 +126,7 @@ def record(handler: Any) -> None:
             request_id=handler.request_id,
             read_only=request.method in ("GET", "HEAD"),
             principal=handler.call.principal if handler.call.principal.id else None,
-            source_ip=request.remote_ip or "",
+            source_ip=client_address(request, handler.services.settings.trusted_proxies),
             user_agent=request.headers.get("User-Agent", ""),
             target=f"{request.method} {request.path}",
             session_id=_session_id(handler),
@@ -133,6 +144,8 @@ def _problem(handler: Any) -> tuple[str, str]:
     """Code and message of the error that was answered, or of what kept the answer from arriving whole."""
     if handler.error is not None:
         return handler.error.code, handler.error.message
+    if handler.revoked:
+        return REVOKED, "the credential was revoked before the answer was whole"
     if handler.gone:
         return CLIENT_GONE, "the client left before it had the whole answer"
     if handler.cut_off:

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.shapes import Event
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-NOBODY = Principal(id="", name="", admin=False)
+NO_CALLER = Caller(Principal(id="", name="", admin=False), "read", "")
+"""Who calls a route that is open to all."""
 OCTETS = "application/octet-stream"
 NOTEBOOK = "application/x-ipynb+json"
 HTML = "text/html; charset=utf-8"
@@ -35,7 +36,7 @@ class Call:
     """
 
     services: Services
-    principal: Principal = NOBODY
+    caller: Caller = NO_CALLER
     ids: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -44,6 +45,10 @@ class Call:
     chunks: AsyncIterator[bytes] | None = None
     cancellable: bool = False
     forget_body: Callable[[], None] = lambda: None
+
+    @property
+    def principal(self) -> Principal:
+        return self.caller.principal
 
     @property
     def upload(self) -> AsyncIterator[bytes]:

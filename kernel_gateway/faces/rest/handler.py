@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import GatewayError, NotFound
-from kernel_gateway.faces import answering
+from kernel_gateway.faces import answering, scopes
 from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.receiving import ReceivingHandler, ours
@@ -20,7 +20,7 @@ from kernel_gateway.faces.rest import audited, bodies, paths, replies
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.upload import Upload
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -57,9 +57,12 @@ class RestHandler(ReceivingHandler):
 
     async def admit(self) -> None:
         if not any(route.public for route in self.routes.values()):
-            self.call.principal = await self._authenticate()
+            self.call.caller = await self._authenticate()
             self.services.limits.take_request(self.call.principal)
+            self.enter(self.call.caller)
         self.route = route = self._routed()
+        if route.scope is not None:
+            scopes.require(self.call.caller, route.scope)
         if route.invocation:
             self.services.limits.take_invocation(self.call.principal)
         self._read_address(route)
@@ -68,7 +71,7 @@ class RestHandler(ReceivingHandler):
         if route.uploads:
             self._start_upload(route)
 
-    async def _authenticate(self) -> Principal:
+    async def _authenticate(self) -> Caller:
         scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
         usable = scheme.lower() == "bearer" and len(token) <= MOST_TOKEN_CHARACTERS
         return await self.services.identity.authenticate(token.strip() if usable else "")

@@ -19,7 +19,7 @@ from kernel_gateway.settings import Settings
 REFERENCE = "#/components/schemas/{name}"
 BYTES = {"type": "string", "format": "binary"}
 TAGS = {name: name for name in ("sessions", "workspaces", "environments", "agents", "tokens", "keys", "audit")}
-TAGS |= {"notebooks": "replays", "replays": "replays"}
+TAGS |= {"notebooks": "replays", "replays": "replays", "principals": "principals", "admin": "principals"}
 Schemas = dict[Any, dict[str, Any]]
 
 

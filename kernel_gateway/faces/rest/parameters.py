@@ -9,6 +9,7 @@ import msgspec
 
 from kernel_gateway import constraints
 from kernel_gateway.environment_shapes import EnvironmentKind
+from kernel_gateway.identity.principal import Scope
 from kernel_gateway.shapes import SessionStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
@@ -27,6 +28,8 @@ Directory = Annotated[
 DryRun = Annotated[bool, msgspec.Meta(description="change nothing, and answer with what would be done")]
 Recursive = Annotated[bool, msgspec.Meta(description="with everything below")]
 
+LONGEST_TTL_SECONDS = 10 * 366 * 86_400
+LONGEST_OVERLAP_SECONDS = 7 * 86_400
 AuditWord = Annotated[str, msgspec.Meta(max_length=128)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True, description="a time with its zone, RFC 3339")]
 
@@ -55,6 +58,13 @@ class SessionsPage(PageOf):
 
     status: SessionStatus | None = None
     environment: Annotated[str | None, msgspec.Meta(description="id of a made one, or name of a host's")] = None
+
+
+class OwnedSessionsPage(PageOf):
+    """Which page of everybody's sessions: those that fit all that is given."""
+
+    principal: AuditWord | None = None
+    status: SessionStatus | None = None
 
 
 class EnvironmentsPage(PageOf):
@@ -121,18 +131,30 @@ class AuditPage(PageOf):
     until: Moment | None = None
 
 
-class CreateToken(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of `POST /v1/tokens`; the principal is created when new."""
+class NewCredential(msgspec.Struct, forbid_unknown_fields=True):
+    """What is asked for with a new token or access key; the principal is created when new.
+
+    `scope` is by default all that the principal may. Without `ttl_seconds` it counts until it is revoked.
+    """
 
     principal: Annotated[str, constraints.PRINCIPAL, msgspec.Meta(min_length=1, max_length=200)]
     name: Annotated[str, constraints.PRINTABLE, msgspec.Meta(max_length=200)] = ""
+    scope: Scope | None = None
+    ttl_seconds: Annotated[int, msgspec.Meta(ge=1, le=LONGEST_TTL_SECONDS)] | None = None
 
 
-class CreateKey(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of `POST /v1/keys`; the principal is created when new."""
+class CreateToken(NewCredential, forbid_unknown_fields=True):
+    """Body of `POST /v1/tokens`."""
 
-    principal: Annotated[str, constraints.PRINCIPAL, msgspec.Meta(min_length=1, max_length=200)]
-    name: Annotated[str, constraints.PRINTABLE, msgspec.Meta(max_length=200)] = ""
+
+class CreateKey(NewCredential, forbid_unknown_fields=True):
+    """Body of `POST /v1/keys`."""
+
+
+class RotateToken(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of `POST /v1/tokens/{token_id}/rotate`: how long the old token counts beside the new one."""
+
+    overlap_seconds: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_OVERLAP_SECONDS)] = 0
 
 
 class Health(msgspec.Struct):

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernel_gateway import errors as e
+from kernel_gateway.faces import scopes
 from kernel_gateway.faces.rest.calls import JSON, Endpoint
 from kernel_gateway.faces.rest.parameters import Nothing
+from kernel_gateway.identity.principal import Scope
 
 Errors = tuple[type[e.GatewayError], ...]
 PARAMETER = re.compile(r"\{(\w+)\}")
@@ -23,7 +25,8 @@ class Route:
     also answers 202. `more_media`: media types that it answers with when it is asked to. `rehearsal`: what it answers
     in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say. `large`: its
     body may be a whole notebook. `public`: needs no token. `errors`: what it raises beside the ones any route may
-    raise.
+    raise. `scope`, what a credential must be good for, is said in `faces.scopes`: a route that is not there cannot be
+    made.
     """
 
     method: str
@@ -45,6 +48,13 @@ class Route:
     large: bool = False
     public: bool = False
     errors: Errors = ()
+    scope: Scope | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        scope = scopes.of_rest(self.method, self.path)
+        if self.public != (scope is None):
+            raise LookupError(f"{self.method} {self.path} is public in one table and not in the other")
+        object.__setattr__(self, "scope", scope)
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from kernel_gateway.environment_shapes import (
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import operations
 from kernel_gateway.faces.rest import (
-    administration,
+    administration_routes,
     attaching,
     dataset_routes,
     durable_routes,
@@ -30,14 +30,12 @@ from kernel_gateway.faces.rest import (
     replay_routes,
     replays,
     sessions,
+    tenant_routes,
     usage_routes,
 )
 from kernel_gateway.faces.rest.calls import EVENTS, HTML, JSON, NOTEBOOK, OCTETS, PYTHON, Call, Document
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
-    AuditPage,
-    CreateKey,
-    CreateToken,
     EnvironmentsPage,
     Followed,
     Health,
@@ -49,8 +47,6 @@ from kernel_gateway.faces.rest.parameters import (
 )
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.shapes import (
-    AccessKeyInfo,
-    AuditRecord,
     Command,
     CommandRequest,
     EnvironmentInfo,
@@ -61,7 +57,6 @@ from kernel_gateway.shapes import (
     Session,
     StartSession,
     Submission,
-    TokenInfo,
 )
 from kernel_gateway.workspace_shapes import Removed
 from kernels.chain import Manifest
@@ -103,7 +98,6 @@ RUN: Errors = (
     e.ShuttingDown,
 )
 FILE: Errors = (*LIVE, e.WorkspaceRestoring, r.InvalidPath, e.FileChanged, e.Conflict, e.DeadlinePassed)
-ADMIN: Errors = (e.Forbidden,)
 ROOM: Errors = (e.LimitReached, e.NoSpace)
 
 S = "/v1/sessions"
@@ -301,53 +295,8 @@ TABLE: tuple[Route, ...] = (
         errors=(*ENVIRONMENT, e.QuotaReached),
     ),
     Route("DELETE", A_ONE, environments.delete_agent, "Forget an agent; its sessions go on", status=204, errors=ID),
-    Route(
-        "POST",
-        "/v1/tokens",
-        administration.create_token,
-        "Create a token, and its principal when new; the answer alone carries the secret",
-        TokenInfo,
-        201,
-        CreateToken,
-        errors=ADMIN,
-    ),
-    Route("GET", "/v1/tokens", administration.tokens, "List tokens", Page[TokenInfo], query=PageOf, errors=ADMIN),
-    Route(
-        "DELETE",
-        "/v1/tokens/{token_id}",
-        administration.revoke_token,
-        "Revoke a token",
-        TokenInfo,
-        errors=(*ADMIN, *ID),
-    ),
-    Route(
-        "POST",
-        "/v1/keys",
-        administration.create_key,
-        "Create an access key, and its principal when new; the answer alone carries the secret",
-        AccessKeyInfo,
-        201,
-        CreateKey,
-        errors=ADMIN,
-    ),
-    Route("GET", "/v1/keys", administration.keys, "List access keys", Page[AccessKeyInfo], query=PageOf, errors=ADMIN),
-    Route(
-        "DELETE",
-        "/v1/keys/{key_id}",
-        administration.revoke_key,
-        "Revoke an access key",
-        AccessKeyInfo,
-        errors=(*ADMIN, *ID),
-    ),
-    Route(
-        "GET",
-        "/v1/audit",
-        administration.audit,
-        "Look into the audit log, newest first: your own records, an administrator all",
-        Page[AuditRecord],
-        query=AuditPage,
-        errors=ADMIN,
-    ),
+    *administration_routes.ROUTES,
+    *tenant_routes.ROUTES,
     Route("GET", "/v1/openapi.json", openapi, "This interface as OpenAPI 3.1", AnyObject, public=True),
     Route("GET", "/healthz", operations.healthz, "Whether the process answers", Health, public=True),
     Route(
@@ -372,7 +321,7 @@ def any_route(route: Route) -> Errors:
     common: Errors = (e.InvalidRequest, r.MethodNotAllowed, e.InternalError, r.HeadTooSlow, r.HeadTooLarge)
     common += (r.TooManyConnections,)
     if not route.public:
-        common += (e.Unauthorized, e.RateLimited)
+        common += (e.Unauthorized, e.ScopeMissing, e.RateLimited)
     if route.body is not None:
         common += (r.MalformedJson, r.UnsupportedMediaType, e.PayloadTooLarge, r.BodyTooSlow, *ROOM)
     if route.uploads:

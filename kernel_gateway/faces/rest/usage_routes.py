@@ -16,7 +16,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         "GET",
         "/v1/usage",
         usage.index,
-        "What your workspaces hold in the store; for an administrator everybody's, by principal",
+        "What your workspaces and live sessions hold; for an administrator everybody's, by principal",
         Page[PrincipalUsage],
         query=PageOf,
     ),

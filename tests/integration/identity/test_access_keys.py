@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from kernel_gateway import errors
 from kernel_gateway.identity.authentication import Identity
+from kernel_gateway.identity.last_use import LastUse
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.identity.sigv4 import SignatureProblem
 from kernel_gateway.services.access_keys import GIVEN, AccessKeys
@@ -32,7 +33,7 @@ def opened(directory: Path, test: Test, **settings: Any) -> Any:
         await database.open()
         try:
             await Identity(database).open("the token of the administrator", 1.0)
-            keys = AccessKeys(database, Settings(data_dir=str(directory), **settings), SystemClock())
+            keys = AccessKeys(database, Settings(data_dir=str(directory), **settings), SystemClock(), LastUse(database))
             await keys.open()
             admin = await database.run(lambda c: principals.find_by_name(c, "admin"))
             assert admin is not None
@@ -54,7 +55,8 @@ def test_the_life_of_a_key(tmp_path: Path) -> None:
     async def test(keys: AccessKeys, admin: Principal) -> None:
         made = await keys.create(admin, "somebody", "for a test")
         assert made.secret_access_key
-        owner, secret = await keys.find(made.id)
+        caller, secret = await keys.find(made.id)
+        owner = caller.principal
         assert (owner.name, owner.admin, secret) == ("somebody", False, made.secret_access_key)
         (listed,) = (await keys.list(admin)).items
         assert (listed.id, listed.principal, listed.name) == (made.id, "somebody", "for a test")
@@ -75,7 +77,7 @@ def test_a_principal_may_have_several_keys_and_pages_list_them(tmp_path: Path) -
         first = await keys.list(admin, 2)
         rest = await keys.list(admin, 2, first.next_cursor)
         assert [each.id for each in (*first.items, *rest.items)] == [each.id for each in made]
-        owners = {(await keys.find(each.id))[0].id for each in made}
+        owners = {(await keys.find(each.id))[0].principal.id for each in made}
         assert len(owners) == 1
 
     opened(tmp_path, test)
@@ -94,7 +96,7 @@ def test_what_is_no_id_is_no_key(tmp_path: Path, key_id: str) -> None:
 def test_only_administrators_manage_keys(tmp_path: Path) -> None:
     async def test(keys: AccessKeys, admin: Principal) -> None:
         made = await keys.create(admin, "somebody")
-        somebody = (await keys.find(made.id))[0]
+        somebody = (await keys.find(made.id))[0].principal
         for attempt in (keys.create(somebody, "me"), keys.list(somebody), keys.revoke(somebody, made.id)):
             with pytest.raises(errors.Forbidden, match="access keys"):
                 await attempt
@@ -140,7 +142,8 @@ def test_a_revoked_secret_is_gone(tmp_path: Path) -> None:
 
 def test_the_given_key_is_the_administrators_and_follows_the_settings(tmp_path: Path) -> None:
     async def found(keys: AccessKeys, admin: Principal) -> str:
-        owner, secret = await keys.find(ID)
+        caller, secret = await keys.find(ID)
+        owner = caller.principal
         assert owner == admin
         assert [each.name for each in (await keys.list(admin)).items] == [GIVEN]
         return secret
@@ -184,7 +187,7 @@ def test_gateways_with_one_database_share_one_secrets_key(tmp_path: Path) -> Non
     assert not (tmp_path / "state" / "secrets.key").exists()
 
     async def find(keys: AccessKeys, admin: Principal) -> str:
-        return (await keys.find(key_id))[0].name
+        return (await keys.find(key_id))[0].principal.name
 
     assert opened(tmp_path, find, secrets_key="AB" * 32) == "somebody"
 

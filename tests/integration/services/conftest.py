@@ -93,7 +93,7 @@ class House:
                 changed, runtime=runtime, store=store, installed=lambda: sandboxes.installed(changed), clock=clock
             )
             try:
-                yield Gateway(services, await services.identity.authenticate(TOKEN), clock, store)
+                yield Gateway(services, (await services.identity.authenticate(TOKEN)).principal, clock, store)
             finally:
                 await services.aclose()
             if not changed.keep_sessions_on_shutdown:

@@ -78,7 +78,7 @@ async def bad_input(gateway: Gateway, session: Session) -> None:
         with pytest.raises(refusal):
             await gateway.submit(session, **body)
     stranger = await gateway.services.tokens.create(gateway.me, "stranger")
-    somebody = await gateway.services.identity.authenticate(stranger.token or "")
+    somebody = (await gateway.services.identity.authenticate(stranger.token or "")).principal
     with pytest.raises(errors.NotFound):
         await gateway.services.sessions.get(somebody, session.id)
     first = (await gateway.services.executions.list(gateway.me, session.id, 1)).items[0]

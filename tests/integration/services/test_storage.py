@@ -251,12 +251,12 @@ def test_the_first_administrator_and_tokens(tmp_path: Path) -> None:
         first = await identity.open("", NOW)
         assert first is not None
         assert await identity.open("", NOW) is None
-        admin = await identity.authenticate(first)
+        admin = (await identity.authenticate(first)).principal
         assert admin.admin
         assert await identity.open("a-given-token", NOW) is None
-        assert await identity.authenticate("a-given-token") == admin
+        assert (await identity.authenticate("a-given-token")).principal == admin
         made = await tokens.create(admin, "somebody", "laptop")
-        somebody = await identity.authenticate(made.token or "")
+        somebody = (await identity.authenticate(made.token or "")).principal
         assert not somebody.admin
         with pytest.raises(errors.Forbidden):
             await tokens.list(somebody)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from kernel_gateway.faces.agentcore.calls import Call, Face
-from kernel_gateway.identity.principal import Principal
+from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.fair_shares import FairShares
 
 Test = Callable[[Call, FairShares], Coroutine[Any, Any, None]]
@@ -18,8 +18,8 @@ def scene(test: Test) -> None:
     async def run() -> None:
         memory = FairShares("memory", 100, 100)
         face = cast("Face", SimpleNamespace(memory=memory))
-        who = Principal("id", "name", admin=False)
-        call = Call(face, who, "us-west-2", None, None, "", "", await memory.take(who.id, 40))
+        who = Caller(Principal("id", "name", admin=False), "run", "key")
+        call = Call(face, who, "us-west-2", None, None, "", "", await memory.take(who.principal.id, 40))
         await test(call, memory)
         assert memory.held == 0
 

@@ -1,0 +1,61 @@
+"""Whose address a request came from, also behind proxies that are trusted to say so. Pure.
+
+Each proxy adds the address it was asked from to the end of `X-Forwarded-For`. Read from there, the first address that
+is no trusted proxy's is the client's; what stands before it is anybody's to write. Without trusted proxies the header
+is not read at all.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
+MOST_HOPS: Final = 20
+"""Addresses at the end of the header that are looked at."""
+HEADER: Final = "X-Forwarded-For"
+
+
+@cache
+def networks(text: str) -> Networks:
+    """Addresses and networks with commas between; raises ValueError."""
+    return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
+
+
+def client_address(request: Any, trusted_proxies: str) -> str:
+    """The client's address of a tornado request."""
+    peer = request.remote_ip or ""
+    trusted = networks(trusted_proxies)
+    return seen_by(peer, request.headers.get(HEADER, ""), trusted) if trusted else peer
+
+
+def seen_by(peer: str, forwarded_for: str, trusted: Networks) -> str:
+    """The nearest address that is not a trusted proxy's; what is no address ends the search where it stands."""
+    hops = [each.strip() for each in forwarded_for.split(",")][-MOST_HOPS:] if forwarded_for else []
+    nearest = peer
+    while hops and _is_trusted(nearest, trusted):
+        found = _address(hops.pop())
+        if found is None:
+            break
+        nearest = str(found)
+    return nearest
+
+
+def _is_trusted(text: str, trusted: Networks) -> bool:
+    address = _address(text)
+    return address is not None and any(address in each for each in trusted)
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """An address, which some proxies write with a port."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

@@ -1,0 +1,109 @@
+"""The one table of what a credential must be good for, route by route of every face. Pure.
+
+A route that no row names cannot be served: the faces ask here when they are imported, and that raises. `read` looks,
+`run` changes and runs what is the caller's own, `admin` is for administrators; what else a call needs (whose session
+it is, an administrator's rights) is the services' to say. What is open to all needs no scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kernel_gateway.errors import ScopeMissing
+from kernel_gateway.identity.principal import Caller, Scope
+
+Table = Mapping[Scope, tuple[str, ...]]
+S: Final = "/v1/sessions/{session_id}"
+W: Final = "/v1/workspaces/{workspace_id}"
+E: Final = "/v1/environments/{environment_id}"
+D: Final = f"{W}/datasets/{{name}}"
+L: Final = "/v1/admin/sessions/{session_id}"
+P: Final = "/v1/principals/{principal}"
+
+OPEN: Final = ("GET /v1/openapi.json", "GET /healthz", "GET /readyz")
+"""Routes of the REST face that need no credential."""
+
+REST: Final[Table] = {
+    "read": (
+        *("GET /v1/sessions", f"GET {S}", f"GET {S}/executions", f"GET {S}/executions/{{execution_id}}"),
+        *(f"GET {S}/executions/{{execution_id}}/events", f"GET {S}/tasks/{{task_id}}"),
+        *(f"GET {S}/files", f"GET {S}/files/{{path}}", f"GET {S}/notebook", f"GET {S}/notebook/manifest"),
+        *(f"GET {S}/attach-tokens", f"GET {S}/variables", f"GET {S}/outputs/{{sha256}}", f"GET {S}/lease"),
+        *("GET /v1/replays/{replay_id}", "GET /v1/replays/{replay_id}/events", "GET /v1/replays/{replay_id}/notebook"),
+        *("GET /v1/workspaces", f"GET {W}", f"GET {W}/files", f"GET {W}/stat", f"GET {W}/archive"),
+        *(f"GET {W}/files/{{path}}", f"HEAD {W}/files/{{path}}", f"GET {W}/datasets", f"GET {D}"),
+        *("GET /v1/environments", f"GET {E}", f"GET {E}/dependents", "GET /v1/agents", "GET /v1/agents/{agent_id}"),
+        *("GET /v1/usage", "GET /v1/audit"),
+    ),
+    "run": (
+        *("POST /v1/sessions", f"DELETE {S}", f"POST {S}/interrupt", f"POST {S}/restart", f"POST {S}/executions"),
+        *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
+        *(f"PUT {S}/files/{{path}}", f"DELETE {S}/files/{{path}}"),
+        *(f"POST {S}/attach-tokens", f"DELETE {S}/attach-tokens/{{token_id}}", f"POST {S}/lease", f"DELETE {S}/lease"),
+        *("POST /v1/notebooks/replay", "DELETE /v1/replays/{replay_id}"),
+        *(f"DELETE {W}", f"PUT {W}/files/{{path}}", f"DELETE {W}/files/{{path}}", f"POST {W}/copy", f"POST {W}/links"),
+        *(f"POST {W}/datasets", f"POST {D}/copy", f"DELETE {D}"),
+        *("POST /v1/environments", f"DELETE {E}", f"POST {E}/tags", f"POST {E}/detach", f"POST {E}/attach"),
+        *("PUT /v1/agents/{agent_id}", "DELETE /v1/agents/{agent_id}"),
+    ),
+    "admin": (
+        *("POST /v1/tokens", "GET /v1/tokens", "DELETE /v1/tokens/{token_id}", "POST /v1/tokens/{token_id}/rotate"),
+        *("POST /v1/keys", "GET /v1/keys", "DELETE /v1/keys/{key_id}", "POST /v1/retention"),
+        *("GET /v1/principals", f"POST {P}/disable", f"POST {P}/enable", f"PUT {P}/quota"),
+        *("GET /v1/admin/sessions", f"GET {L}", f"DELETE {L}", f"GET {L}/executions", f"GET {L}/notebook"),
+    ),
+}
+JUPYTER: Final[Table] = {
+    "read": (
+        *("GetVersion", "GetStatus", "ListKernelSpecs", "GetKernelSpec", "GetKernelSpecFile"),
+        *("ListKernels", "GetKernel", "ListJupyterSessions", "GetJupyterSession"),
+    ),
+    "run": (
+        *("StartKernel", "DeleteKernel", "InterruptKernel", "RestartKernel", "OpenChannels"),
+        *("CreateJupyterSession", "ChangeJupyterSession", "DeleteJupyterSession"),
+    ),
+}
+AGENTCORE: Final[Table] = {
+    "read": (
+        *("GetCodeInterpreterSession", "ListCodeInterpreterSessions"),
+        *("ListCodeInterpreters", "GetCodeInterpreter", "ListTagsForResource"),
+    ),
+    "run": (
+        *("StartCodeInterpreterSession", "StopCodeInterpreterSession", "InvokeCodeInterpreter"),
+        *("CreateCodeInterpreter", "DeleteCodeInterpreter", "TagResource", "UntagResource"),
+    ),
+}
+
+
+def of_rest(method: str, path: str) -> Scope | None:
+    """The scope that a route of the REST face needs; None for one that is open to all."""
+    route = f"{method} {path}"
+    return None if route in OPEN else _find(REST, route)
+
+
+def of_jupyter(event: str) -> Scope:
+    """The scope that a route of the Jupyter face needs, by its name in the audit log."""
+    return _find(JUPYTER, event)
+
+
+def of_agentcore(operation: str) -> Scope:
+    """The scope that an operation of the AgentCore face needs."""
+    return _find(AGENTCORE, operation)
+
+
+def require(caller: Caller, needed: Scope) -> None:
+    """Raises ScopeMissing."""
+    if not caller.may(needed):
+        raise ScopeMissing(
+            f"this needs a credential with the scope {needed}, and this one has {caller.scope}",
+            scope=caller.scope,
+            needed=needed,
+        )
+
+
+def _find(table: Table, route: str) -> Scope:
+    found = [scope for scope, routes in table.items() if route in routes]
+    if len(found) != 1:
+        raise LookupError(f"{route} is in faces/scopes.py {len(found)} times, and every route is there once")
+    return found[0]
