@@ -69,8 +69,7 @@ class SessionSandbox:
         self.flushes = flushes
         flushes.find_mirror = lambda: self.mirror
         self._parts = parts
-        self._session_id, self._owner = session_id, owner
-        self._workspace_id = workspace_id
+        self._session_id, self._owner, self._workspace_id = session_id, owner, workspace_id
         self._find_environment = find_environment
         self._on_replaced = on_replaced
         self._on_deno_death = on_deno_death
