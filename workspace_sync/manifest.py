@@ -162,7 +162,7 @@ def _whole_rows(rows: Iterable[msgspec.Raw], broken: list[Skipped]) -> Iterator[
     for number, row in enumerate(rows, start=1):
         try:
             yield _decoder.decode(row)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             broken.append(Skipped(f"row {number}", f"its row in the manifest is broken: {error}"))
 
 

@@ -35,20 +35,23 @@ UNREADABLE = {
     "list": b"[]",
     "no-fields": b"{}",
     "cut": document({"path": "a"})[:-5],
-    "not-utf-8": document({"path": "name"}).replace(b"name", b"\xff\xfe"),
     "half-a-surrogate": document({"path": "name"}).replace(b"name", rb"\ud800"),
     "nested": b"[" * 500_000,
-    "nested-inside": document({"path": "a"}).replace(b'"a"', b"[" * 100_000),
     "new-version": document(version=99),
     "version-as-text": document(version="1"),
+    "execution-below-none": document(execution={"id": "x", "number": -1}),
+}
+BROKEN_ROWS = {
+    "not-utf-8": document({"path": "name"}).replace(b"name", b"\xff\xfe"),
+    "nested-inside": document({"path": "a"}).replace(b'"a"', b"[" * 100_000),
     "late": document({"path": "a", "mtime_ns": 10**30}),
     "late-fraction": document({"path": "a", "mtime_ns": 1e300}),
     "setuid": document({"path": "a", "mode": 0o4755}),
     "device": document({"path": "a", "kind": "device"}),
     "negative-size": document({"path": "a", "kind": "file", "size": -1}),
     "path-as-number": document({"path": 7}),
-    "execution-below-none": document(execution={"id": "x", "number": -1}),
 }
+"""Each has one row that is none."""
 # fmt: off
 ILLEGAL = [
     "", ".", "..", "/", "/absolute", "../up", "a/../../up", "a//b", "a/", "./a", "a/.", "a/..", "%2E", "%2E%2E/up",
@@ -84,6 +87,20 @@ def test_a_manifest_that_is_none_is_refused_and_stays(kind: str, local: Workspac
     with local.store.get(f"{local.prefix}/manifest.json") as stream:
         assert stream.read() == UNREADABLE[kind]
     assert local.objects() == {"manifest.json", "workspace/file"}
+
+
+@pytest.mark.parametrize("kind", BROKEN_ROWS)
+def test_a_row_that_is_none_is_set_aside_and_told(kind: str, local: Workspace, canary: Canary) -> None:
+    put(local.store, f"{local.prefix}/workspace/file", b"whole")
+    put(local.store, f"{local.prefix}/manifest.json", BROKEN_ROWS[kind])
+    directory, report = local.restore()
+    assert len(report.skipped) == 1
+    assert {name: path.read_bytes() for name in ["file"] if (path := directory / name).exists()} in (
+        {},
+        {"file": b"whole"},
+    )
+    assert set(picture(directory)) <= {b"file"}
+    canary.check(local.store)
 
 
 def test_rows_that_no_workspace_can_hold_are_told_and_the_rest_is_restored(local: Workspace, canary: Canary) -> None:
