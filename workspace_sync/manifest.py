@@ -150,7 +150,7 @@ def decode_manifest(data: bytes) -> Manifest:
     """The same of a whole one in these bytes; a row that is none is set aside. Raises `ManifestUnreadable`."""
     try:
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestUnreadable(f"{MANIFEST_NAME} is not readable: {error}") from error
     broken: list[Skipped] = []
     manifest = _manifest(document, _whole_rows(document.entries, broken))
@@ -162,7 +162,7 @@ def _whole_rows(rows: Iterable[msgspec.Raw], broken: list[Skipped]) -> Iterator[
     for number, row in enumerate(rows, start=1):
         try:
             yield _decoder.decode(row)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             broken.append(Skipped(f"row {number}", f"its row in the manifest is broken: {error}"))
 
 

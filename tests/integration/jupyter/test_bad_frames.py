@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_gateway.faces.jupyter.channels import MOST_MALFORMED
 from tests.integration.jupyter.conftest import Face
 from tests.integration.jupyter.wire import Wire, packed, result_of
 from tests.running_service import RunningService
@@ -77,7 +78,7 @@ def test_headers_that_are_none_are_ignored(guest: Face, header: dict[str, object
 
 def test_who_sends_nothing_else_is_cut_off(guest: Face) -> None:
     with guest.wire() as bystander, guest.wire() as wire:
-        for _ in range(40):
+        for _ in range(MOST_MALFORMED + 1):  # what comes after the last would be unread, and cost us the goodbye
             wire.socket.send(b"junk")
         assert wire.closed()[0] == 1008
         still_works(bystander)

@@ -37,13 +37,13 @@ UNREADABLE = {
     "cut": document({"path": "a"})[:-5],
     "half-a-surrogate": document({"path": "name"}).replace(b"name", rb"\ud800"),
     "nested": b"[" * 500_000,
+    "nested-inside": document({"path": "a"}).replace(b'"a"', b"[" * 100_000),
     "new-version": document(version=99),
     "version-as-text": document(version="1"),
     "execution-below-none": document(execution={"id": "x", "number": -1}),
 }
 BROKEN_ROWS = {
     "not-utf-8": document({"path": "name"}).replace(b"name", b"\xff\xfe"),
-    "nested-inside": document({"path": "a"}).replace(b'"a"', b"[" * 100_000),
     "late": document({"path": "a", "mtime_ns": 10**30}),
     "late-fraction": document({"path": "a", "mtime_ns": 1e300}),
     "setuid": document({"path": "a", "mode": 0o4755}),
