@@ -23,11 +23,12 @@ SLEEPS = notebook(
 def test_it_stops_at_the_first_difference(client: Client) -> None:
     noisy = code("print(object())", stream("<object object at 0x7f3a2c1b4d90>\n"))
     given = notebook(noisy, code("1", result("1")), noisy, code("2", result("3")), code("4", result("4")))
+    live = {session.id for session in client.list_sessions(status="READY").items}  # other tests', on the same service
     replay = client.replay(given, stop_on_difference=True)
     assert verdicts(replay) == {1: "same", 2: "same", 3: "same", 4: "different", 5: "not_run"}
     assert "first difference, which is cell 4" in on(replay, 5).why
     assert [event.event for event in client.replay_events(replay.id)].count("again") == 1
-    assert client.list_sessions(status="READY").items == []
+    assert {session.id for session in client.list_sessions(status="READY").items} <= live
 
 
 def test_it_stops_after_a_cell_and_the_session_stays_to_be_looked_at_and_continued(client: Client) -> None:

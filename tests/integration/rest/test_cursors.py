@@ -24,7 +24,7 @@ NONSENSE = (
     base64.urlsafe_b64encode(b"\xff\xfe").decode() + "x",
 )
 NO_NUMBERS = (b"1_0", b" 1", b"-1", b"+1", "\u0661".encode(), b"9" * 30, b"1.0", b"x")
-BY_NAME = ("/files", "/usage")
+BY_NAME = ("/files", "/usage", "/principals")
 """Lists by path or name, whose cursors may stand for any text."""
 
 
