@@ -115,7 +115,7 @@ ATTEMPTS = (
         "one = socket.socket(socket.AF_UNIX); one.connect('\\0/run/sandcell/guest/http.sock')",
         "ECONNREFUSED",
     ),
-    Attempt("write the guest's program", "os.open('/opt/sandcell/guest/boot.py', os.O_WRONLY)", "EACCES"),
+    Attempt("write the guest's program", "os.open('/opt/sandcell/guest/boot.py', os.O_WRONLY)", READ_ONLY),
     Attempt("remove the guest's program", "os.unlink('/opt/sandcell/guest/boot.py')", READ_ONLY),
     Attempt("poison the guest's bytecode", "os.mkdir('/opt/sandcell/guest/__pycache__')", "EROFS"),
     Attempt(

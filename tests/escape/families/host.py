@@ -118,7 +118,11 @@ FAMILY = Family(
             "said: /home/user /tmp /workspace",
             "shell",
         ),
-        Attempt("write to the guest's code", "open('/opt/sandcell/guest/__main__.py', 'a')", "EACCES"),
+        Attempt(
+            "write to the guest's code",
+            "open('/opt/sandcell/guest/__main__.py', 'a')",
+            {"runc": "EROFS", "runsc": "EACCES"},
+        ),
         Attempt(
             "make a file beside the guest's code",
             "open('/opt/sandcell/guest/extra.py', 'w')",

@@ -64,8 +64,8 @@ ATTEMPTS = (
     forging(
         "end one's own execution before its end",
         "print('before', flush=True)\nforge('iopub', 'status', {'execution_state': 'idle'})\n"
-        f"time.sleep(1.5)\nprint('{FORGED}', flush=True)",
-        "said: before",
+        "time.sleep(1.5)\nprint('and after', flush=True)",
+        "said: before\nand after",
     ),
     forging(
         "reply in one's own name, twice",
