@@ -57,7 +57,12 @@ class Workspace:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
         try:
             with directory(self._root, parts[:-1]) as parent:
-                descriptor = os.open(parts[-1], flags, dir_fd=parent)
+                try:
+                    descriptor = os.open(parts[-1], flags, dir_fd=parent)
+                except FileNotFoundError:
+                    os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
+                    # It is there all the same: a socket, of which gVisor says so and Linux ENXIO.
+                    raise OSError(errno.ENXIO, "it is no regular file") from None
         except BlockingIOError as error:
             raise Refusal(503, "busy", "a process of the user holds a lease on the file") from error
         found = os.fstat(descriptor)
