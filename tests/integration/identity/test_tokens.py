@@ -33,7 +33,6 @@ class Opened:
     def __init__(self, directory: Path) -> None:
         self.database = Database(f"sqlite:///{directory}/sandcell.db")
         self.clock = TurnedClock()
-        self.clock.advance(-self.clock.now() % 1)  # a whole second: no sum with it is rounded
         self.identity = Identity(self.database, self.clock.now)
         self.tokens = Tokens(self.database, self.identity, self.clock)
         self.keys = AccessKeys(self.database, Settings(data_dir=str(directory)), self.clock, self.identity.last_use)
