@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 from collections.abc import Callable
@@ -61,35 +60,6 @@ def test_processes_end_at_their_number(in_sandboxes: Callable[[Test], None]) -> 
         assert error == "EAGAIN"
         assert 75 <= int(made) < 100
         assert (await sandboxes.run(info, "echo alive")).stdout == "alive\n"
-
-    in_sandboxes(test)
-
-
-BOMB = """
-import os
-for _ in range(3):
-    if os.fork() == 0:
-        os.setsid()
-        while True:
-            try:
-                os.fork()
-            except OSError:
-                pass
-"""
-
-
-@pytest.mark.parametrize("runtime", ["runc"])
-def test_a_command_finds_room_where_another_has_left_a_fork_bomb(in_sandboxes: Callable[[Test], None]) -> None:
-    """What nobody waits for goes when no process fits; what the kernel has started stays."""
-
-    async def test(sandboxes: Sandboxes) -> None:
-        info = await sandboxes.create(dataclasses.replace(sandboxes.environment, resources=Resources(pids=200)))
-        await sandboxes.python(info, BOMB)
-        await asyncio.sleep(1)
-        assert (await sandboxes.runtime.usage(info.sandbox_id)).pids >= 199
-        kernel = await sandboxes.run(info, "pgrep -f kernel_main")
-        assert (await sandboxes.run(info, "pgrep -f kernel_main")).stdout == kernel.stdout != ""
-        assert (await sandboxes.runtime.usage(info.sandbox_id)).pids < 50
 
     in_sandboxes(test)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.environment import Environment
+from kernels.environment import Environment, Resources
 from kernels.errors import Death, SandboxFailed, SandboxGone
 from kernels.execution import Event, Outcome
 from kernels.kernel_launcher import KernelLauncher
@@ -57,8 +57,14 @@ async def nothing(_info: SandboxInfo) -> None:
 
 
 @pytest.fixture
+def resources(environment: Environment) -> Resources:
+    """What a stage's sandbox may use; a test that needs less has a parameter of this name."""
+    return environment.resources
+
+
+@pytest.fixture
 def on_stage(
-    runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment
+    runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment, resources: Resources
 ) -> Callable[[Test], None]:
     """Runs a coroutine function with a live kernel; its sandbox is destroyed afterwards."""
 
@@ -66,7 +72,7 @@ def on_stage(
         runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
         launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=1))
         try:
-            spec = SandboxSpec(str(uuid.uuid4()), environment)
+            spec = SandboxSpec(str(uuid.uuid4()), dataclasses.replace(environment, resources=resources))
             kernel = await launcher.launch(spec, before_first_code=nothing)
             stage = Stage(runtime, launcher, kernel)
             kernel.on_generation = lambda generation, death: stage.replaced.append((generation, death))
@@ -220,6 +226,40 @@ def test_only_what_memory_has_cost_is_said_to_be_memory(on_stage: Callable[[Test
         assert (outcome.death and outcome.death.cause) == "signal"
         outcome = await stage.run("held = bytearray(4 << 30)\nfor at in range(0, 4 << 30, 4096): held[at] = 1")
         assert (outcome.death and outcome.death.cause) == "oom"
+
+    on_stage(test)
+
+
+BOMB = """
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            try:
+                os.fork()
+            except OSError:
+                time.sleep(0.001)
+"""
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.parametrize("resources", [Resources(pids=150)])
+def test_a_command_finds_room_where_another_has_left_a_fork_bomb(
+    on_stage: Callable[[Test], None], resources: Resources
+) -> None:
+    """What nobody waits for is killed when no process fits; the kernel, its globals and what it started stay."""
+
+    async def test(stage: Stage) -> None:
+        await stage.run("import subprocess; child = subprocess.Popen(['sleep', '1000'])")
+        guest = stage.kernel.guest
+        await guest.run_command(f"python3 -c '{BOMB}'", timeout_seconds=600, output_bytes=1000)
+        while (await stage.kernel.usage()).pids < resources.pids - 1:
+            await asyncio.sleep(0.05)
+        command = await guest.run_command("echo there is room", timeout_seconds=600, output_bytes=1000)
+        assert command.stdout == "there is room\n"
+        assert (await stage.kernel.usage()).pids < 50
+        assert await stage.text("str(child.poll())") == "'None'"
 
     on_stage(test)
 
