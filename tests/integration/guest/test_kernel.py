@@ -81,8 +81,11 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
         assert printed.strip() == f"{guest.workspace} 2"
         failed = (await asyncio.to_thread(first.run, "import refusal"))[1]
         assert failed["ename"] == "ModuleNotFoundError"  # our modules are none of the user's
-        running = asyncio.create_task(asyncio.to_thread(first.run, "import time; time.sleep(60)"))
-        await asyncio.sleep(0.3)
+        running = asyncio.create_task(
+            asyncio.to_thread(first.run, "import time; open('running', 'w').close(); time.sleep(600)")
+        )
+        while not (guest.workspace / "running").exists():
+            await asyncio.sleep(0.02)
         await guest.client.interrupt_kernel()
         assert (await running)[1]["ename"] == "KeyboardInterrupt"
 
@@ -98,6 +101,8 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
 
         second = await notebook(guest, 2)
         sockets = {f"g2-{n}" for n in range(1, 6)}
+        while not (guest.kernel_directory / "g2-5").exists():  # the heartbeat's, which a thread makes
+            await asyncio.sleep(0.02)
         assert {path.name for path in guest.kernel_directory.iterdir()} == sockets | {"g2.json", "ipython"}
         assert await guest.client.start_kernel(2) == started
         with pytest.raises(GuestRefused) as refused:
