@@ -9,9 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 
-# Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes a third of the time.
+# Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes half of the time.
 # `make test` keeps the order of the folders, so that the many short modules of tests/unit come last.
-WORKERS ?= 3
+WORKERS ?= 4
 SHARED = --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,10 +59,17 @@ class RunningService:
     @property
     def service_pid(self) -> int:
         """The process that serves; `pid` is the launcher's, which is root."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        serving = [one for one in children if b"kernel_gateway.serving" in Path(f"/proc/{one}/cmdline").read_bytes()]
-        assert len(serving) == 1, f"the launcher has {len(serving)} services"
-        return int(serving[0])
+        serving = self.find_service_pid()
+        assert serving is not None, "the launcher has no service"
+        return serving
+
+    def find_service_pid(self) -> int | None:
+        """The process that serves, None while there is none."""
+        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            with suppress(OSError):  # it has ended
+                if b"kernel_gateway.serving" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+        return None
 
     def client(self, token: str | None = None) -> Client:
         from kernel_gateway.client import Client

@@ -1,8 +1,9 @@
 """Which cases of a large matrix a run takes: `--sample=SEED` draws some of them, without it all of them run.
 
-A test that runs once for each of several real parts (each OCI runtime, each store) runs with one of them, drawn for
-each combination of its other parameters: `AXES` names the fixtures. Other tests whose cases cost much carry the mark
-`sample(n)`: n of the test's cases.
+A test that runs once for each of several real parts (each OCI runtime, each store) runs with one of them, for each
+combination of its other parameters: `AXES` names the fixtures. The tests of a module that have the same parts draw the
+same one, so that what they share is set up once. Other tests whose cases cost much carry the mark `sample(n)`: n of the
+test's cases.
 
 `make test` draws by the commit, so that a commit always runs the same cases and each commit runs others; `make
 test-long` runs every case of every matrix.
@@ -49,7 +50,9 @@ def draw(config: pytest.Config, items: list[pytest.Item]) -> None:
     for cases in matrices.values():
         mark = cases[0].get_closest_marker("sample")
         assert mark is not None
-        drawn = random.Random(f"{seed} {cases[0].nodeid}").sample(cases, min(mark.args[0], len(cases)))
+        test = cases[0].nodeid
+        drawn_for = test.partition("::")[0] if AXES & _parameters(cases[0]).keys() else test
+        drawn = random.Random(f"{seed} {drawn_for}").sample(cases, min(mark.args[0], len(cases)))
         left_out.update(set(cases) - set(drawn))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))

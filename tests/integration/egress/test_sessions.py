@@ -136,8 +136,13 @@ def opened(runtime: str, environments_dir: Path) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module", params=["runc", "runsc"])
-def whole(request: pytest.FixtureRequest, environments_dir: Path) -> Iterator[Place]:
-    with opened(request.param, environments_dir) as place:
+def runtime(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def whole(runtime: str, environments_dir: Path) -> Iterator[Place]:
+    with opened(runtime, environments_dir) as place:
         yield place
 
 
