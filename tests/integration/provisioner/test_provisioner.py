@@ -91,11 +91,13 @@ def test_a_restart_is_a_blank_kernel_that_old_clients_reach(
 
 
 def test_an_interrupt_stops_what_runs(manager: KernelManager, client: BlockingKernelClient) -> None:
-    client.execute("import time\nprint('runs')\ntime.sleep(300)")
+    asked = client.execute("import time\nprint('runs')\ntime.sleep(300)")
     while client.get_iopub_msg(timeout=SECONDS)["content"].get("text") != "runs\n":
         pass
     manager.interrupt_kernel()
-    assert client.get_shell_msg(timeout=SECONDS)["content"]["ename"] == "KeyboardInterrupt"
+    while (reply := client.get_shell_msg(timeout=SECONDS))["parent_header"]["msg_id"] != asked:
+        pass  # an answer to one of the questions whether it is ready
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
     assert printed(client, "print(1)")[0] == "1\n"
 
 
