@@ -57,7 +57,7 @@ format:
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: ## the figures of the README, as ratios measured in one run
+bench: ## the figures of docs/figures.md, as ratios measured in one run
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m benchmarks

@@ -1,1 +1,1 @@
-"""What the README's figures come from; each benchmark prints ratios or differences measured in one run."""
+"""What the figures of docs/figures.md come from; each benchmark prints ratios or differences measured in one run."""

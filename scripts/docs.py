@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the generated tables into README.md and docs/: settings, routes, errors, bounds. `--check` only compares.
+"""Writes the generated tables into docs/: settings, routes, errors, bounds. `--check` only compares.
 
 A table stands between `<!-- NAME: made by scripts/docs.py -->` and `<!-- end of NAME -->`. The code is the source;
 what a bound is and what happens at it is said in docs/bounds.toml, which must name every bound there is and no other.

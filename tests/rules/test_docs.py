@@ -37,10 +37,20 @@ def blocks(page: Path, language: str) -> list[str]:
     return [text for found, text in FENCE.findall(page.read_text()) if found == language]
 
 
-@pytest.mark.parametrize("table", ["settings", "routes", "errors", "bounds"])
-def test_the_readme_has_every_table(table: str) -> None:
-    assert docs.FROM.format(table) in README.read_text()
-    assert docs.UNTIL.format(table) in README.read_text()
+@pytest.mark.parametrize("table", docs.TABLES)
+def test_every_table_is_on_one_page(table: str) -> None:
+    assert len([page for page in docs.documents() if docs.FROM.format(table) in page.read_text()]) == 1
+    assert len([page for page in docs.documents() if docs.UNTIL.format(table) in page.read_text()]) == 1
+
+
+def test_the_readme_is_read_in_one_go_and_holds_no_generated_table() -> None:
+    assert len(README.read_text().splitlines()) <= 200
+    assert "made by scripts/docs.py" not in README.read_text()
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = {target.partition("#")[0] for target in LINK.findall(README.read_text())}
+    assert {f"docs/{page.name}" for page in (REPOSITORY / "docs").glob("*.md")} <= linked
 
 
 @pytest.mark.parametrize("page", docs.documents(), ids=name)
