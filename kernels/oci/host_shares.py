@@ -54,15 +54,13 @@ def keep_no_copies_of_sends(process: int) -> None:
 
     def enter() -> None:
         try:
-            with Path(f"/proc/{process}/ns/net").open() as namespace:
+            try:
+                namespace = Path(f"/proc/{process}/ns/net").open()
+            except FileNotFoundError:
+                return  # the process has ended, which those who wait for its answer find out
+            with namespace:
                 if system_calls.libc.setns(namespace.fileno(), _NETWORK_NAMESPACE) != 0:
                     raise system_calls.failure("setns")
-        except FileNotFoundError:
-            return  # the process has ended, which those who wait for its answer find out
-        except OSError as error:
-            failures.append(error)
-            return
-        try:
             _place(SEND_TIMESTAMPS).write_text("0")
         except OSError as error:
             failures.append(error)
