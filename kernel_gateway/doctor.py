@@ -9,9 +9,10 @@ from pathlib import Path
 from kernel_gateway import sandboxes
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
-from kernels.environment import Environment
+from kernels.environment import Environment, Resources
 from kernels.errors import KernelsError
 from kernels.oci import environments, host_shares
+from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import Finding, SandboxRuntime, SandboxSpec
 from workspace_sync import open_store
 from workspace_sync.errors import BadStoreUrl, StoreRefused, WorkspaceSyncError
@@ -31,11 +32,23 @@ async def _run(settings: Settings) -> tuple[Finding, ...]:
         findings = [*await runtime.check(), environments_found(settings), await asyncio.to_thread(store, settings)]
         findings += [watch(settings.live_sessions), host_shares.terminals(settings.live_sessions)]
         findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
+        findings.append(_processors(runtime, settings))
         if all(one.ok for one in findings if one.required):
             findings.append(await _trial(runtime, settings))
         return tuple(findings)
     finally:
         await runtime.aclose()
+
+
+def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
+    """Whether the largest environment gets its vCPUs where this process runs."""
+    try:
+        resources = [one.resources for one in sandboxes.installed(settings).values()]
+    except SettingInvalid:  # which has a line of its own
+        resources = []
+    vcpus = max((one.vcpus for one in resources), default=Resources().vcpus)
+    top = runtime.commands[settings.runtime].groups_at_top
+    return host_shares.processor_quota(runtime.cgroups, vcpus, top=top)
 
 
 async def _trial(runtime: SandboxRuntime, settings: Settings) -> Finding:

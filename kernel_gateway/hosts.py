@@ -49,9 +49,9 @@ class Hosts:
         if found is None:
             return False
         name = found["name"].lower().rstrip(".")
-        if _is_address(name) or name == "localhost" or name in self.names or _is_below(name, self.names):
-            return True
-        return not self.strict and (credential or "." not in name or name.endswith(_LOCAL))
+        if not self.strict and (credential or "." not in name or name.endswith(_LOCAL)):
+            return True  # first: it is what nearly every request has, and costs nothing
+        return name in self.names or name == "localhost" or _is_address(name) or _is_below(name, self.names)
 
 
 def _is_address(name: str) -> bool:

@@ -51,7 +51,7 @@ class Ended(Shape):
 
 
 class Usage(Shape):
-    """What a session's sandbox has used; limits in the same units."""
+    """What a session's sandbox has used; limits in the same units. `cpu_seconds` is of all its sandboxes in turn."""
 
     memory_bytes: int = 0
     memory_peak_bytes: int = 0

@@ -17,8 +17,8 @@ class PrincipalUsage(Shape):
     """What the workspaces of one principal hold in the store, by what was counted when they last changed.
 
     `not_counted` of them have not changed since counting began; showing one counts it. Of its live sessions:
-    `memory_bytes` and `disk_bytes` are what their sandboxes hold now; `cpu_seconds` is their processor time and that of
-    all that have ended, each by its last sandbox.
+    `memory_bytes` and `disk_bytes` are what their sandboxes hold now; `cpu_seconds` is the processor time of all their
+    sandboxes, and that of all sessions that have ended.
     """
 
     principal: str

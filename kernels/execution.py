@@ -178,7 +178,9 @@ class _Run:
         try:
             if self._probe_id is not None and message.parent_id == self._probe_id:
                 self._take_probe(channel, message)
-            elif not self._asked(message):
+            elif message.parent_session not in ("", self._session):
+                return  # a client may give several requests one id
+            elif message.parent_type not in ("", "execute_request"):
                 return
             elif message.parent_id == self._msg_id:
                 self._take(channel, message)
@@ -186,10 +188,6 @@ class _Run:
                 self._take_closing(channel, message)
         except Exception as error:  # a mistake of ours must end the run, not leave it waiting
             self._end(error)
-
-    def _asked(self, message: Message) -> bool:
-        """Whether it answers a request to execute; a client may give several requests one id."""
-        return message.parent_session in ("", self._session) and message.parent_type in ("", "execute_request")
 
     def skip(self, parent_id: str, size_bytes: int) -> None:
         """A message was too large to be read."""
@@ -249,21 +247,22 @@ class _Run:
             for page in pages_in(message.content):
                 self._tell(self._collector.feed("display_data", page))
             self._doubted = self._early or (self._idle and self._heard - self._idle_since > EARLY_SECONDS)
-        self._go_on()
+        if self._idle or self._reply is not None:
+            self._go_on()
 
     def _take_state(self, state: Any) -> None:
         if state == "idle" and not self._idle:
             self._idle, self._idle_since = True, self._heard
 
     def _go_on(self) -> None:
-        """Look whether that was all; if not, wait for the rest once a part of the end is there."""
+        """A part of the end is there: look whether that was all; if not, wait for the rest."""
         if self._closing_id is None and self._reply is not None and self._idle:
             if not self._doubted or self._probe_idle:
                 self._note = EARLY if self._early else ""
                 self._close(self._reply)
                 return
             self._probe()
-        if (self._reply is not None or self._idle) and self._settling is None:
+        if self._settling is None:
             self._settle()
 
     def _probe(self) -> None:

@@ -14,9 +14,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-import nbformat
-from nbformat.v4.convert import upgrade_cell
-
 from kernels.errors import InvalidNotebook
 from kernels.notebook_json import NOTEBOOK_BYTES, read_object
 from kernels.outputs import Output
@@ -96,6 +93,9 @@ def _upgraded(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _upgraded_cell(index: int, cell: Any) -> dict[str, Any]:
+    import nbformat  # noqa: PLC0415 - a second to import, for notebooks of before 2015
+    from nbformat.v4.convert import upgrade_cell  # noqa: PLC0415
+
     where = _where(index, cell)
     if not isinstance(cell, dict):
         raise InvalidNotebook(f"{where} is no object")

@@ -17,16 +17,17 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import nbformat
-from nbformat import NotebookNode
 
 from kernels import chain
 from kernels.capped_text import cut_middle, encodable
 from kernels.errors import Death
 from kernels.outputs import Output, Truncated, clean_bundle
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 STORED_TEXT_BYTES: Final = 256 * 1024
 """Text that a stored cell keeps of each stream, error and plain text representation."""
@@ -165,6 +166,8 @@ def notebook(
     cells: Iterable[Cell | Note], *, session_id: str, environment: str, kernel_name: str = "python3"
 ) -> NotebookNode:
     """A notebook of entries as one value, always valid; cells that have not run yet have no outputs and no number."""
+    import nbformat  # noqa: PLC0415 - a second to import, and the service writes its notebooks without it
+
     ids, previous = _Ids(), chain.genesis(_plain(session_id), _plain(environment))
     written: list[bytes] = []
     for entry in cells:

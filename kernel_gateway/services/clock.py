@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from kernel_gateway.shapes import timestamp
+from kernel_gateway.storage.columns import micros
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
@@ -29,8 +32,8 @@ class SystemClock:
 
 
 def rfc3339(moment: float) -> str:
-    """An epoch time as the shapes carry it."""
-    return timestamp(datetime.fromtimestamp(moment, UTC))
+    """An epoch time as the shapes carry it: the microsecond that the tables hold, by whatever clock it was read."""
+    return timestamp(_EPOCH + timedelta(microseconds=micros(moment)))
 
 
 def rfc3339_or_none(moment: float | None) -> str | None:

@@ -28,7 +28,8 @@ class EventLog:
         self._limit_bytes = limit_bytes
         self._dropped = 0
         self._events: deque[tuple[Event, int]] = deque()
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
+        """Set at the next change; made by the first follower that waits for it."""
         self._closed = False
         self._over = False
 
@@ -80,8 +81,11 @@ class EventLog:
                     yield event
             if self._over or (self._closed and not late):
                 return
+            if self._changed is None:
+                self._changed = asyncio.Event()
             await self._changed.wait()
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None

@@ -68,7 +68,7 @@ class Executions:
         stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
         interrupts what runs and then waits its turn like any other.
         """
-        row = replace(self._checked(session_id, submission, idempotency_key), author=principal.name, face=face)
+        row = self._checked(session_id, submission, idempotency_key, author=principal.name, face=face)
         try:
             taken = await self._submit(principal, row, submission, lease)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
@@ -112,9 +112,7 @@ class Executions:
         live.require_live()
         self._parts.require_disk()
         row = replace(
-            self._checked(live.id, Submission(code), None),
-            author=author,
-            face="jupyter",
+            self._checked(live.id, Submission(code), None, author=author, face="jupyter"),
             timeout_seconds=self._parts.settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation,
         )
@@ -192,7 +190,9 @@ class Executions:
         row = await self._row(principal, session_id, execution_id)
         return replayed(row, after, told(row, await self._sync(principal, session_id)))
 
-    def _checked(self, session_id: str, submission: Submission, idempotency_key: str | None) -> ExecutionRow:
+    def _checked(
+        self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str
+    ) -> ExecutionRow:
         settings = self._parts.settings
         try:
             size = len(submission.code.encode())
@@ -222,6 +222,8 @@ class Executions:
             request_digest=_digest(submission) if idempotency_key is not None else None,
             queued=self._parts.clock.now(),
             clear_context=submission.clear_context,
+            author=author,
+            face=face,
         )
 
     async def _admit(

@@ -26,6 +26,7 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.hub import Hub
 from kernels.message import Message
 from kernels.outputs import Event, OutputCaps, OutputCollector
+from kernels.runs import OUTPUTS
 
 log = structlog.get_logger(__name__)
 QUIET_SECONDS: Final = 0.5
@@ -106,7 +107,9 @@ class LateOutputs:
 
     def _deliver(self, hub: Hub, channel: str, message: Message) -> None:
         """A message of a kernel's; called by the hub for each."""
-        of = hub.runs.late_of(message) if channel == "iopub" else None
+        if channel != "iopub" or message.msg_type not in OUTPUTS:
+            return
+        of = hub.runs.late_of(message)
         if of is None:
             return
         heard = self._of(of)

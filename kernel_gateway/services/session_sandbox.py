@@ -85,6 +85,8 @@ class SessionSandbox:
         """What to say of files that could not be brought to the store."""
         self._given_up = False
         self.last_usage = Usage()
+        self._spent_seconds = 0.0
+        """Processor time of the sandboxes that this one follows."""
 
     @property
     def live_generation(self) -> int | None:
@@ -226,16 +228,19 @@ class SessionSandbox:
         return said if self._launching is None else msgspec.structs.replace(said, restoring=Restoring())
 
     async def usage(self) -> Usage:
-        """What the sandbox uses, or used when last asked."""
-        if self.kernel is not None:
+        """What the sandbox uses, or used when last asked; its processor time with that of those before it."""
+        kernel = self.kernel
+        if kernel is not None:
             with contextlib.suppress(KernelsError, TimeoutError):
                 async with asyncio.timeout(USAGE_SECONDS):
-                    used = await self.kernel.usage()
+                    used = await kernel.usage()
+                if kernel is not self.kernel:  # its sandbox is counted among those before by now
+                    return self.last_usage
                 self.last_usage = Usage(
                     memory_bytes=used.memory_bytes,
                     memory_peak_bytes=used.memory_peak_bytes,
                     memory_limit_bytes=used.memory_limit_bytes,
-                    cpu_seconds=used.cpu_seconds,
+                    cpu_seconds=self._spent_seconds + used.cpu_seconds,
                     pids=used.pids,
                     storage_used_bytes=used.storage_used_bytes,
                     storage_limit_bytes=used.storage_limit_bytes,
@@ -312,6 +317,7 @@ class SessionSandbox:
             self.flushes.end(mirror, waits=waits)
         await self._stop_furnishing()
         self.kernel = self.mirror = self.watched = None
+        self._spent_seconds = self.last_usage.cpu_seconds
         if mirror is not None:
             await mirror.aclose()
         if kernel is not None:

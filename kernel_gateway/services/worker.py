@@ -77,14 +77,9 @@ class Worker:
         """Store how a job ended and what it used, then tell; an update of what others displayed is stored with it."""
         if job.has_ended:
             return
-        row = self._ended_row(job, status, outcome, usage)
-        row = replace(row, execution_count=execution_count)
-        revisions = self._live.displays.revisions(updates)
-        if revisions:
-            row = replace(row, provenance={**(row.provenance or {}), "updates": told_revisions(revisions)})
-        ran, flushes = row.started is not None, self._live.sandbox.flushes
-        if ran:
-            row = replace(row, ended_number=flushes.next_number())
+        revisions, flushes = self._live.displays.revisions(updates), self._live.sandbox.flushes
+        row = self._ended_row(job, status, outcome, usage, revisions, execution_count=execution_count)
+        ran = row.started is not None
         row = await self._with_full_text(job, row)
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
@@ -102,19 +97,33 @@ class Worker:
             await self._settle(job, row, ticket)
         self._parts.finished.keep(job)
 
-    def _ended_row(self, job: Job, status: str, outcome: StoredOutcome, usage: RunUsage | None) -> ExecutionRow:
-        now = self._parts.clock.now()
-        row = replace(
-            job.row,
+    def _ended_row(
+        self,
+        job: Job,
+        status: str,
+        outcome: StoredOutcome,
+        usage: RunUsage | None,
+        revisions: Sequence[Revision],
+        *,
+        execution_count: int | None,
+    ) -> ExecutionRow:
+        """Made at once: a copy of a row is among the dearer steps of a short execution."""
+        row, sandbox = job.row, self._live.sandbox
+        provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
+        if job.asked is not None and job.asked.request.silent:
+            provenance = {**(provenance or {}), "silent": True}
+        if revisions:
+            provenance = {**(provenance or {}), "updates": told_revisions(revisions)}
+        return replace(
+            row,
             status=status,
             outcome=outcome,
-            provenance=provenance_of(usage, self._live.sandbox.environment_digest) if job.row.started else None,
-            ended=now,
+            execution_count=execution_count,
+            provenance=provenance,
+            ended=self._parts.clock.now(),
             last_sequence=job.log.last_sequence + 1,
+            ended_number=row.ended_number if row.started is None else sandbox.flushes.next_number(),
         )
-        if job.asked is not None and job.asked.request.silent:
-            row = replace(row, provenance={**(row.provenance or {}), "silent": True})
-        return row
 
     async def _settle(self, job: Job, row: ExecutionRow, ticket: Ticket | None) -> None:
         """Hold the answer until the files are in the store. Nothing else of the queue runs meanwhile."""

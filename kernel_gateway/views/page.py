@@ -9,8 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-import nbformat
-
 from kernel_gateway.views.facts import facts, heading, in_full
 from kernel_gateway.views.sanitising import clean, clean_page
 from kernel_gateway.views.shown_outputs import left_out, shown
@@ -45,7 +43,10 @@ def html(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
 
 
 def _rendered(document: dict[str, Any]) -> str:
-    from kernel_gateway.views.exporter import PageExporter  # noqa: PLC0415 - nbconvert takes a second to import
+    # The service asks this module for its policy and renders nothing; both take a second to import.
+    import nbformat  # noqa: PLC0415
+
+    from kernel_gateway.views.exporter import PageExporter  # noqa: PLC0415
 
     exporter = PageExporter(
         template_name="sandcell", extra_template_basedirs=[str(_HERE / "templates")], exclude_anchor_links=True

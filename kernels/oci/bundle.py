@@ -73,6 +73,7 @@ HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/d
 """With a user namespace these are what the runtime finds at the host's /dev: to be used, not to be touched."""
 
 _CPU_PERIOD_MICROSECONDS: Final = 100_000
+_LEAST_QUOTA_MICROSECONDS: Final = 1_000  # the kernel's
 _TASKS_PER_PROCESS: Final = 8
 """Tasks of the host that serve one process under gVisor (ptrace platform): six to seven were seen."""
 _TASKS_OF_ITS_OWN: Final = 256
@@ -84,6 +85,7 @@ class Places:
 
     `processors` is shown at /sys; `uid_base` is the host id of the sandbox's uid 0; `cgroup` is in the OCI form
     (absolute, or relative to ours). `user_namespace` is the path of the one to join, empty for the runtime to make it.
+    `processors_left` is how many the groups above leave it: a quota beyond that is none, and refused on cgroup v1.
     """
 
     guest: str
@@ -95,6 +97,7 @@ class Places:
     uid_base: int
     cgroup: str
     user_namespace: str = ""
+    processors_left: float = math.inf
 
 
 def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> dict[str, Any]:
@@ -104,14 +107,14 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
         "ociVersion": "1.0.2",
         "hostname": spec.hostname,
         "root": {"path": environment.root, "readonly": True},
-        "process": _process(spec),
+        "process": _process(spec, places.processors_left),
         "mounts": _mounts(spec, places),
         "linux": {
             "namespaces": _namespaces(places.user_namespace),
             "uidMappings": [_mapping(places.uid_base)],
             "gidMappings": [_mapping(places.uid_base)],
             "cgroupsPath": places.cgroup,
-            "resources": _resources(spec, swap=swap),
+            "resources": _resources(spec, places.processors_left, swap=swap),
             "seccomp": seccomp.profile(machine),
             "maskedPaths": list(MASKED_PATHS),
             "readonlyPaths": ["/proc/sys", *HOST_DEVICES],
@@ -201,7 +204,7 @@ def _way_out(environment: Environment) -> list[str]:
     return arguments
 
 
-def _process(spec: SandboxSpec) -> dict[str, Any]:
+def _process(spec: SandboxSpec, processors_left: float) -> dict[str, Any]:
     """The guest. It sets its own limits and its children's: a runtime may not, in a namespace made for it."""
     environment = spec.environment
     return {
@@ -211,7 +214,7 @@ def _process(spec: SandboxSpec) -> dict[str, Any]:
         "args": [
             environment.python, "-I", "-B", "/opt/sandcell/guest",
             "--generation", str(spec.generation),
-            "--vcpus", f"{environment.resources.vcpus:.3f}",
+            "--vcpus", f"{min(environment.resources.vcpus, processors_left):.3f}",
             "--file-bytes", str(environment.resources.storage_bytes),
             "--python", environment.python,
             "--netlink-sockets", str(NETLINK_SOCKETS),
@@ -253,7 +256,7 @@ def _mounts(spec: SandboxSpec, places: Places) -> list[dict[str, Any]]:
     ]
 
 
-def _resources(spec: SandboxSpec, *, swap: bool) -> dict[str, Any]:
+def _resources(spec: SandboxSpec, processors_left: float, *, swap: bool) -> dict[str, Any]:
     resources = spec.environment.resources
     memory = {"limit": resources.memory_bytes}
     if swap:
@@ -264,10 +267,17 @@ def _resources(spec: SandboxSpec, *, swap: bool) -> dict[str, Any]:
         "memory": memory,
         "cpu": {
             "period": _CPU_PERIOD_MICROSECONDS,
-            "quota": math.ceil(resources.vcpus * _CPU_PERIOD_MICROSECONDS),
+            "quota": _quota(resources.vcpus, processors_left),
         },
         "pids": {"limit": resources.pids},
     }
+
+
+def _quota(vcpus: float, processors_left: float) -> int:
+    if vcpus <= processors_left:
+        return math.ceil(vcpus * _CPU_PERIOD_MICROSECONDS)
+    # Rounded up it could be more than the group above has.
+    return max(_LEAST_QUOTA_MICROSECONDS, math.floor(processors_left * _CPU_PERIOD_MICROSECONDS))
 
 
 def socket_bytes(resources: Resources) -> int:

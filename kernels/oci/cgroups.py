@@ -7,6 +7,7 @@ may not hand controllers to its children.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,20 @@ class Cgroups:
         except OSError as error:
             raise SandboxFailed(f"the buffers of sockets cannot be limited: {error}") from error
         raise SandboxFailed("the control group of the sandbox cannot limit the buffers of sockets")
+
+    def processors_left(self, *, top: bool) -> tuple[float, Path | None]:
+        """How many processors the groups above the sandboxes leave each of them, and the group that leaves the fewest.
+
+        `top` says that the runtime puts them below the topmost group of cgroup v1. Without any quota: infinite, None.
+        """
+        one = self.hierarchies[0] if self.unified else self._hierarchy("cpu")
+        if one is None:
+            return math.inf, None
+        own = _beside(one.own) if self.unified else _TOP if top else one.own
+        lowest = _within(one.mount, own) / self._parent
+        above = [group for group in (lowest, *lowest.parents) if group.is_relative_to(one.mount)]
+        left, group = min(((_processors(group), group) for group in above), key=lambda found: found[0])
+        return left, None if math.isinf(left) else group
 
     def remove(self, sandbox_id: str, *, deadline_seconds: float = 5) -> bool:
         """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""
@@ -227,6 +242,16 @@ def _words(path: Path) -> list[str]:
         return path.read_text().split()
     except OSError:
         return []
+
+
+def _processors(group: Path) -> float:
+    """How many processors' time a group's quota is; infinite for a group without one, and for none."""
+    words = _words(group / "cpu.max") or [
+        *_words(group / "cpu.cfs_quota_us"),
+        *_words(group / "cpu.cfs_period_us"),
+    ]
+    quota, period = words if len(words) == 2 else ("max", "1")
+    return math.inf if quota in {"max", "-1"} else int(quota) / int(period)
 
 
 def _number(path: Path) -> int:

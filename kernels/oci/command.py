@@ -90,6 +90,11 @@ class OciCommand:
         """Whether sandboxes get a kernel of their own (gVisor's) instead of the host's."""
         return bool(self._flags.platforms)
 
+    @property
+    def groups_at_top(self) -> bool:
+        """Whether sandboxes' groups lie below the topmost one of cgroup v1, not below the service's."""
+        return self._flags.top
+
     def version(self) -> str | None:
         """First line of `--version`, or None when the program is missing or does not answer."""
         answer = self._ask("--version")

@@ -54,15 +54,13 @@ def keep_no_copies_of_sends(process: int) -> None:
 
     def enter() -> None:
         try:
-            with Path(f"/proc/{process}/ns/net").open() as namespace:
+            try:
+                namespace = Path(f"/proc/{process}/ns/net").open()  # noqa: SIM115 - closed below, where it is used
+            except FileNotFoundError:
+                return  # the process has ended, which those who wait for its answer find out
+            with namespace:
                 if system_calls.libc.setns(namespace.fileno(), _NETWORK_NAMESPACE) != 0:
                     raise system_calls.failure("setns")
-        except FileNotFoundError:
-            return  # the process has ended, which those who wait for its answer find out
-        except OSError as error:
-            failures.append(error)
-            return
-        try:
             _place(SEND_TIMESTAMPS).write_text("0")
         except OSError as error:
             failures.append(error)
@@ -93,6 +91,16 @@ def accounting(cgroups: Cgroups, command_line: str | None = None) -> list[Findin
 def _finding(name: str, ok: bool, held: str, not_held: str) -> Finding:  # noqa: FBT001 - a fact, named where it is found
     remedy = "boot without cgroup.memory=nokmem and nosocket, and with a kernel that has them in its control groups"
     return Finding(name, ok=ok, detail=held if ok else not_held, remedy="" if ok else remedy)
+
+
+def processor_quota(cgroups: Cgroups, vcpus: float, *, top: bool) -> Finding:
+    """Whether a sandbox gets the processors it is to have, or only what a quota of a group above it leaves."""
+    left, group = cgroups.processors_left(top=top)
+    if left >= vcpus:
+        return Finding("processors", ok=True, detail=f"no quota leaves a sandbox less than its {vcpus:.2f} vCPUs")
+    detail = f"sandboxes get {left:.2f} vCPUs in place of {vcpus:.2f}, all together no more: the quota of {group}"
+    remedy = "raise that group's quota (CPUQuota= of the unit, --cpus of the container, limits.cpu of the pod)"
+    return Finding("processors", ok=False, detail=detail, remedy=remedy, required=False)
 
 
 def send_timestamps() -> Finding:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
 import platform
 import re
@@ -160,7 +159,9 @@ class OciRuntime:
         storage.mount_transport(places.transport)
         storage.make_socket_directories(places.transport, root, user)
         with self._user_namespace(command, root) as namespace:
-            command.run(spec.sandbox_id, self._config(spec, places, root, namespace), places.bundle, places.log)
+            processors_left, _ = self.cgroups.processors_left(top=command.groups_at_top)
+            config = self._config(spec, places, root, namespace, processors_left)
+            command.run(spec.sandbox_id, config, places.bundle, places.log)
         self._hold_sockets(spec, places, command)
         self._favour(places)
         self._show(places, user)
@@ -231,7 +232,10 @@ class OciRuntime:
         """The path of the sandbox's user namespace; a runtime with a kernel of its own makes what it needs."""
         return contextlib.nullcontext("") if command.own_kernel else user_namespace.owned_by(root, bundle.UID_RANGE)
 
-    def _config(self, spec: SandboxSpec, places: SandboxPlaces, root: int, namespace: str) -> dict[str, Any]:
+    def _config(
+        self, spec: SandboxSpec, places: SandboxPlaces, root: int, namespace: str, processors_left: float
+    ) -> dict[str, Any]:
+        vcpus = min(spec.environment.resources.vcpus, processors_left)
         return bundle.config(
             spec,
             bundle.Places(
@@ -240,10 +244,11 @@ class OciRuntime:
                 workspace=str(places.storage / "workspace"),
                 home=str(places.storage / "home"),
                 temporary=str(places.storage / "tmp"),
-                processors=str(processors.shown(self.places.guests, spec.environment.resources.vcpus)),
+                processors=str(processors.shown(self.places.guests, vcpus)),
                 uid_base=root,
                 user_namespace=namespace,
                 cgroup=self.cgroups.path(spec.sandbox_id),
+                processors_left=processors_left,
             ),
             machine=platform.machine(),
             swap=self.cgroups.limits_swap(),
@@ -279,13 +284,13 @@ class OciRuntime:
         counters = self.cgroups.counters(places.sandbox_id)
         try:
             used, size = storage.used_bytes(places.storage)
-            memory = json.loads((places.bundle / "config.json").read_text())["linux"]["resources"]["memory"]["limit"]
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise SandboxGone(f"sandbox {places.sandbox_id} is gone: {error}") from None
         return SandboxUsage(
             memory_bytes=counters.memory_bytes,
             memory_peak_bytes=counters.memory_peak_bytes,
-            memory_limit_bytes=memory,
+            # Not from the bundle, most of which is the seccomp profile: each execution may ask.
+            memory_limit_bytes=self.cgroups.memory_limit(places.sandbox_id),
             cpu_seconds=counters.cpu_seconds,
             pids=counters.pids,
             oom_kills=counters.oom_kills,

@@ -49,6 +49,11 @@ def different(source: str, why: str) -> Code:
     return Code(source, "different", why, DIFFERS)
 
 
+def different_and_random(source: str, why: str) -> Code:
+    """What it shows changed, and varies from run to run besides, so that the replay may also say no more than that."""
+    return Code(source, "different", why, (*DIFFERS, "not_deterministic"))
+
+
 def undecidable(source: str, why: str) -> Code:
     """A careful reader could say either."""
     return Code(source, "undecidable", why, ("same", "not_deterministic", *DIFFERS))

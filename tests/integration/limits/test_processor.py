@@ -8,12 +8,19 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from kernels.environment import Resources
+from kernels.environment import Environment, Resources
 from kernels.guest.processors import VARIABLES
+from kernels.oci import host_shares
+from kernels.oci.cgroups import Cgroups
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo
 from tests.integration.oci.conftest import Sandboxes, Test
 
@@ -70,6 +77,52 @@ def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Tes
         await asyncio.gather(spinning, return_exceptions=True)
 
     in_sandboxes(test)
+
+
+@pytest.fixture
+def half_a_processor() -> Iterator[str]:
+    """Groups with a quota of half a processor, below those that sandboxes' groups lie in; their name."""
+    cgroups, name = Cgroups(""), f"half-{uuid.uuid4().hex[:8]}"
+    made = [
+        one.mount / group.lstrip("/") / name
+        for one in cgroups.hierarchies
+        for group in ({str(Path(one.own).parent)} if cgroups.unified else {one.own, "/"})
+    ]
+    for group in made:
+        group.mkdir()
+        for file, quota in (("cpu.cfs_quota_us", "50000"), ("cpu.max", "50000 100000")):
+            if (group / file).exists():
+                (group / file).write_text(quota)
+    yield name
+    for group in made:
+        group.rmdir()
+
+
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_a_sandbox_below_a_smaller_quota_starts_and_is_held_to_that(
+    settings: OciSettings, environment: Environment, half_a_processor: str
+) -> None:
+    """On cgroup v1 the kernel refuses a group more than the one above it has."""
+
+    async def test() -> None:
+        below = structs.replace(settings, cgroup_parent=f"{half_a_processor}/sandcell")
+        sandboxes = Sandboxes(OciRuntime(below), environment)
+        runtime, vcpus = sandboxes.runtime, environment.resources.vcpus
+        found = host_shares.processor_quota(runtime.cgroups, vcpus, top=settings.runtime == "crun")
+        try:
+            assert vcpus > 1
+            assert not found.ok
+            assert half_a_processor in found.detail
+            info = await sandboxes.create()
+            assert set(json.loads(await sandboxes.python(info, ASK))) == {1}
+            config = json.loads((runtime.places.of(info.sandbox_id).bundle / "config.json").read_text())
+            assert config["linux"]["resources"]["cpu"] == {"period": 100_000, "quota": 50_000}
+        finally:
+            for each in await runtime.list():
+                await runtime.destroy(each.sandbox_id)
+            await runtime.aclose()
+
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])

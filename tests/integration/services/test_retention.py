@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import update
@@ -84,6 +87,29 @@ def test_what_a_workspace_holds_is_counted_by_every_way_it_changes(on_gateway: T
         assert (await own_usage(gateway)).not_counted == 0
         await gateway.services.removals.remove(gateway.me, workspace_id)
         assert await own_usage(gateway) == PrincipalUsage(gateway.me.name, 0, 0, 0, 0, 0, 0, **kept)
+
+    on_gateway(test)
+
+
+def test_processor_time_is_that_of_all_sandboxes_of_a_session(on_gateway: Test) -> None:
+    spin = "import time\nwhile time.process_time() < 3: pass"
+
+    async def test(gateway: Gateway) -> None:
+        session = await gateway.start()
+        assert (await gateway.run(session, spin)).status == "ok"
+        first = await own_usage(gateway)
+        assert first.cpu_seconds >= 3
+        pid = Path(gateway.services.parts.settings.data_dir) / "sandboxes" / session.id / "bundle" / "pid"
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+        async def replaced() -> bool:
+            return (await gateway.run(session, "1")).generation == 2
+
+        await gateway.until(replaced)
+        assert (await own_usage(gateway)).cpu_seconds > first.cpu_seconds
+        ended = await gateway.services.sessions.stop(gateway.me, session.id)
+        assert ended.usage.cpu_seconds > first.cpu_seconds
+        assert (await own_usage(gateway)).cpu_seconds == pytest.approx(ended.usage.cpu_seconds, abs=1e-5)
 
     on_gateway(test)
 

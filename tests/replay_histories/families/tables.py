@@ -1,6 +1,6 @@
 """DataFrames, random numbers, scores of models, and what has no order."""
 
-from tests.replay_histories.writing import Family, different, random, same, undecidable
+from tests.replay_histories.writing import Family, different, different_and_random, random, same, undecidable
 
 SALES = """
 region,units,price
@@ -306,7 +306,9 @@ scores.add(
     "worse-by-far",
     "A metric drops from 0.9 to 0.1 and varies a little from run to run",
     "import random\nfrom evaluation import quality",
-    different("print('f1', round(quality() + random.uniform(-0.01, 0.01), 4))", "0.9 in the record, 0.1 in the replay"),
+    different_and_random(
+        "print('f1', round(quality() + random.uniform(-0.01, 0.01), 4))", "0.9 in the record, 0.1 in the replay"
+    ),
     random("print('jitter', round(random.uniform(-0.01, 0.01), 4))", "drawn without a seed"),
     files={"evaluation.py": "def quality():\n    return 0.91\n"},
     change=(("0.91", "0.12"),),

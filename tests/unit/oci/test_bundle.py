@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -55,6 +56,19 @@ def test_limits_follow_the_resources() -> None:
     assert resources["cpu"] == {"period": 100_000, "quota": 200_000}
     assert resources["pids"] == {"limit": 99}
     assert resources["devices"] == [{"allow": False, "access": "rwm"}]
+
+
+@pytest.mark.parametrize(
+    ("left", "quota", "told"),
+    [(9.0, 200_000, "2.000"), (1.0, 100_000, "1.000"), (1 / 3, 33_333, "0.333"), (0.0001, 1_000, "0.000")],
+)
+def test_a_quota_above_is_not_exceeded(left: float, quota: int, told: str) -> None:
+    environment = Environment("python", "/images/python", "sha256:0", resources=Resources(memory_mb=3538))
+    places = dataclasses.replace(PLACES, processors_left=left)
+    config = bundle.config(SandboxSpec("x", environment), places, machine="x86_64", swap=True)
+    assert config["linux"]["resources"]["cpu"]["quota"] == quota
+    arguments = config["process"]["args"]
+    assert arguments[arguments.index("--vcpus") + 1] == told
 
 
 def test_only_the_three_writable_places_and_the_sockets_come_from_the_host() -> None:

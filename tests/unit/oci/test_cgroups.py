@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,27 @@ def test_counters_of_a_group_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(SandboxGone):
         groups.counters("a")
     assert groups.remove("a")
+
+
+def test_the_smallest_quota_above_the_sandboxes_is_what_they_have(tmp_path: Path) -> None:
+    groups = Cgroups(
+        "sandcell-t", mounts=V1.format(root=tmp_path), own=V1_OWN.replace("cpu,cpuacct:/", "cpu,cpuacct:/a/b")
+    )
+    cpu = tmp_path / "cpu,cpuacct"
+    assert groups.processors_left(top=False) == (math.inf, None)
+    for group, quota in (("", -1), ("a", 150_000), ("a/b", 30_000), ("a/b/sandcell-t", -1), ("other", 1_000)):
+        write(cpu / group / "cpu.cfs_quota_us", f"{quota}\n")
+        write(cpu / group / "cpu.cfs_period_us", "50000\n" if group == "a/b" else "100000\n")
+    assert groups.processors_left(top=False) == (0.6, cpu / "a/b")
+    assert groups.processors_left(top=True) == (math.inf, None)
+    write(cpu / "cpu.cfs_quota_us", "50000\n")  # a container's own topmost group
+    assert groups.processors_left(top=True) == groups.processors_left(top=False) == (0.5, cpu)
+
+
+def test_v2_s_quotas_are_those_beside_the_service_s_group(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN)
+    write(tmp_path / "system.slice/cpu.max", "max 100000\n")
+    write(tmp_path / "system.slice/sandcell.service/cpu.max", "1000 100000\n")
+    assert groups.processors_left(top=False) == (math.inf, None)
+    write(tmp_path / "system.slice/cpu.max", "25000 100000\n")
+    assert groups.processors_left(top=False) == (0.25, tmp_path / "system.slice")

@@ -69,3 +69,15 @@ def test_what_many_sessions_need_of_the_host_is_said_with_its_number() -> None:
     assert "kernel.pid_max=4194304" in host_shares.process_ids(1_000_000, 512).remedy or (
         int(Path("/proc/sys/kernel/pid_max").read_text()) >= 4_194_304
     )
+
+
+def test_a_quota_that_leaves_a_sandbox_less_is_told_with_its_group(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN)
+    write(tmp_path / "system.slice/cpu.max", "50000 100000\n")
+    enough, less = (host_shares.processor_quota(groups, vcpus, top=False) for vcpus in (0.5, 1.158))
+    assert enough.ok
+    assert not enough.remedy
+    assert (less.ok, less.required) == (False, False)
+    assert "0.50 vCPUs in place of 1.16" in less.detail
+    assert less.detail.endswith(str(tmp_path / "system.slice"))
+    assert "CPUQuota=" in less.remedy

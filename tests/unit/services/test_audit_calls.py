@@ -28,6 +28,18 @@ async def events(opened: Opened, **wanted: Any) -> list[str]:
     return [each.event for each in await opened.all(ADMIN, AuditFilter(**wanted))]
 
 
+@pytest.mark.parametrize("moment", [1_772_960_430.7883625, 1_743_703_805.9490714, 1_797_951_892.0084126])
+def test_a_call_has_one_time_by_a_clock_that_has_more_than_microseconds_too(tmp_path: Path, moment: float) -> None:
+    async def check(opened: Opened) -> None:
+        opened.clock.advance(moment - opened.clock.now())
+        opened.audit.call(call())
+        [found] = await opened.all()
+        assert opened.clock.now() == moment
+        assert found.detail["eventTime"] == found.at
+
+    on(tmp_path, check)
+
+
 def test_a_call_is_kept_in_cloudtrails_names(tmp_path: Path) -> None:
     async def check(opened: Opened) -> None:
         opened.audit.call(
