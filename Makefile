@@ -12,7 +12,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 # Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes a third of the time.
 # `make test` keeps the order of the folders, so that the many short modules of tests/unit come last.
 WORKERS ?= 3
-SHARED = --numprocesses $(WORKERS) --dist loadscope
+SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
@@ -41,7 +41,7 @@ escape: ## the escape corpus: every attempt to get out of a session, under runc 
 test-long: ## the soaks and full-size runs, and every case of the matrices of which `make test` runs a sample
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m "long or sample"
+	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
 
 check: ## format, lint, types, import contracts, the tables of the docs
 	@scripts/install dev

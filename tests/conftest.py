@@ -22,7 +22,7 @@ from xdist.scheduler import LoadScopeScheduling
 from kernels.environment import Environment
 from kernels.oci import environments
 from kernels.oci.command import RUNTIMES
-from tests import leftovers, sampling
+from tests import leftovers, progress, sampling
 from tests.running_service import RunningService
 
 REPOSITORY = Path(__file__).parent.parent
@@ -36,6 +36,12 @@ hypothesis.settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     sampling.add_option(parser)
+    progress.add_option(parser)
+
+
+@pytest.hookimpl(trylast=True)  # pytest's own display is there to be taken over
+def pytest_configure(config: pytest.Config) -> None:
+    progress.register(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
