@@ -72,8 +72,7 @@ def describe_progress(folder: str, done: int, total: int, failed: int, seconds_l
     parts = [folder, f"{done:,} of {total:,}", f"{100 * done // max(total, 1)} %"]
     if failed:
         parts.append(f"{failed:,} failed")
-    minutes = round(seconds_left / 60)
-    parts.append(f"about {minutes} min left" if minutes else "less than a minute left")
+    parts.append(f"about {max(round(seconds_left / 60), 1)} min left")
     return "  ".join(parts)
 
 
