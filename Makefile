@@ -12,11 +12,11 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
 # Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes half of the time.
 # `make test` keeps the order of the folders, so that the many short modules of tests/unit come last.
 WORKERS ?= 4
-SHARED = --numprocesses $(WORKERS) --dist loadscope
+SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
-.PHONY: run demo test escape test-long check format bench image
+.PHONY: run demo test coverage escape test-long check format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -32,6 +32,11 @@ test: ## every test but the escape corpus and the long ones
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus" --sample=$(SEED) $(SHARED) --no-loadscope-reorder
 
+coverage: ## what `make test` runs, with branch coverage measured and printed; nothing is demanded of it
+	@scripts/install dev
+	@$(SUDO) $(SANDCELL) environments build python
+	$(SUDO) .venv/bin/python scripts/coverage -m "not long and not corpus" --sample=$(SEED) $(SHARED) --no-loadscope-reorder
+
 escape: ## the escape corpus: every attempt to get out of a session, under runc and under gVisor's runsc
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
@@ -41,7 +46,7 @@ escape: ## the escape corpus: every attempt to get out of a session, under runc 
 test-long: ## the soaks and full-size runs, and every case of the matrices of which `make test` runs a sample
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
-	$(SUDO) .venv/bin/python -m pytest -m "long or sample"
+	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
 
 check: ## format, lint, types, import contracts, the tables of the docs
 	@scripts/install dev

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from xdist.scheduler import LoadScopeScheduling
 from kernels.environment import Environment
 from kernels.oci import environments
 from kernels.oci.command import RUNTIMES
-from tests import leftovers, sampling
+from tests import failure_report, leftovers, progress, sampling
 from tests.running_service import RunningService
 
 REPOSITORY = Path(__file__).parent.parent
@@ -36,6 +36,12 @@ hypothesis.settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     sampling.add_option(parser)
+    progress.add_option(parser)
+
+
+@pytest.hookimpl(trylast=True)  # pytest's own display is there to be taken over
+def pytest_configure(config: pytest.Config) -> None:
+    progress.register(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -47,6 +53,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     sampling.mark_matrices(items)
     yield  # here pytest leaves out what `-m` and `-k` do not ask for: a sample is of the rest
     sampling.draw(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    failure_report.begin(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections.extend(failure_report.sections(item))
+    return report
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakSet
 
 from tests import leftovers
 
@@ -23,8 +24,10 @@ class RunningService:
     """Starts and stops the service on a free port; `url` and `token` are those of the running process.
 
     Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it. What
-    it printed is in `output`, and in the assertion when it does not start.
+    it printed is in `output`, and in the assertion when it does not start. `every` has those that this process knows.
     """
+
+    every: ClassVar[WeakSet[RunningService]] = WeakSet()
 
     def __init__(
         self,
@@ -45,11 +48,17 @@ class RunningService:
             "run_dir": str(leftovers.RUN_DIR),
             "port": 0,
             "token": self.token,
-            "log_level": "warning",
+            "log_level": "info",  # a failing test shows the requests that it made
             **settings,
         }
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
+        RunningService.every.add(self)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has started to listen and its process is there."""
+        return bool(self.url) and self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
