@@ -34,7 +34,8 @@ log = structlog.get_logger(__name__)
 QUIET_SECONDS: Final = 0.5
 """How long late output is gathered before it is written down."""
 LONGEST_SECONDS: Final = 30.0
-"""The same of a kernel that goes on and on: each time it waits twice as long, so that hours of it are few cells."""
+"""The same of a kernel that goes on and on: each time it waits twice as long, so that hours of it are few cells. One
+that was silent for as long is heard as at first."""
 CLOSE_SECONDS: Final = 5.0
 MOST_SOURCES: Final = 8
 """Executions whose late output is gathered at once; that of further ones is of no known execution."""
@@ -77,6 +78,7 @@ class LateOutputs:
         self._storing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._pause = QUIET_SECONDS
+        self._last_heard = 0.0
         self._closed = False
 
     def connect(self, hub: Hub) -> None:
@@ -145,7 +147,9 @@ class LateOutputs:
         if heard is None:
             of = of if len(self._heard) < MOST_SOURCES else ""
             heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation))
-        heard.last = now
+        if now - self._last_heard > LONGEST_SECONDS:
+            self._pause = QUIET_SECONDS
+        heard.last = self._last_heard = now
         self._schedule()
         return heard
 
