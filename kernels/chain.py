@@ -10,14 +10,13 @@ the end off leaves a whole one: that shows against the *manifest*, which is kept
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from kernels import canonical, revised
 from kernels.errors import InvalidManifest
 
 FORMAT: Final = 1
@@ -61,24 +60,27 @@ class Verified:
 
 def genesis(session_id: str, environment: str) -> str:
     """What the first cell of a session follows."""
-    return _digest({"format": FORMAT, "session_id": session_id, "environment": environment})
+    return canonical.digest({"format": FORMAT, "session_id": session_id, "environment": environment})
 
 
 def link(cell: Mapping[str, Any], previous: str) -> str:
-    """The hash of an nbformat cell that follows `previous`; texts may be strings or lists of lines."""
+    """The hash of an nbformat cell as it was written, which follows `previous`; texts may be lists of lines.
+
+    A cell that a later one has revised (see `kernels.revised`) has the link that it had before.
+    """
     metadata = cell.get("metadata")
     record = metadata.get("sandcell") if isinstance(metadata, Mapping) else None
-    kept = {name: value for name, value in record.items() if name != "hash"} if isinstance(record, Mapping) else {}
-    outputs = cell.get("outputs")
+    apart = ("hash", revised.KEY)
+    kept = {name: value for name, value in record.items() if name not in apart} if isinstance(record, Mapping) else {}
     said = {
         "id": cell.get("id"),
         "cell_type": cell.get("cell_type"),
-        "source": _joined(cell.get("source")),
-        "outputs": [_output(each) for each in outputs] if isinstance(outputs, Sequence) else [],
+        "source": canonical.joined(cell.get("source")),
+        "outputs": [canonical.output(each) for each in revised.written_outputs(cell)],
         "execution_count": cell.get("execution_count"),
         "metadata.sandcell": {**kept, "previous": previous},
     }
-    return _digest(_plain(said))
+    return canonical.digest(said)
 
 
 def manifest(session_id: str, environment: str, cells: Sequence[Link]) -> Manifest:
@@ -112,6 +114,17 @@ def verify(notebook: Any, against: Manifest | None = None) -> Verified:
     why = _stranger(record, against)
     if why is not None:
         return Verified(whole=False, cells=0, first_bad=FirstBad(None, None, why))
+    links = _links(cells, record, against)
+    # Where the chain is broken the cell that made an update may be missing: the break is the fault, not what it made.
+    fault = revised.find_fault(cells) if links.whole else None
+    if fault is None:
+        return links
+    index, why = fault
+    return Verified(whole=False, cells=index, first_bad=FirstBad(index, _id(cells[index]), why))
+
+
+def _links(cells: list[Any], record: Mapping[str, Any], against: Manifest | None) -> Verified:
+    """Whether the cells are a chain, each as it was written."""
     previous = genesis(record["session_id"], record["environment"])
     standing = {told["hash"]: index for index, cell in enumerate(cells) if (told := _told(cell)) is not None}
     for index, cell in enumerate(cells):
@@ -190,40 +203,3 @@ def _told(cell: Any) -> Mapping[str, str] | None:
 def _id(cell: Any) -> str | None:
     found = cell.get("id") if isinstance(cell, Mapping) else None
     return found if isinstance(found, str) else None
-
-
-def _output(output: Any) -> Any:
-    """An output with its texts in one piece; what is JSON stays as it is."""
-    if not isinstance(output, Mapping):
-        return output
-    made = dict(output)
-    if "text" in made:
-        made["text"] = _joined(made["text"])
-    if isinstance(made.get("data"), Mapping):
-        made["data"] = {kind: value if _is_json(kind) else _joined(value) for kind, value in made["data"].items()}
-    return made
-
-
-def _is_json(media_type: Any) -> bool:
-    return isinstance(media_type, str) and media_type.startswith("application/") and media_type.endswith("json")
-
-
-def _joined(text: Any) -> Any:
-    """nbformat allows a text to be a list of lines."""
-    lines = isinstance(text, list) and all(isinstance(line, str) for line in text)
-    return "".join(text) if lines else text
-
-
-def _plain(value: Any) -> Any:
-    """The value with every whole number written the same: to a browser 1.0 and 1 are one."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _digest(value: Any) -> str:
-    """SHA-256 over canonical JSON: keys sorted, no spaces, UTF-8."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

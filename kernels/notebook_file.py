@@ -78,6 +78,11 @@ def read_document(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, An
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": checked}
 
 
+def read_outputs(outputs: list[Any]) -> list[Output]:
+    """The outputs of a cell as `read` gives them; raises `InvalidNotebook`."""
+    return [_output(each, f"output {number}") for number, each in enumerate(outputs, 1)]
+
+
 def _upgraded(made: dict[str, Any]) -> dict[str, Any]:
     """A notebook of format 3 as format 4; its worksheets, which nobody had more than one of, one after another."""
     sheets = made.get("worksheets")

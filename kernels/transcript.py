@@ -75,7 +75,7 @@ class Cell:
     came through. `clear_context`: it asked for a blank kernel. `runtime` is what ran its language. `why` says why it
     was not run. `exit_code` and `task` are of commands: `task` is the id of one in the background. `silent`: an
     attached client ran it for itself. `provenance` is what it used and changed, `full` where outputs that were cut
-    lie.
+    lie. `updates` names the displays of earlier executions that it changed: see `kernels.revised`.
     """
 
     execution_id: str
@@ -101,6 +101,7 @@ class Cell:
     provenance: dict[str, Any] | None = None
     full: Sequence[dict[str, Any]] = ()
     late_of: str | None = None
+    updates: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,8 @@ def _about(cell: Cell) -> dict[str, Any]:
         about["provenance"] = cell.provenance
     if cell.full:
         about["full"] = list(cell.full)
+    if cell.updates:
+        about["updates"] = list(cell.updates)
     return about
 
 

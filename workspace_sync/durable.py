@@ -11,9 +11,12 @@ from datetime import UTC, datetime
 from typing import BinaryIO, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import structlog
+
 from workspace_sync.entry import Entry
 from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFound, StoreUnavailable, WorkspaceTooLarge
 from workspace_sync.manifest import (
+    DAMAGED_NAME,
     MANIFEST_NAME,
     AsOf,
     Manifest,
@@ -26,6 +29,7 @@ from workspace_sync.manifest import (
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import CHUNK_BYTES, FileSource, ObjectStore, StoredObject, check_key
 
+log = structlog.get_logger()
 PREFIX_BYTES = 100
 """Longest prefix of one workspace inside the store."""
 
@@ -65,6 +69,8 @@ class DurableFiles:
             self._lock = _locks.setdefault((id(store), prefix), _Lock())
         self.changing = self._lock.held
         """Held by whoever reads the manifest in order to write it, so that two writers of one process lose nothing."""
+        self._damaged = False
+        """Whether the manifest that was read last has rows which nobody can read."""
 
     def load(self) -> Remote:
         """What the store holds of this workspace; empty when nothing is there."""
@@ -79,6 +85,11 @@ class DurableFiles:
 
     def read_manifest(self) -> Manifest:
         """The manifest, empty when there is none. Raises `ManifestUnreadable`."""
+        manifest = self._read_manifest()
+        self._damaged = manifest.damaged
+        return manifest
+
+    def _read_manifest(self) -> Manifest:
         try:
             with contextlib.suppress(NotByLine), self.store.get(self._manifest_key) as file:
                 return read_manifest(file, self._manifest_bytes)
@@ -97,6 +108,7 @@ class DurableFiles:
 
         The entries come in order of path. Returns how many files they are.
         """
+        self._keep_damaged()
         as_of = as_text(moment or datetime.now(UTC))
         counts = _Counts()
         with tempfile.SpooledTemporaryFile(CHUNK_BYTES) as file:
@@ -107,6 +119,14 @@ class DurableFiles:
         if counted is not None:
             counted(self.prefix, counts.files, counts.file_bytes)
         return counts.files
+
+    def _keep_damaged(self) -> None:
+        """What a row said that cannot be read, such as where a link led, can only be found out from the row itself."""
+        if self._damaged:
+            with contextlib.suppress(ObjectNotFound):
+                self.store.copy(self._manifest_key, f"{self.prefix}/{DAMAGED_NAME}")
+                log.warning("damaged_manifest_kept", manifest=self._manifest_key, kept_as=DAMAGED_NAME)
+            self._damaged = False
 
     def _spool(self, lines: Iterable[bytes], file: BinaryIO) -> int:
         """Write them into a file, to be read from its start; returns their size."""

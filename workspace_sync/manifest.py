@@ -20,6 +20,8 @@ from workspace_sync.names import check_path, escape, unescape
 from workspace_sync.table import Table
 
 MANIFEST_NAME = "manifest.json"
+DAMAGED_NAME = "manifest.damaged.json"
+"""Beside it, as it was: the last one that had rows which could not be read."""
 VERSION = 2
 READABLE = (1, 2)
 """Version 1 had neither executions nor the store's names of objects."""
@@ -54,13 +56,15 @@ class Skipped:
 class Manifest:
     """Every entry by path, as of a time (RFC 3339); `skipped` holds rows that no workspace can hold.
 
-    `execution` is the last one that had ended before the state was taken, None when there was none.
+    `execution` is the last one that had ended before the state was taken, None when there was none. `damaged`: there
+    were rows of which nobody knows what they said.
     """
 
     as_of: str
     entries: Table[Entry] = field(default_factory=lambda: Table(ENTRIES))
     skipped: tuple[Skipped, ...] = ()
     execution: AsOf | None = None
+    damaged: bool = False
 
 
 class NotByLine(Exception):
@@ -151,10 +155,30 @@ def decode_manifest(data: bytes) -> Manifest:
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ManifestUnreadable(f"{MANIFEST_NAME} is not readable: {error}") from error
+        damaged = _damaged(data)
+        if damaged is None:
+            raise ManifestUnreadable(f"{MANIFEST_NAME} is not readable: {error}") from error
+        document = damaged
     broken: list[Skipped] = []
     manifest = _manifest(document, _whole_rows(document.entries, broken))
-    return replace(manifest, skipped=(*manifest.skipped, *broken)) if broken else manifest
+    return replace(manifest, skipped=(*manifest.skipped, *broken), damaged=True) if broken else manifest
+
+
+def _damaged(data: bytes) -> _Document | None:
+    """One that is no JSON, line by line: its head, its rows, of which some are none, and its end.
+
+    None when its head or its end is not ours: then nobody knows what else is missing.
+    """
+    head, follows, rest = data.partition(_ROWS_FOLLOW)
+    if not follows or b"\n" in head or not rest.endswith(b"\n" + _END):
+        return None
+    try:
+        known = msgspec.json.decode(head + b"}", type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    lines = rest.removesuffix(b"\n" + _END).split(b"\n")
+    rows = [msgspec.Raw(line.removesuffix(b",")) for line in lines]
+    return _Document(known.version, known.as_of, known.execution, entries=rows)
 
 
 def _whole_rows(rows: Iterable[msgspec.Raw], broken: list[Skipped]) -> Iterator[_Row]:
@@ -162,7 +186,7 @@ def _whole_rows(rows: Iterable[msgspec.Raw], broken: list[Skipped]) -> Iterator[
     for number, row in enumerate(rows, start=1):
         try:
             yield _decoder.decode(row)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             broken.append(Skipped(f"row {number}", f"its row in the manifest is broken: {error}"))
 
 

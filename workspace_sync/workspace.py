@@ -24,12 +24,13 @@ from workspace_sync.errors import IllegalName, ManifestUnreadable, ObjectNotFoun
 from workspace_sync.expected import ANYTHING, Expected
 from workspace_sync.file_info import FileInfo, Removed, WorkspaceSummary, info_of, removed
 from workspace_sync.limits import TransferLimits
-from workspace_sync.manifest import MANIFEST_NAME, AsOf, Manifest
+from workspace_sync.manifest import DAMAGED_NAME, MANIFEST_NAME, AsOf, Manifest
 from workspace_sync.names import key_of, parents, path_from_text, text_of
 from workspace_sync.plan import Remote, merge
 from workspace_sync.store import CHUNK_BYTES, ObjectStore, StoredObject, check_key
 from workspace_sync.table import Table
 
+MANIFESTS = (MANIFEST_NAME, DAMAGED_NAME)
 OPEN_ATTEMPTS = 5
 """Tries to open a file that is replaced meanwhile, so that what is said of it holds for the bytes that come."""
 Bounds = Callable[[FileInfo], tuple[int, int]]
@@ -180,7 +181,7 @@ class DurableWorkspace:
 
     def _beside(self, name: str) -> str:
         folder, _, _ = check_key(name).partition("/")
-        if name.count("/") > 1 or folder in (MANIFEST_NAME, "workspace"):
+        if name.count("/") > 1 or folder in (*MANIFESTS, "workspace"):
             raise IllegalName(f"{name!r} is no name beside a workspace's files")
         return f"{self._durable.prefix}/{name}"
 
@@ -210,7 +211,7 @@ class DurableWorkspace:
         """What `remove_files` would take away, and the names beside it that stay."""
         cut = len(self._durable.prefix) + 1
         names = [each.key[cut:] for each in self._store.list(f"{self._durable.prefix}/")]
-        beside = [name for name in names if name != MANIFEST_NAME and not name.startswith("workspace/")]
+        beside = [name for name in names if name not in MANIFESTS and not name.startswith("workspace/")]
         try:
             remote = self._durable.load()
         except ManifestUnreadable:  # it goes like any other
@@ -221,7 +222,7 @@ class DurableWorkspace:
         """Remove every file, and the manifest last; what lies beside them stays."""
         with self._durable.changing:
             self._store.delete([each.key for each in self._store.list(self._durable.files_prefix)])
-            self._store.delete([f"{self._durable.prefix}/{MANIFEST_NAME}"])
+            self._store.delete([f"{self._durable.prefix}/{name}" for name in MANIFESTS])
 
     def _file(self, raw: bytes) -> tuple[FileInfo, str]:
         """A file and its whole key."""

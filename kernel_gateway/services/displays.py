@@ -1,90 +1,112 @@
 """Which outputs of a session's executions have a display id, and what becomes of them when a later one updates it.
 
-As in Jupyter an update changes what was displayed under its id, whichever execution displayed it. Pure but for
-`revise`, which is called in the transaction that stores whatever made the update.
+As in Jupyter an update changes what was displayed under its id, whichever execution of the same kernel displayed it.
+The outcome of the execution that made the update holds it, and the changed outcome what was there before. Pure but for
+`store`, which is called in the transaction that stores whatever made the update.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection
 
 from kernel_gateway.storage import executions
-from kernel_gateway.storage.executions import StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 
 MOST_IDS: Final = 1_000
 """Display ids of one session that are remembered, the latest ones."""
 MOST_PLACES: Final = 20
 """Outputs with one id that an update changes, the latest ones."""
-Clean = Callable[[StoredOutcome], StoredOutcome]
-"""Makes of an outcome what may be stored of it."""
-
-
-@dataclass(frozen=True)
-class Revision:
-    """An output of an execution, and what it is from now on: its data and metadata."""
-
-    execution_id: str
-    place: int
-    display_id: str
-    output: Mapping[str, Any]
+MOST_BYTES: Final = 40_000_000
+"""Of an execution's outputs with what updates by others have made of them, and with what was there before."""
 
 
 class Displays:
-    """Those of one live session."""
+    """Those of one live session; a kernel of another generation knows none of the one before, as in Jupyter."""
 
     def __init__(self) -> None:
+        self._generation = 0
         self._places: OrderedDict[str, deque[tuple[str, int]]] = OrderedDict()
 
-    def add(self, execution_id: str, displays: Mapping[str, Sequence[int]]) -> None:
+    def add(self, row: ExecutionRow, displays: Mapping[str, Sequence[int]]) -> None:
         """An execution has ended and is stored."""
-        for name, places in displays.items():
+        if row.generation > self._generation:
+            self._generation = row.generation
+            self._places.clear()
+        for name, places in displays.items() if row.generation == self._generation else ():
             known = self._places.setdefault(name, deque(maxlen=MOST_PLACES))
-            known.extend((execution_id, place) for place in places)
+            known.extend((row.id, place) for place in places)
             self._places.move_to_end(name)
         while len(self._places) > MOST_IDS:
             self._places.popitem(last=False)
 
-    def revisions(self, updates: Mapping[str, Mapping[str, Any]]) -> list[Revision]:
-        """What these updates change of the executions before."""
+    def updates(self, generation: int, updates: Mapping[str, Mapping[str, Any]]) -> list[StoredUpdate]:
+        """Those that change something which an execution before has shown."""
+        known = self._places if generation == self._generation else {}
         return [
-            Revision(execution_id, place, name, output)
-            for name, output in updates.items()
-            for execution_id, place in self._places.get(name, ())
+            StoredUpdate(name, shown["data"], shown["metadata"], list(known[name]))
+            for name, shown in updates.items()
+            if name in known
         ]
 
 
-def revise(connection: Connection, session_id: str, revisions: Sequence[Revision], clean: Clean) -> None:
-    """Change the stored outputs."""
-    for execution_id in dict.fromkeys(each.execution_id for each in revisions):
-        row = executions.find(connection, session_id, execution_id)
-        if row is not None and row.outcome is not None:
-            changed = revised(row.outcome, [each for each in revisions if each.execution_id == execution_id])
-            executions.set_outcome(connection, execution_id, clean(changed))
+def store(connection: Connection, row: ExecutionRow) -> ExecutionRow:
+    """Change the stored outcomes that a row's updates are of; the row, with those updates that could be made."""
+    if row.outcome is None or not row.outcome.updates:
+        return row
+    refused: set[tuple[str, int]] = set()
+    for execution_id in targets(row.outcome.updates):
+        found = executions.find(connection, row.session_id, execution_id)
+        outcome = StoredOutcome() if found is None or found.outcome is None else found.outcome
+        changed, left = updated(outcome, execution_id, row.outcome.updates)
+        refused |= {(execution_id, place) for place in left}
+        if changed is not outcome:
+            executions.set_outcome(connection, execution_id, changed)
+    return replace(row, outcome=_without(row.outcome, refused)) if refused else row
 
 
-def revised(outcome: StoredOutcome, revisions: Sequence[Revision]) -> StoredOutcome:
-    """An outcome with some of its displays changed."""
-    outputs = list(outcome.outputs)
-    for each in revisions:
-        if each.place < len(outputs) and "data" in outputs[each.place]:
-            outputs[each.place] = {**outputs[each.place], **each.output}
-    return msgspec.structs.replace(outcome, outputs=outputs)
+def targets(updates: Sequence[StoredUpdate]) -> list[str]:
+    """The executions that updates change."""
+    return list(dict.fromkeys(execution_id for each in updates for execution_id, _ in each.places))
 
 
-def told(revisions: Sequence[Revision]) -> list[dict[str, Any]]:
-    """What the record of whatever made the updates says of them."""
-    return [
-        {
-            "execution_id": each.execution_id,
-            "output": each.place,
-            "sha256": hashlib.sha256(msgspec.json.encode(each.output, order="sorted")).hexdigest(),
-        }
-        for each in revisions
+def updated(
+    outcome: StoredOutcome, execution_id: str, updates: Sequence[StoredUpdate]
+) -> tuple[StoredOutcome, list[int]]:
+    """An execution's outcome with its displays changed, and the places of those for which it has not the room."""
+    outputs, originals, left = list(outcome.outputs), dict(outcome.originals), []
+    size = _size([outputs, originals])
+    for each in updates:
+        content = {"data": each.data, "metadata": each.metadata}
+        weight = _size(content)
+        for place in (place for name, place in each.places if name == execution_id):
+            if place >= len(outputs) or "data" not in outputs[place]:
+                left.append(place)
+                continue
+            freed = _size(outputs[place]) if place in originals else 0
+            if size + weight - freed > MOST_BYTES:
+                left.append(place)
+                continue
+            size += weight - freed
+            originals.setdefault(place, outputs[place])
+            outputs[place] = {**outputs[place], **content}
+    if originals == outcome.originals and outputs == outcome.outputs:
+        return outcome, left
+    return msgspec.structs.replace(outcome, outputs=outputs, originals=originals), left
+
+
+def _without(outcome: StoredOutcome, refused: set[tuple[str, int]]) -> StoredOutcome:
+    left = [
+        msgspec.structs.replace(each, places=[place for place in each.places if tuple(place) not in refused])
+        for each in outcome.updates
     ]
+    return msgspec.structs.replace(outcome, updates=[each for each in left if each.places])
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.displays import targets, updated
 from kernel_gateway.services.event_log import EventLog
 from kernel_gateway.services.full_text import FullText
 from kernel_gateway.services.outcomes import closing_event, execution_of
 from kernel_gateway.shapes import Execution
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernel_gateway.sync_shapes import ExecutionSync
 from kernels.client_request import ClientRequest
 
@@ -210,6 +211,22 @@ class FinishedJobs:
             oldest, its_size = self._jobs.popitem(last=False)[1]
             self._size_bytes -= its_size
             oldest.log.finish()
+
+    def update(self, session_id: str, updates: Sequence[StoredUpdate], told: str = "") -> None:
+        """Displays of executions were changed: those who ask for them, or follow them, get what became of them.
+
+        The followers of `told` know already.
+        """
+        for execution_id in targets(updates):
+            job = self.find(session_id, execution_id)
+            if job is None or job.row.outcome is None:
+                continue
+            job.row = replace(job.row, outcome=updated(job.row.outcome, execution_id, updates)[0])
+            for each in updates if execution_id != told else ():
+                if any(name == execution_id for name, _ in each.places):
+                    data = {"display_id": each.display_id, "data": each.data, "metadata": each.metadata}
+                    job.log.append_late({"event": "update", "data": data})
+            self.keep(job)
 
     def finish(self, session_id: str, generation: int | None = None) -> None:
         """Nothing comes any more of what ran in this session, or in its kernels before this generation."""

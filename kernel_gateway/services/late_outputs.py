@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, NoSpace
+from kernel_gateway.services import displays
 from kernel_gateway.services.jobs import Job
 from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.outcomes import stored_outcome, with_late
@@ -32,7 +35,8 @@ log = structlog.get_logger(__name__)
 QUIET_SECONDS: Final = 0.5
 """How long late output is gathered before it is written down."""
 LONGEST_SECONDS: Final = 30.0
-"""The same of a kernel that goes on and on: each time it waits twice as long, so that hours of it are few cells."""
+"""The same of a kernel that goes on and on: each time it waits twice as long, so that hours of it are few cells. One
+that was silent for as long is heard as at first."""
 CLOSE_SECONDS: Final = 5.0
 MOST_SOURCES: Final = 8
 """Executions whose late output is gathered at once; that of further ones is of no known execution."""
@@ -45,13 +49,23 @@ RICH_BYTES: Final = 4 * 1024 * 1024
 class _Heard:
     """Late output of one execution, or of none that is known, since it was last written down."""
 
-    def __init__(self, of: str, now: float) -> None:
+    def __init__(self, of: str, now: float, generation: int) -> None:
         self.of = of
+        self.generation = generation
         self.first = self.last = now
         self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES))
 
     def outcome(self) -> StoredOutcome:
         return stored_outcome(self.collector.snapshot())
+
+
+@dataclass(frozen=True)
+class _Unstored:
+    """Late output that is to be stored: of which execution it is, and which of its outputs have display ids."""
+
+    of: str
+    row: ExecutionRow
+    displays: Mapping[str, Sequence[int]]
 
 
 class LateOutputs:
@@ -61,10 +75,11 @@ class LateOutputs:
         self._parts = parts
         self._live = live
         self._heard: dict[str, _Heard] = {}
-        self._unstored: list[tuple[str, ExecutionRow]] = []
+        self._unstored: list[_Unstored] = []
         self._storing = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._pause = QUIET_SECONDS
+        self._last_heard = 0.0
         self._closed = False
 
     def connect(self, hub: Hub) -> None:
@@ -81,20 +96,25 @@ class LateOutputs:
         async with self._storing:
             for heard in [each for each in self._heard.values() if self._live.find_job(each.of) is None]:
                 del self._heard[heard.of]
-                outcome = heard.outcome()
-                if outcome.outputs:
-                    self._unstored.append((heard.of, self._row(heard, outcome)))
+                self._add(heard)
             del self._unstored[:-MOST_UNSTORED]
             while self._unstored:
-                of, row = self._unstored[0]
                 try:
-                    await self._store(of, row)
+                    await self._store(self._unstored[0])
                 except (NoSpace, DatabaseUnavailable) as error:
                     log.error("late_output_not_stored", session=self._live.id, error=error.code)
                     break
                 del self._unstored[0]
         if self._heard or self._unstored:
             self._schedule()
+
+    def _add(self, heard: _Heard) -> None:
+        """What was heard is to be stored: outputs, updates of displays that are known, or both."""
+        shown = heard.collector.snapshot()
+        updates = self._live.displays.updates(heard.generation, shown.updates)
+        if shown.outputs or updates:
+            row = self._row(heard, msgspec.structs.replace(stored_outcome(shown), updates=updates))
+            self._unstored.append(_Unstored(heard.of, row, shown.displays))
 
     async def close(self) -> None:
         """Write down the rest; the session has ended, or another process goes on with it."""
@@ -129,8 +149,10 @@ class LateOutputs:
         heard = self._heard.get(of)
         if heard is None:
             of = of if len(self._heard) < MOST_SOURCES else ""
-            heard = self._heard.setdefault(of, _Heard(of, now))
-        heard.last = now
+            heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation))
+        if now - self._last_heard > LONGEST_SECONDS:
+            self._pause = QUIET_SECONDS
+        heard.last = self._last_heard = now
         self._schedule()
         return heard
 
@@ -159,7 +181,7 @@ class LateOutputs:
             status="ok",
             language="python",
             code="# output of no known cell",
-            generation=self._live.sandbox.generation,
+            generation=heard.generation,
             timeout_seconds=0.0,
             expect_generation=None,
             idempotency_key=None,
@@ -171,17 +193,21 @@ class LateOutputs:
             ended=heard.last,
         )
 
-    async def _store(self, of: str, row: ExecutionRow) -> None:
+    async def _store(self, unstored: _Unstored) -> None:
+        of, row = unstored.of, unstored.row
         parts, most = self._parts, self._parts.settings.stored_text_bytes
         row = await asyncio.to_thread(parts.redaction.row, row) if parts.redaction.wanted else row
 
         def store(connection: Connection) -> None:
+            stored = displays.store(connection, row)
             origin = executions.find(connection, row.session_id, of) if of else None
-            executions.add_ended(connection, row if origin is None else _named(row, origin))
+            executions.add_ended(connection, stored if origin is None else _named(stored, origin))
             if origin is not None and origin.outcome is not None:
                 executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
 
         await parts.database.run(store)
+        self._live.displays.add(row, unstored.displays)
+        parts.finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
         job = parts.finished.find(row.session_id, of)
         if job is not None and job.row.outcome is not None:
             job.row = replace(job.row, outcome=with_late(job.row.outcome, row.outcome, most))

@@ -24,6 +24,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.mirrors import MANIFEST, NOTEBOOK
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.revised_cells import read_page, read_shown, shown_bytes
 from kernel_gateway.storage import cells, sessions
 from kernel_gateway.storage.cells import Head
 from kernels import chain, transcript
@@ -113,7 +114,7 @@ class Notebooks:
         try:
             async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
                 await self._parts.outputs.deliver(session_id)
-                head = await self._deliver(session_id)
+                size = await self._deliver(session_id)
         except (WorkspaceSyncError, GatewayError, OSError) as error:  # the store, the database, the disk, the time
             log.warning("notebook_not_saved", session=session_id, error=str(error))
             self._unsaved[session_id] = None
@@ -123,14 +124,17 @@ class Notebooks:
             log.error("notebook_not_built", session=session_id, error=repr(error))
         else:
             if session_id in self._registry:
-                self._saved[session_id] = _Saved(head.total_bytes, self._parts.clock.now())
+                self._saved[session_id] = _Saved(size, self._parts.clock.now())
         if session_id not in self._unsaved:
             with contextlib.suppress(OSError):
                 (self._marks / session_id).unlink()
         return True
 
-    async def _deliver(self, session_id: str) -> Head:
-        """Put notebook and manifest into the store, by way of a file: a notebook may be larger than memory."""
+    async def _deliver(self, session_id: str) -> int:
+        """Put notebook and manifest into the store, by way of a file: a notebook may be larger than memory.
+
+        How large the notebook is.
+        """
         reading, durable = await self._open(session_id), self._parts.mirrors.durable(session_id)
         manifest = await self._manifest(session_id, reading.head)
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
@@ -140,7 +144,7 @@ class Notebooks:
             put = partial(durable.put_stream_beside, NOTEBOOK, cast("BinaryIO", file), reading.size)
             await self._parts.mirrors.run(put)
         await self._parts.mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
-        return reading.head
+        return reading.size
 
     async def close(self, session_id: str, *, wait: bool) -> None:
         """The session has ended: its notebook is whole, and saved if the store is there."""
@@ -164,8 +168,8 @@ class Notebooks:
         last = self._saved.get(session_id)
         if last is None:
             return True
-        head = await self._parts.database.run(lambda c: cells.head(c, session_id))
-        return worth_saving(last.total_bytes, head.total_bytes, self._parts.clock.now() - last.at)
+        total = await self._parts.database.run(lambda c: shown_bytes(c, session_id, cells.head(c, session_id)))
+        return worth_saving(last.total_bytes, total, self._parts.clock.now() - last.at)
 
     async def _settled(self, session_id: str) -> Head:
         """How far the record is, once what has ended is in it; what cannot be written now is left out."""
@@ -183,16 +187,26 @@ class Notebooks:
         last = head.hash or chain.genesis(session_id, environment)
         ending = transcript.ending(session_id, environment, cells=head.cells, head=last)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
-        size = len(transcript.HEAD) + head.total_bytes + between + len(ending)
+        shown = await self._parts.database.run(lambda c: shown_bytes(c, session_id, head))
+        size = len(transcript.HEAD) + shown + between + len(ending)
         return Reading(size, self._chunks(session_id, head, ending), head)
 
     async def _chunks(self, session_id: str, head: Head, ending: bytes) -> AsyncIterator[bytes]:
         lead, place = transcript.HEAD, Head()
         while place.cells < head.cells:
-            before = place.cells
-            page, place = await self._parts.database.run(partial(_page, session_id, place))
-            yield lead + transcript.BETWEEN.join(page[: head.cells - before])  # not what was written meanwhile
-            lead = transcript.BETWEEN
+            first = place.cells
+            page, revised, place = await self._parts.database.run(partial(_page, session_id, place, head.cells))
+            page = page[: head.cells - first]  # not what was written meanwhile
+            start = 0
+            for index in [*(each - first for each in revised if each < head.cells), len(page)]:
+                if start < index:
+                    yield lead + transcript.BETWEEN.join(page[start:index])
+                    lead = transcript.BETWEEN
+                if index < len(page):  # one by one: what became of a cell may be many times as large as it was
+                    read = partial(_shown, session_id, first + index, page[index], head.cells)
+                    yield lead + await self._parts.database.run(read)
+                    lead = transcript.BETWEEN
+                start = index + 1
         yield ending if head.cells else lead + ending
 
     async def _manifest(self, session_id: str, head: Head) -> bytes:
@@ -212,5 +226,9 @@ def worth_saving(saved_bytes: int, total_bytes: int, waited_seconds: float) -> b
     return grown or waited_seconds * SAVED_BYTES_PER_SECOND >= total_bytes
 
 
-def _page(session_id: str, place: Head, connection: Connection) -> tuple[list[bytes], Head]:
-    return cells.page(connection, session_id, place)
+def _page(session_id: str, place: Head, count: int, connection: Connection) -> tuple[list[bytes], list[int], Head]:
+    return read_page(connection, session_id, place, count)
+
+
+def _shown(session_id: str, position: int, cell: bytes, count: int, connection: Connection) -> bytes:
+    return read_shown(connection, session_id, position, cell, count)

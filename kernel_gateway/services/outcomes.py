@@ -9,7 +9,7 @@ import msgspec
 
 from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
 from kernel_gateway.shapes import Death, Execution, ExecutionError, Truncated
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernel_gateway.sync_shapes import ExecutionSync
 from kernels import errors as below
 from kernels.capped_text import cut_middle
@@ -97,7 +97,15 @@ def trimmed(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
         outputs.append(kept)
         if each.get("output_type") != "stream":
             truncated.outputs += cut
-    return msgspec.structs.replace(outcome, stdout=stdout, stderr=stderr, outputs=outputs, truncated=truncated)
+    updates = [_trimmed_update(each, text_bytes) for each in outcome.updates]
+    return msgspec.structs.replace(
+        outcome, stdout=stdout, stderr=stderr, outputs=outputs, truncated=truncated, updates=updates
+    )
+
+
+def _trimmed_update(update: StoredUpdate, text_bytes: int) -> StoredUpdate:
+    kept, _ = trim_output({"data": update.data, "metadata": update.metadata}, text_bytes)
+    return msgspec.structs.replace(update, data=kept["data"], metadata=kept["metadata"])
 
 
 def execution_of(row: ExecutionRow, sync: ExecutionSync | None = None) -> Execution:

@@ -23,8 +23,9 @@ from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import DatabaseUnavailable
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.revised_cells import plan
 from kernel_gateway.services.written_cells import Entry, Written, death_detail, write
-from kernel_gateway.storage import cells, executions, sessions
+from kernel_gateway.storage import cells, executions, revisions, sessions
 from kernel_gateway.storage.cells import Head, Unrecorded, UnrecordedNote
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import NoteRow
@@ -195,10 +196,13 @@ class Record:
         if written.blobs:
             await self._keep(session_id, written.blobs)
 
+        changes = await plan(self._database, session_id, head, written) if written.updates else []
+
         def store(connection: Connection) -> Head:
             for entry in entries:
                 if entry.row is not None and found.get(entry.row.id):
                     executions.set_provenance(connection, entry.row.id, entry.row.provenance or {})
+            revisions.add(connection, session_id, changes)
             return cells.append(connection, session_id, head, written.cells)
 
         stored = await self._database.run(store)

@@ -13,7 +13,7 @@ import msgspec
 
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.shapes import ExecutionError
-from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels.transcript import BINARY
 
 
@@ -49,7 +49,12 @@ class Redaction:
             stderr=self.text(outcome.stderr),
             outputs=[self._output(each) for each in outcome.outputs],
             error=error,
+            updates=[self._update(each) for each in outcome.updates],
         )
+
+    def _update(self, update: StoredUpdate) -> StoredUpdate:
+        shown = self._output({"data": update.data, "metadata": update.metadata})
+        return msgspec.structs.replace(update, data=shown["data"], metadata=shown["metadata"])
 
     def _output(self, output: dict[str, Any]) -> dict[str, Any]:
         data = output.get("data")

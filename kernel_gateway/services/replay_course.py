@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -45,6 +45,18 @@ class Pass:
     stage: Stage
     steps: list[Step]
     began: str
+    ids: dict[str, int] = field(default_factory=dict)
+    """Numbers of the cells that ran, by their executions."""
+    ran: dict[int, Ran] = field(default_factory=dict)
+    """What came of them, without their outputs."""
+
+    async def run(self, step: Step) -> Ran:
+        """Run one cell; raises our errors."""
+        ran = await self.stage.run(step)
+        self.ran[step.number] = replace(ran, outputs=[])
+        if ran.execution_id is not None:
+            self.ids[ran.execution_id] = step.number
+        return ran
 
 
 @dataclass
@@ -66,6 +78,10 @@ class Course:
     _second: Pass | None = None
     _given_up: bool = False
     """The second pass cannot go on."""
+    _revised: dict[int, int] = field(default_factory=dict)
+    """Cells that later ones have changed by updating their displays, each with the number of the last of them."""
+    _settled: bool = False
+    """The first pass has ended, and those cells are judged by what they show in the end."""
 
     async def run(self) -> None:
         """All of it; raises our errors, with the verdicts that there are given. Sessions are left to the caller."""
@@ -78,6 +94,7 @@ class Course:
             replay.session_id = first.stage.session_id
             replay.tell("started", replay_id=replay.id, session_id=replay.session_id, cells=replay.cells, of=replay.of)
             await self._first_pass(first, ran)
+            await self._judge_revised(first, ran)
             if not replay.keeps and self._second is None and self._unsure(steps):
                 await self.doing.sessions.stop(self.principal, first.stage.session_id)
             await self._tell_noise_apart(steps, ran)
@@ -97,7 +114,8 @@ class Course:
                 self.replay.give(not_run(step, step.skipped))
                 continue
             self.replay.tell("cell", number=step.number, id=step.id, cells=self.replay.cells)
-            result = await first.stage.run(step)
+            result = await first.run(step)
+            self._revised |= {first.ids[each]: step.number for each in result.updated if each in first.ids}
             self.replay.give(await self._judged(step, result))
             ran[step.number] = self._kept(result)
             if self.replay.request.stop_on_difference:
@@ -105,6 +123,20 @@ class Course:
             if why := self._why_stop(step, result):
                 self._give_rest(first.steps, why)
                 return
+
+    async def _judge_revised(self, first: Pass, ran: dict[int, Ran]) -> None:
+        """Judge again what shows something else now than when it had run, here or in the record."""
+        self._settled = True
+        numbers = {step.id: step.number for step in first.steps if step.number in ran}
+        for step in (each for each in first.steps if each.number in ran):
+            if step.revised_by and step.revised_by <= numbers.keys():
+                last = max(numbers[each] for each in step.revised_by)
+                self._revised[step.number] = max(self._revised.get(step.number, 0), last)
+            if step.number in self._revised:
+                fresh = await first.stage.again(step, ran[step.number])
+                self.replay.give(await self._judged(step, fresh))
+                self.replay.held_bytes -= 0 if ran[step.number].left_out else _held_bytes(ran[step.number])
+                ran[step.number] = self._kept(fresh)
 
     def _why_stop(self, step: Step, ran: Ran) -> str:
         if ran.blank and step.status != "died":
@@ -141,20 +173,35 @@ class Course:
             self.replay.tell("again", cells=sum(step.number <= max(unsure) for step in steps))
             self._second = await self._begin_pass(steps, None, first=False)
         second = self._second
-        while second.steps and second.steps[0].number <= max(unsure, default=0):
+        while second.steps and second.steps[0].number <= self._reach(unsure):
             step = second.steps.pop(0)
             if step.skipped or self._verdict(step) == "not_run":
                 continue
-            result = await second.stage.run(step)
-            if unsure.pop(step.number, None) is not None and not ran[step.number].left_out:
-                self.replay.give(await self._judged(step, ran[step.number], result))
+            result = await second.run(step)
+            if step.number in unsure and not self._waits(step):
+                await self._judge_by_both(unsure.pop(step.number), ran, result)
             if result.blank and step.status != "died":
                 self._given_up = True
                 return
+        for step in [each for each in unsure.values() if each.number in second.ran]:
+            result = await second.stage.again(step, second.ran[step.number])
+            await self._judge_by_both(unsure.pop(step.number), ran, result)
+
+    def _reach(self, unsure: dict[int, Step]) -> int:
+        """The number of the last cell that is to run a second time."""
+        return max((self._revised.get(number, number) for number in unsure), default=0)
+
+    def _waits(self, step: Step) -> bool:
+        """Whether what a cell shows in the end comes of later ones."""
+        return self._settled and step.number in self._revised
+
+    async def _judge_by_both(self, step: Step, ran: dict[int, Ran], second: Ran) -> None:
+        if not ran[step.number].left_out:
+            self.replay.give(await self._judged(step, ran[step.number], second))
 
     def _kept(self, ran: Ran) -> Ran:
         """What came of a cell, for the new notebook: without its outputs once there are more than a notebook holds."""
-        size = len(msgspec.json.encode(ran.outputs))
+        size = _held_bytes(ran)
         if self.replay.held_bytes + size > self.notebook_bytes:
             return replace(ran, outputs=[LEFT_OUT], left_out=True)
         self.replay.held_bytes += size
@@ -187,6 +234,8 @@ class Course:
 
     def _compared(self, step: Step, ran: Ran, second: Ran | None) -> CellReplay:
         parts = self.doing.parts
+        if step.as_written is not None and not self._waits(step):
+            step = replace(step, recorded=step.as_written)
         if parts.redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
             step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
         caps = (parts.settings.output_text_bytes, parts.settings.stored_text_bytes)
@@ -213,3 +262,7 @@ class Course:
         about = {"replay_id": replay.id, "session_id": replay.session_id, "of": replay.of}
         verdicts = {step.number: found for step in replay.steps if (found := replay.verdict_on(step)) is not None}
         replay.notebook = await asyncio.to_thread(replayed_notebook, self.document, ran, verdicts, about)
+
+
+def _held_bytes(ran: Ran) -> int:
+    return len(msgspec.json.encode(ran.outputs))

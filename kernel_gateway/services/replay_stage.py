@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -17,6 +17,7 @@ from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.commands import Commands
+from kernel_gateway.services.displays import targets
 from kernel_gateway.services.executions import Executions
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.replay_steps import Step, digests_of
@@ -50,6 +51,8 @@ class Ran:
     blank: bool = False
     left_out: bool = False
     why: str = ""
+    updated: Sequence[str] = ()
+    """Executions before it of which it changed displays."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,16 @@ class Stage:
         stored = await self._stored(execution)
         about = (stored.provenance if stored is not None else None) or {}
         outcome = (stored.outcome if stored is not None else None) or StoredOutcome()
-        return _ran(execution, list(outcome.outputs), step, digests_of(about.get("full")))
+        ran = _ran(execution, list(outcome.outputs), step, digests_of(about.get("full")))
+        return replace(ran, updated=targets(outcome.updates))
+
+    async def again(self, step: Step, ran: Ran) -> Ran:
+        """What a cell that ran shows since later ones have updated its displays."""
+        of = ran.execution_id or ""
+        row = await self._doing.parts.database.run(lambda c: executions.find(c, self.session_id, of))
+        if row is None or row.outcome is None:
+            return ran
+        return replace(ran, outputs=_outputs(row.outcome.outputs, step), left_out=False)
 
     async def _command(self, step: Step) -> Ran:
         timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
@@ -168,11 +180,9 @@ def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mappi
         why = f"the kernel died ({execution.death.cause}): {execution.death.detail}"
     elif execution.status == "rejected" and execution.error is not None:
         why = f"it could not be run: {execution.error.value}"
-    if step.ours:  # whose record keeps large outputs as files
-        outputs = [split_output(each)[0] for each in outputs]
     return Ran(
         status=execution.status,
-        outputs=[trim_output(each)[0] for each in outputs],
+        outputs=_outputs(outputs, step),
         execution_id=execution.id,
         execution_count=execution.execution_count,
         started_at=execution.started_at,
@@ -182,6 +192,13 @@ def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mappi
         blank=execution.death is not None and step.runtime == "python",
         why=why,
     )
+
+
+def _outputs(outputs: Sequence[Output], step: Step) -> list[Output]:
+    """Outputs of an execution as those that they are compared with are recorded."""
+    if step.ours:  # whose record keeps large outputs as files
+        outputs = [split_output(each)[0] for each in outputs]
+    return [trim_output(each)[0] for each in outputs]
 
 
 def _status(command: Command) -> str:

@@ -13,10 +13,12 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from kernel_gateway.errors import InvalidRequest
+from kernels.errors import InvalidNotebook
 from kernels.languages import RUNTIMES
-from kernels.notebook_file import CodeCell, NotebookFile
+from kernels.notebook_file import CodeCell, NotebookFile, read_outputs
 from kernels.outputs import Output
 from kernels.replay import missing_name
+from kernels.revised import revisers, written_outputs
 
 BASH: Final = "%%bash\n"
 UNRUN: Final = frozenset({"queued", "running", "rejected"})
@@ -32,7 +34,8 @@ class Step:
 
     `recorded` is None when the notebook does not say what the cell shows. `timeout_seconds` is None when the replay's
     own counts. `digests` are of streams that are cut, by their names. `together` are the sources that ran on the same
-    kernel, of which this is number `place`.
+    kernel, of which this is number `place`. `as_written` is what it showed before the cells `revised_by` updated
+    displays of it; None when none did, or when that is not on record.
     """
 
     number: int
@@ -52,6 +55,8 @@ class Step:
     timeout_seconds: float | None = None
     skipped: str = ""
     ours: bool = False
+    as_written: list[Output] | None = None
+    revised_by: frozenset[str] = frozenset()
     place: int = 0
     together: list[str] = field(default_factory=list)
 
@@ -100,6 +105,8 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
     language = written_in if runtime in RUNTIMES.get(str(written_in), ()) else LANGUAGE_OF.get(runtime, "python")
     started = _text(about.get("started_at"))
     ran = status not in UNRUN if status is not None else bool(cell.outputs or cell.execution_count is not None)
+    shown = {"outputs": cell.outputs, "metadata": {"sandcell": about}}
+    by = revisers(shown)
     return Step(
         number=cell.index + 1,
         id=cell.id,
@@ -118,7 +125,17 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         timeout_seconds=_lasted(started, about.get("ended_at")) if status in STOPPED else None,
         skipped=LATE if about.get("kind") == "late" else _skipped(status, started),
         ours=isinstance(about.get("execution_id"), str),
+        as_written=_as_written(shown) if ran and by else None,
+        revised_by=by,
     )
+
+
+def _as_written(shown: Mapping[str, Any]) -> list[Output] | None:
+    """The record of an uploaded notebook may say anything."""
+    try:
+        return read_outputs(written_outputs(shown))
+    except InvalidNotebook:
+        return None
 
 
 LATE: Final = "it is output that came late, which no code of its own shows"

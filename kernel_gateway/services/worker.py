@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
-from kernel_gateway.services.displays import Revision, revise, revised
-from kernel_gateway.services.displays import told as told_revisions
+from kernel_gateway.services import displays as known_displays
 from kernel_gateway.services.flushes import Ticket, told
 from kernel_gateway.services.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.jobs import Job
@@ -77,15 +77,17 @@ class Worker:
         """Store how a job ended and what it used, then tell; an update of what others displayed is stored with it."""
         if job.has_ended:
             return
-        revisions, flushes = self._live.displays.revisions(updates), self._live.sandbox.flushes
-        row = self._ended_row(job, status, outcome, usage, revisions, execution_count=execution_count)
+        if updates:
+            outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
+        flushes = self._live.sandbox.flushes
+        row = self._ended_row(job, status, outcome, usage, execution_count=execution_count)
         ran = row.started is not None
         row = await self._with_full_text(job, row)
         stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
         with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
-            await self._store(job, stored, revisions, count=ran)
-            self._live.displays.add(row.id, displays)
-            self._show(revisions)
+            await self._store(job, stored, count=ran)
+            self._live.displays.add(row, displays)
+            self._parts.finished.update(row.session_id, row.outcome.updates if row.outcome else ())
             self._live.executions += ran
             self._live.notebook_stale = True
             self._live.touch()
@@ -103,7 +105,6 @@ class Worker:
         status: str,
         outcome: StoredOutcome,
         usage: RunUsage | None,
-        revisions: Sequence[Revision],
         *,
         execution_count: int | None,
     ) -> ExecutionRow:
@@ -112,8 +113,6 @@ class Worker:
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
             provenance = {**(provenance or {}), "silent": True}
-        if revisions:
-            provenance = {**(provenance or {}), "updates": told_revisions(revisions)}
         return replace(
             row,
             status=status,
@@ -245,25 +244,11 @@ class Worker:
         ending = self._live.ending
         return detail if ending is None else f"the session ended while this ran ({ending.reason}): {ending.detail}"
 
-    def _show(self, revisions: Sequence[Revision]) -> None:
-        """Those who ask for an earlier execution, or follow it, get what became of its displays."""
-        for each in revisions:
-            job = self._parts.finished.find(self._live.id, each.execution_id)
-            if job is not None and job.row.outcome is not None:
-                job.row = replace(job.row, outcome=revised(job.row.outcome, [each]))
-                job.log.append_late({"event": "update", "data": {"display_id": each.display_id, **each.output}})
-                self._parts.finished.keep(job)
-
-    def _clean(self, outcome: StoredOutcome) -> StoredOutcome:
-        redacted = self._parts.redaction.outcome(outcome) if self._parts.redaction.wanted else outcome
-        return trimmed(redacted, self._parts.settings.stored_text_bytes)
-
-    async def _store(self, job: Job, row: ExecutionRow, revisions: Sequence[Revision], *, count: bool) -> None:
+    async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
         """Commit the outcome, trying until it works; those who wait are told of the trouble."""
 
         def store(connection: Connection) -> None:
-            executions.finish(connection, row)
-            revise(connection, row.session_id, revisions, self._clean)
+            executions.finish(connection, known_displays.store(connection, row))
             if count:
                 sessions.count_execution(connection, row.session_id, row.ended or 0.0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,10 +12,11 @@ import structlog
 
 from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
 from kernel_gateway.storage.cells import NewCell
-from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome
+from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome, StoredUpdate
 from kernels import transcript
 from kernels.errors import Death
 from kernels.outputs import Output, Truncated
+from kernels.revised import content_digest
 from kernels.transcript import Blob
 
 log = structlog.get_logger(__name__)
@@ -35,24 +37,46 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Written:
-    """Cells to be stored, and the files that they name."""
+class Update:
+    """What a cell, of which this is the id, made of an output of an earlier execution: data and metadata as shown."""
 
-    cells: list[NewCell]
-    blobs: list[Blob]
+    by: str
+    execution_id: str
+    place: int
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Cells to be stored, the files that they name, and what they made of displays of earlier ones."""
+
+    cells: list[NewCell] = field(default_factory=list)
+    blobs: list[Blob] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    """The same of one entry, before its cells are linked."""
+
+    cells: list[dict[str, Any]]
+    blobs: list[Blob] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
 
 
 def write(entries: Sequence[Entry], *, previous: str, told: str) -> Written:
     """The cells of entries, linked behind `previous`; `told` is of what the kernel died, if the last cell says so."""
-    made, blobs = Written([], []), {}
+    made, blobs = Written(), {}
     for entry in entries:
-        for cell, files in _rendered(entry, told):
+        rendered = _rendered(entry, told)
+        for cell in rendered.cells:
             sealed = transcript.seal(cell, previous)
             previous = sealed.hash
             execution = entry.row.id if entry.row is not None and cell["cell_type"] == "code" else None
             note = entry.note.number if entry.note is not None else None
             made.cells.append(NewCell(sealed.id, sealed.data, sealed.hash, execution, note))
-            blobs.update({each.name: each for each in files})
+        blobs.update({each.name: each for each in rendered.blobs})
+        made.updates.extend(rendered.updates)
         told = "" if entry.row is None else death_detail(entry.row)
     made.blobs.extend(blobs.values())
     return made
@@ -63,21 +87,43 @@ def death_detail(row: ExecutionRow) -> str:
     return row.outcome.death.detail if row.outcome is not None and row.outcome.death is not None else ""
 
 
-def _rendered(entry: Entry, told: str) -> list[tuple[dict[str, Any], list[Blob]]]:
+def _rendered(entry: Entry, told: str) -> _Rendered:
     """What cannot be rendered is a cell all the same: it says so, and holds up nothing."""
     if entry.note is not None:
-        return [(each, []) for each in transcript.render(_note(entry.note, told))]
+        return _Rendered(transcript.render(_note(entry.note, told)))
     if entry.row is None:
-        return []
+        return _Rendered([])
     try:
-        cell, blobs = _cell(entry.row, entry.why)
-        rendered = transcript.render(cell)
-        msgspec.json.encode(rendered)
+        rendered = _code(entry.row, entry.why)
+        msgspec.json.encode(rendered.cells)
     except Exception as error:
         log.error("cell_not_rendered", session=entry.row.session_id, execution=entry.row.id, error=repr(error))
-        cell, blobs = _cell(replace(entry.row, outcome=None, provenance=None), "its outcome cannot be shown")
-        rendered = transcript.render(cell)
-    return [(each, blobs) for each in rendered]
+        rendered = _code(replace(entry.row, outcome=None, provenance=None), "its outcome cannot be shown")
+    return rendered
+
+
+def _code(row: ExecutionRow, why: str) -> _Rendered:
+    outcome = row.outcome or StoredOutcome()
+    outputs, blobs = _split([outcome.originals.get(place, each) for place, each in enumerate(outcome.outputs)])
+    updates, more = _updates(row.id, outcome.updates)
+    told = [
+        {"execution_id": each.execution_id, "output": each.place, "sha256": content_digest(each.content)}
+        for each in updates
+    ]
+    cell = replace(_cell(row, why, outputs, [*blobs, *more]), updates=told)
+    return _Rendered(transcript.render(cell), [*blobs, *more], updates)
+
+
+def _updates(execution_id: str, updates: Sequence[StoredUpdate]) -> tuple[list[Update], list[Blob]]:
+    """What an execution made of displays of others, as the notebook shows outputs."""
+    made, blobs = [], []
+    for each in updates:
+        output, files = transcript.split_output({"data": each.data, "metadata": each.metadata})
+        shown, _ = transcript.trim_output(output, sys.maxsize)
+        content = {"data": shown["data"], "metadata": shown["metadata"]}
+        blobs += files
+        made += [Update(execution_id, target, place, content) for target, place in each.places]
+    return made, blobs
 
 
 def _note(note: NoteRow, told: str) -> transcript.Note:
@@ -87,17 +133,16 @@ def _note(note: NoteRow, told: str) -> transcript.Note:
     return transcript.Note(note.kind, text, rfc3339(note.at), note.generation, note.number)
 
 
-def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
+def _cell(row: ExecutionRow, why: str, outputs: Sequence[Output], blobs: Sequence[Blob]) -> transcript.Cell:
     outcome = row.outcome or StoredOutcome()
     cut, death = outcome.truncated, outcome.death
     provenance = dict(row.provenance or {})
     full, silent = list(provenance.pop("full", [])), provenance.pop("silent", False)
     late_of = provenance.pop("late_of", None)
-    outputs, blobs = _split(outcome.outputs)
     why = why or outcome.why or ""
     if row.status == "rejected" and outcome.error is not None:
         why = f"{outcome.error.name}: {outcome.error.value}"
-    cell = transcript.Cell(
+    return transcript.Cell(
         execution_id=row.id,
         code=row.code,
         status=row.status,
@@ -122,7 +167,6 @@ def _cell(row: ExecutionRow, why: str) -> tuple[transcript.Cell, list[Blob]]:
         provenance=provenance,
         full=[*full, *(_where(row.session_id, each) for each in blobs)],
     )
-    return cell, blobs
 
 
 def _split(outputs: Sequence[Output]) -> tuple[list[Output], list[Blob]]:

@@ -14,6 +14,15 @@ from kernel_gateway.storage.tables import executions, notes
 from kernel_gateway.sync_shapes import SyncMode
 
 
+class StoredUpdate(msgspec.Struct, frozen=True):
+    """What an execution made of displays of earlier ones: `places` are executions, each with one of its outputs."""
+
+    display_id: str
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    places: list[tuple[str, int]]
+
+
 class StoredOutcome(msgspec.Struct):
     """What is stored of an execution's outcome."""
 
@@ -30,6 +39,9 @@ class StoredOutcome(msgspec.Struct):
     exit_code: int | None = None
     """Of a command, as is `task`: the id of one that was started in the background."""
     task: str | None = None
+    updates: list[StoredUpdate] = msgspec.field(default_factory=list)
+    originals: dict[int, dict[str, Any]] = msgspec.field(default_factory=dict)
+    """Those of `outputs` that later executions have updated, as they were when this one ended."""
 
 
 @dataclass(frozen=True)

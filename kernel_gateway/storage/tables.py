@@ -269,6 +269,22 @@ cells = Table(
 the cell's JSON, `hash` its link in the chain; it tells of an execution (`execution_id`), of a note, or of neither.
 `total_bytes` is what it and all cells before it have."""
 
+revisions = Table(
+    "revisions",
+    metadata,
+    _number(),
+    Column("session_id", ForeignKey("sessions.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("output", Integer, nullable=False),
+    Column("by_position", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("grown", BigInteger, nullable=False),
+    UniqueConstraint("session_id", "position", "output", "by_position"),
+)
+"""What later cells made of outputs of cells, never changed either: the cell at `by_position` updated an output of the
+one at `position`. `content` is the output's data and metadata since, as JSON; `grown` is by how many bytes the cell is
+larger then than it was before."""
+
 datasets = Table(
     "datasets",
     metadata,

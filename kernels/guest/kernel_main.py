@@ -246,14 +246,6 @@ def keep_stored_variables(shell: Any) -> None:
         shell.db = type(shell.db)(os.path.join(os.path.expanduser("~"), ".ipython", "profile_default", "db"))
 
 
-def run_without_input(command: str) -> Any:
-    """What `!command` is: there is nobody at its terminal, so what reads from its input is at the end at once."""
-    return run_in_terminal("exec < /dev/null\n" + command)
-
-
-run_in_terminal: Any = zmqshell.system  # type: ignore[attr-defined]
-
-
 def choose_temporary_directory() -> None:
     """ipykernel names cells after it. Finding it takes a few bytes of room, which a full disk has not."""
     try:
@@ -275,7 +267,7 @@ def main() -> None:
     del os.environ[IPYTHON]
     keep_stored_variables(app.shell)
     choose_temporary_directory()
-    cast("Any", zmqshell).system = run_without_input
+    cast("Any", zmqshell).system = beside("shell_escapes").run
     beside("kernel_paths").add()
     app.start()
 

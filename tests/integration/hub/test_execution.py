@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -316,6 +317,59 @@ def test_a_shell_escape_has_no_input_to_wait_for(on_kernel: OnKernel) -> None:
         assert "EOFError" in asked.stdout
         assert (await runner.run("lines = !cat; echo done\nlines", timeout=60)).outputs[0]["data"]["text/plain"]
         assert (await runner.run("!exit 3\n_exit_code")).outputs[-1]["data"] == {"text/plain": "3"}
+
+    on_kernel(scenario)
+
+
+ASKED = """
+import getpass
+try:
+    print("got", repr(getpass.getpass()))
+except EOFError:
+    print("nobody")
+"""
+
+
+def test_a_shell_escape_has_no_terminal_to_read(on_kernel: OnKernel) -> None:
+    """As `ssh`, `sudo` and `passwd` do, which ask on the terminal itself, and pagers, which read where they write."""
+
+    async def scenario(runner: Runner) -> None:
+        for name in ("/dev/tty", "/proc/self/fd/1", "/proc/self/fd/2", "$(readlink /proc/$$/fd/2)"):
+            reading = await runner.run(f"!sh -c 'read x <{name}'; echo ended", timeout=20)
+            assert (reading.status, reading.stdout.split()[-1]) == ("ok", "ended"), name
+        reading = await runner.run("!(read x <&1); (read x <&2); echo ended", timeout=20)
+        assert (reading.status, reading.stdout.split()[-1]) == ("ok", "ended")
+        asked = await runner.run(f"open('asks.py', 'w').write({ASKED!r})\n!python3 asks.py", timeout=20)
+        assert (asked.status, asked.stdout.split()[-1]) == ("ok", "nobody")
+
+    on_kernel(scenario)
+
+
+def living(group: int) -> list[str]:
+    """The processes of a group that are no zombies."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, its_group = each.read_text().rpartition(")")[2].split()[:3]
+            found += [each.parent.name] if int(its_group) == group and state != "Z" else []
+    return found
+
+
+def test_an_interrupt_ends_a_shell_escape_and_what_it_started(on_kernel: OnKernel) -> None:
+    async def scenario(runner: Runner) -> None:
+        def interrupt(event: Event) -> None:
+            if "begun" in str(event.data):
+                runner.kernel.process.send_signal(signal.SIGINT)
+
+        heeding = "!trap 'echo heard; exit 4' INT; echo begun; sleep 60 & wait"
+        assert "heard" in (await runner.run(heeding, emit=interrupt)).stdout
+        deaf = await runner.run("!trap '' INT; echo begun $$; (sleep 60; true); echo on", emit=interrupt)
+        assert "on" not in deaf.stdout
+        group = int(deaf.stdout.split()[1])
+        left = await runner.run("_exit_code")
+        assert left.outputs[-1]["data"]["text/plain"] == "-9"
+        while living(group):
+            await asyncio.sleep(0.01)
 
     on_kernel(scenario)
 

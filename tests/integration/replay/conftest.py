@@ -21,6 +21,10 @@ def result(text: str) -> dict[str, Any]:
     return {"output_type": "execute_result", "data": {"text/plain": text}, "metadata": {}, "execution_count": 1}
 
 
+def display(text: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+
+
 def code(source: str, *outputs: dict[str, Any], ran: bool = True) -> dict[str, Any]:
     """A cell as any Jupyter tool writes it; one that never ran has no number."""
     return {

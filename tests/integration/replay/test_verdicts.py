@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from kernel_gateway.client import Client, InvalidRequest
-from tests.integration.replay.conftest import code, notebook, on, result, stream, verdicts
+from tests.integration.replay.conftest import code, display, notebook, on, result, stream, verdicts
 
 TABLE = "class Table:\n    def _repr_html_(self): return '<table><tr><td>1</td><td>2.0</td></tr></table>'\nTable()"
 
@@ -26,6 +26,8 @@ def test_a_session_that_was_recorded(client: Client) -> None:
         session.run("x")
         session.run("let a = 40; console.log(a + 2)", language="javascript")
         session.run(TABLE)
+        session.run("bar = display('0 %', display_id=True)")
+        session.run("bar.update('100 %')")
         session.run("import time\nprint('begun')\ntime.sleep(60)", timeout_seconds=1)
         session.restart()
         session.run("y")
@@ -82,6 +84,18 @@ def test_a_notebook_from_elsewhere(client: Client) -> None:
     assert (replay.status, replay.same) == ("done", False)
     assert replay.notebook["cells"][2]["outputs"][0]["data"]["text/plain"] == "40"
     nbformat.validate(nbformat.from_dict(replay.notebook))
+
+
+def test_displays_that_later_cells_update_are_compared_as_they_are_in_the_end(client: Client) -> None:
+    given = notebook(
+        code("bar, other = (display(n, display_id=True) for n in (1, 2))", display("'done'"), display("'done'")),
+        code("one = display(1, display_id=True)", display("1")),
+        code("bar.update('done'); other.update('done')"),
+        code("one.update('2')"),
+    )
+    replay = client.replay(given)
+    assert verdicts(replay) == {1: "same", 2: "different", 3: "same", 4: "same"}, replay.verdicts
+    assert replay.notebook["cells"][0]["outputs"][1]["data"] == {"text/plain": "'done'"}
 
 
 def test_a_notebook_that_is_the_same(client: Client) -> None:

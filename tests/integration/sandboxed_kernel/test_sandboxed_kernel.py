@@ -106,6 +106,16 @@ def test_globals_stay_until_the_kernel_dies(on_stage: Callable[[Test], None]) ->
     on_stage(test)
 
 
+def test_commands_of_code_have_no_terminal_to_ask_on(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        asked = await stage.run("!read x; read x </dev/tty; (read x <&2); echo on")
+        assert (asked.status, asked.stdout.split()[-1]) == ("ok", "on"), asked
+        asked = await stage.run("!python3 -c 'import getpass; getpass.getpass()'; test -t 1 && echo coloured")
+        assert (asked.status, "EOFError" in asked.stdout, asked.stdout.split()[-1]) == ("ok", True, "coloured"), asked
+
+    on_stage(test)
+
+
 def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[Test], None]) -> None:
     async def test(stage: Stage) -> None:
         await stage.run("import os, threading; threading.Timer(0.2, os.kill, (os.getpid(), 11)).start()")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from kernel_gateway.services import late_outputs
+from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.shapes import CommandRequest, Event, Execution, Session
-from tests.integration.services.conftest import Gateway
+from tests.integration.services.conftest import Gateway, House
 from tests.integration.services.test_recorded_sessions import about, notebook
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
@@ -91,6 +95,37 @@ async def unheard(gateway: Gateway, session: Session) -> None:
     await gateway.services.sessions.stop(gateway.me, session.id)
     cells = await notebook(gateway, session)
     assert [each["outputs"][0]["text"] for each in cells[-2:] if about(each)["kind"] == "late"] == ["late\n"]
+
+
+async def gathered(house: House) -> None:
+    """Nothing but the end of a session, or of the service, has it written down."""
+    text = [{"output_type": "stream", "name": "stdout", "text": "late\n"}]
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        idle, kept = await gateway.start(idle_timeout_seconds=60), await gateway.start()
+        ran = [await gateway.run(session, THREAD) for session in (idle, kept)]
+        for session, execution in zip((idle, kept), ran, strict=True):
+            await touch(gateway, session, "one")
+            live = gateway.services.registry.get(session.id)
+            assert live is not None
+
+            async def is_heard(live: LiveSession = live, of: str = execution.id) -> bool:
+                return live.late.pending(of) is not None
+
+            await gateway.until(is_heard)
+        gateway.clock.advance(61)
+        await gateway.ended(idle)
+        assert (await show(gateway, idle, ran[0])).late == text
+        assert about((await notebook(gateway, idle))[-2])["late_of"] == ran[0].id
+    async with house.gateway() as gateway:
+        assert (await show(gateway, kept, ran[1])).late == text
+        assert about((await notebook(gateway, kept))[-1])["late_of"] == ran[1].id
+
+
+def test_what_is_gathered_is_written_down_when_a_session_or_the_service_ends(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_outputs, "QUIET_SECONDS", 1_000.0)
+    asyncio.run(gathered(house))
 
 
 def test_output_that_comes_late_is_a_cell_an_event_and_with_its_execution(on_gateway: OnGateway) -> None:

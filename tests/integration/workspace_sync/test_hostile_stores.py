@@ -103,6 +103,36 @@ def test_a_row_that_is_none_is_set_aside_and_told(kind: str, local: Workspace, c
     canary.check(local.store)
 
 
+def test_a_line_that_somebody_has_broken_loses_nothing(local: Workspace) -> None:
+    directory = local.directory()
+    for name in ("a", "b", "c"):
+        (directory / name).write_bytes(name.encode())
+    (directory / "link").symlink_to("a")
+    local.flush(directory)
+    manifest = f"{local.prefix}/manifest.json"
+    with local.store.get(manifest) as stream:
+        lines = stream.read().splitlines(keepends=True)
+    damaged = b"".join(line[:20] + b",\n" if b'"b"' in line or b'"link"' in line else line for line in lines[:-1])
+    put(local.store, manifest, damaged.removesuffix(b",\n") + b"\n" + lines[-1])
+    with local.store.get(manifest) as stream:
+        before = stream.read()
+    restored, report = local.restore()
+    assert [(each.path, "is broken" in each.reason) for each in report.skipped] == [("row 2", True), ("row 4", True)]
+    assert {path.name: path.read_bytes() for path in restored.iterdir()} == {"a": b"a", "b": b"b", "c": b"c"}
+    assert [each.path for each in local.durable.list("")] == ["a", "b", "c"]
+    (restored / "b").unlink()
+    (restored / "c").write_bytes(b"more")
+    local.flush(restored)
+    assert local.objects() >= {"workspace/a", "workspace/b", "workspace/c", "manifest.damaged.json"}
+    with local.store.get(f"{local.prefix}/manifest.damaged.json") as stream:
+        assert stream.read() == before
+    again, report = local.restore()
+    assert (report.skipped, (again / "c").read_bytes(), (again / "b").read_bytes()) == ((), b"more", b"b")
+    assert local.durable.contents()[1] == []
+    local.durable.remove_files()
+    assert local.objects() == set()
+
+
 def test_rows_that_no_workspace_can_hold_are_told_and_the_rest_is_restored(local: Workspace, canary: Canary) -> None:
     rows = [{"path": path, "kind": kind} for path in ILLEGAL for kind in ("directory", "file", "link")]
     targets = ["", "nul%00", "t" * 5000]

@@ -159,3 +159,36 @@ def test_a_broken_row_makes_no_other_file_unreadable(
         assert list(manifest.entries) == [b"a", b"c"]
         (skipped,) = manifest.skipped
         assert (skipped.path, "is broken" in skipped.reason) == ("row 2", True)
+
+
+BROKEN_LINES = [
+    b"",
+    b"{",
+    b'{"path":"b","kind":"file",',
+    b"garbage",
+    b'{"path":"b"}{}',
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'"b',
+]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("broken", BROKEN_LINES, ids=range(len(BROKEN_LINES)))
+def test_a_line_that_is_no_json_makes_no_other_file_unreadable(broken: bytes, number: int) -> None:
+    lines = encode_manifest([Entry(name, "file") for name in (b"a", b"b", b"c")], "now", AsOf("one", 1)).split(b"\n")
+    lines[number] = broken + (b"," if number < 3 else b"")
+    manifest = decode_manifest(b"\n".join(lines))
+    left = [name for place, name in enumerate((b"a", b"b", b"c"), 1) if place != number]
+    assert (list(manifest.entries), manifest.as_of, manifest.execution) == (left, "now", AsOf("one", 1))
+    assert [each.path for each in manifest.skipped] == [f"row {number}"]
+    assert manifest.damaged
+
+
+@pytest.mark.parametrize("change", [(0, b'{"version":2,"as_of'), (3, b""), (4, b"]")])
+def test_one_without_its_head_or_its_end_is_none(change: tuple[int, bytes]) -> None:
+    lines = encode_manifest([Entry(name, "file") for name in (b"a", b"b", b"c")], "now").split(b"\n")
+    lines[change[0]] = change[1]
+    lines[1] = b"garbage,"
+    with pytest.raises(ManifestUnreadable):
+        decode_manifest(b"\n".join(lines[: change[0] + 1]))
