@@ -134,6 +134,8 @@ class _Run:
         self._usage: RunUsage | None = None
         self._idle = False
         self._idle_since = 0.0
+        self._failed = False
+        """Whether it has shown an error: the last of it, unless the code goes on after it."""
         self._early = False
         """Whether the kernel said that it was idle and then showed more."""
         self._doubted = False
@@ -239,6 +241,7 @@ class _Run:
                     self._interrupt_again()
                 elif self._idle and self._reply is None and message.msg_type in OUTPUTS:
                     self._early = True
+                self._failed = self._failed or message.msg_type == "error"
                 self._tell(self._collector.feed(message.msg_type, message.content))
         elif channel == "shell" and message.msg_type == "execute_reply" and self._reply is None:
             self._reply = message.content
@@ -247,7 +250,7 @@ class _Run:
             for page in pages_in(message.content):
                 self._tell(self._collector.feed("display_data", page))
             self._doubted = self._early or (self._idle and self._heard - self._idle_since > EARLY_SECONDS)
-        if self._idle or self._reply is not None:
+        if self._idle or self._failed or self._reply is not None:
             self._go_on()
 
     def _take_state(self, state: Any) -> None:
@@ -255,7 +258,10 @@ class _Run:
             self._idle, self._idle_since = True, self._heard
 
     def _go_on(self) -> None:
-        """A part of the end is there: look whether that was all; if not, wait for the rest."""
+        """A part of the end is there: look whether that was all; if not, wait for the rest.
+
+        An error is such a part: an interrupt that comes right after it keeps the kernel from sending the others.
+        """
         if self._closing_id is None and self._reply is not None and self._idle:
             if not self._doubted or self._probe_idle:
                 self._note = EARLY if self._early else ""
@@ -334,7 +340,7 @@ class _Run:
             self._emit(event)
 
     def _settle(self) -> None:
-        """One of reply and idle is there, or both; end without what is missing when nothing more arrives."""
+        """A part of the end is there; end without what is missing when nothing more arrives."""
         if self._ended.done():
             return
         left = (REPLY_SECONDS if self._reply is None else SETTLE_SECONDS) - (self._loop.time() - self._heard)

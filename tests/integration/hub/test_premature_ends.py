@@ -42,6 +42,34 @@ def test_idle_that_code_says_does_not_outlast_the_deadline(on_kernel: OnKernel) 
     on_kernel(scenario)
 
 
+LOSE_THE_END = """
+session = get_ipython().kernel.session
+send = session.send
+def lose(stream, what, content=None, *arguments, **options):
+    ends = what == "status" and content["execution_state"] == "idle"
+    if ends:
+        session.send = send
+    if not ends and what != "execute_reply":
+        return send(stream, what, content, *arguments, **options)
+session.send = lose
+"""
+
+
+def test_an_error_after_which_nothing_comes_is_an_end(on_kernel: OnKernel) -> None:
+    """As when a second interrupt meets the kernel after it has shown what the first one did."""
+
+    async def scenario(runner: Runner) -> None:
+        outcome = await runner.run(LOSE_THE_END + "1/0")
+        assert (outcome.status, outcome.error and outcome.error.name) == ("error", "ZeroDivisionError")
+        assert outcome.note == "the kernel sent no reply; the end of the output may be missing"
+        assert (await runner.run("'as ever'")).note == ""
+        shown = "try:\n    1/0\nexcept ZeroDivisionError:\n    get_ipython().showtraceback()\n"
+        outcome = await runner.run(shown + "import time\ntime.sleep(1.5)\nprint('goes on')")
+        assert (outcome.status, outcome.stdout, outcome.note) == ("ok", "goes on\n", "")
+
+    on_kernel(scenario)
+
+
 THREAD = """
 import os, threading, time
 def wait_and_print(file, text):
