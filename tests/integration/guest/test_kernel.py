@@ -81,8 +81,11 @@ def test_a_kernel_lives_is_interrupted_and_is_replaced(with_guests: Runner) -> N
         assert printed.strip() == f"{guest.workspace} 2"
         failed = (await asyncio.to_thread(first.run, "import refusal"))[1]
         assert failed["ename"] == "ModuleNotFoundError"  # our modules are none of the user's
-        running = asyncio.create_task(asyncio.to_thread(first.run, "import time; time.sleep(60)"))
-        await asyncio.sleep(0.3)
+        sleeping = "open('begun', 'w').close(); import time; time.sleep(300)"
+        running = asyncio.create_task(asyncio.to_thread(first.run, sleeping))
+        async with asyncio.timeout(120):
+            while not (guest.workspace / "begun").exists():
+                await asyncio.sleep(0.01)
         await guest.client.interrupt_kernel()
         assert (await running)[1]["ename"] == "KeyboardInterrupt"
 
@@ -195,7 +198,7 @@ def test_a_guest_that_is_silent_is_gone(with_guests: Runner, monkeypatch: pytest
         assert "gone" not in guest.story
         os.kill(guest.pid, signal.SIGSTOP)
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await guests.tasks[0]
             assert guest.story[-1] == "gone"
         finally:

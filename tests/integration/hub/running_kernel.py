@@ -55,7 +55,7 @@ class RunningKernel:
     def stop(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(120)
         shutil.rmtree(self.directory)
 
 
@@ -71,7 +71,7 @@ class Runner:
         self,
         code: str,
         *,
-        timeout: float = 30,
+        timeout: float = 120,
         grace: float = 5,
         caps: OutputCaps | None = None,
         interrupt: Callable[[], Awaitable[None]] | None = None,
@@ -94,7 +94,7 @@ async def with_hub(kernel: RunningKernel, scenario: Callable[[Runner], Awaitable
     """Open a hub on the kernel, do what the scenario does, close it whatever happened."""
     hub = Hub(kernel.connection)
     try:
-        await hub.open(30)
+        await hub.open(120)
         return await scenario(Runner(kernel, hub))
     finally:
         await hub.aclose()
