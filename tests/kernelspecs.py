@@ -27,7 +27,7 @@ def sandboxes(data_directory: Path) -> list[str]:
 
 def wait_until_gone(data_directory: Path) -> None:
     """Wait until no sandbox and no lock of one is left."""
-    give_up, locks = time.monotonic() + 60, data_directory / "kernels/locks"
+    give_up, locks = time.monotonic() + 120, data_directory / "kernels/locks"
     while left := [*sandboxes(data_directory), *locks.glob("*-*")]:
         assert time.monotonic() < give_up, f"still there: {left}"
         time.sleep(0.05)

@@ -38,11 +38,11 @@ def forget_namespaces(before: dict[str, set[str]]) -> None:
     While a namespace is left in it, it stays.
     """
     while NAMESPACES not in before["mount"] and NAMESPACES in _mounts():
-        if subprocess.run(["umount", NAMESPACES], capture_output=True, timeout=10, check=False).returncode != 0:
+        if subprocess.run(["umount", NAMESPACES], capture_output=True, timeout=120, check=False).returncode != 0:
             break
 
 
-def since(before: dict[str, set[str]], *, patience_seconds: float = 10) -> list[str]:
+def since(before: dict[str, set[str]], *, patience_seconds: float = 60) -> list[str]:
     """What is there now and was not there before; things on their way out have a moment to go."""
     give_up = time.monotonic() + patience_seconds
     while True:
@@ -64,7 +64,7 @@ def _cgroups() -> set[str]:
 
 def _lines(*command: str) -> list[str]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except FileNotFoundError:
         return []
     return [line.strip() for line in done.stdout.splitlines()]

@@ -109,7 +109,7 @@ class RunningService:
             self.stop()
             raise AssertionError("the service did not start:\n" + "".join(self.output))
 
-    def stop(self, deadline_seconds: float = 90) -> int | None:
+    def stop(self, deadline_seconds: float = 120) -> int | None:
         """SIGTERM and wait: sessions end, nothing is left. Returns the exit status."""
         if self._process is None:
             return None
@@ -134,9 +134,9 @@ class RunningService:
             status = self._process.wait(deadline_seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(120)
             raise AssertionError("the service did not stop:\n" + "".join(self.output)) from None
-        self._reader.join(10)
+        self._reader.join(120)
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None

@@ -46,7 +46,7 @@ CAPABILITIES = {
     "osd.0": [("mon", "allow profile osd"), ("osd", "allow *")],
 }
 COMMAND_SECONDS = 120
-READY_SECONDS = 60
+READY_SECONDS = 120
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ class FaultyProxy:
         self._listener.close()
         self.drop()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(120)
 
     def drop(self) -> None:
         """Cut every connection there is."""
@@ -85,4 +85,4 @@ class FaultyProxy:
         for one in (source, target):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-        done.wait(30)
+        done.wait(120)

@@ -172,7 +172,7 @@ class FaultyS3:
 
     def close(self) -> None:
         self._listener.shutdown()
-        self._thread.join(10)
+        self._thread.join(120)
         self.heal()
         self.drop()
         self._listener.server_close()

@@ -62,7 +62,7 @@ class Forked:
         return status == 0
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=120)
 
     def _number(self) -> int:
         assert self._process.stdout is not None

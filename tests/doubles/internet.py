@@ -174,7 +174,7 @@ class Internet:
         def stop() -> None:
             with self.world.within(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as last:
                 last.sendto(b"", (NAME_SERVER, 53))
-            thread.join(10)
+            thread.join(120)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -219,7 +219,7 @@ class Internet:
 
         def stop() -> None:
             server.shutdown()
-            thread.join(10)
+            thread.join(120)
             server.server_close()
 
         self._undo.callback(stop)
@@ -233,12 +233,12 @@ class ServiceInHouse(RunningService):
         self._internet = internet
         self._forward: Forward | None = None
 
-    def start(self, deadline_seconds: float = 60, **settings: object) -> None:
+    def start(self, deadline_seconds: float = 120, **settings: object) -> None:
         super().start(deadline_seconds, **settings)
         self._forward = Forward(self._internet.house, urlsplit(self.url).port or 0)
         self.url = f"http://127.0.0.1:{self._forward.port}"
 
-    def stop(self, deadline_seconds: float = 90) -> int | None:
+    def stop(self, deadline_seconds: float = 120) -> int | None:
         if self._forward:
             self._forward.close()
             self._forward = None

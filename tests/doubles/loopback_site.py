@@ -31,4 +31,4 @@ def loopback_site() -> Iterator[int]:
         thread.start()
         yield server.server_address[1]
         server.shutdown()
-        thread.join(10)
+        thread.join(120)

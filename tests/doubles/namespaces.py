@@ -49,14 +49,14 @@ class Namespace:
             return make()
 
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(enter_and_make).result(30)
+            return thread.submit(enter_and_make).result(120)
 
     def close(self) -> None:
         run("ip", "netns", "delete", self.name)
 
 
 def run(*command: str, text: str = "") -> str:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 
@@ -78,7 +78,7 @@ class Forward:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(10)
+            thread.join(120)
         for one in (self._listener, *self._open):
             one.close()
 

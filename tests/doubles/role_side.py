@@ -104,7 +104,7 @@ class RoleSide:
         return bytes(found)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
     async def _open(self) -> None:
         path = str(self.directory / "s3.sock")
@@ -136,7 +136,7 @@ class RoleSide:
     def _stop(self) -> None:
         self._signer.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(120)
         self._loop.close()
         (self.directory / "s3.sock").unlink(missing_ok=True)
 

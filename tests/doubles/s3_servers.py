@@ -14,7 +14,7 @@ from tests.doubles.server_process import answers, free_port, server_process
 
 ACCESS_KEY = ("AKIASANDCELLTESTS000", "sandcell-tests-secret-key-0123456789")
 BUCKET = "sandcell-tests"
-READY_SECONDS = 30
+READY_SECONDS = 120
 LOG = "server.log"
 ATTEMPTS = 5
 BIN = Path(sys.executable).parent

@@ -31,7 +31,7 @@ class ScriptedS3:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for thread in (self._accepting, *self._threads):
-            thread.join(10)
+            thread.join(120)
 
     @property
     def endpoint(self) -> str:
@@ -48,7 +48,7 @@ class ScriptedS3:
             thread.start()
 
     def _serve(self, plain: socket.socket) -> None:
-        plain.settimeout(10)
+        plain.settimeout(120)
         try:
             connection = self._tls.wrap_socket(plain, server_side=True) if self._tls else plain
         except OSError:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-STOP_SECONDS = 10
+STOP_SECONDS = 120
 
 
 def free_port() -> int:

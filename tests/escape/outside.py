@@ -17,7 +17,7 @@ from tests.escape.position import Scene
 from workspace_sync.entry import Entry
 from workspace_sync.manifest import MANIFEST_NAME, decode_manifest
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 MEGABYTE = 1024 * 1024
 
 

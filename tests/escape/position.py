@@ -99,7 +99,7 @@ class Position:
         """The directory of the sandbox on the host; gone when all of the sandbox is."""
         return self.service.data_dir / "sandboxes" / self.session.id
 
-    def close(self, deadline_seconds: float = 60) -> None:
+    def close(self, deadline_seconds: float = 120) -> None:
         """End the session; returns when its place is free."""
         self.session.stop()
         self._client.close()

@@ -85,7 +85,7 @@ class Host:
 
     def close(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(120)
         for one in (self._listener, self._local):
             one.close()
         self.file.unlink()

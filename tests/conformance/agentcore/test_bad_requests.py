@@ -41,7 +41,7 @@ def test_a_body_that_is_cut_short_runs_nothing(account: Account, session: Sessio
     ]
     text = "\r\n".join([*head, f"Content-Length: {len(request.body)}", "", ""]).encode() + request.body[:sent_bytes]
     address = urlsplit(account.url)
-    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as connection:
         connection.sendall(text)
         connection.shutdown(socket.SHUT_WR)
         assert b"200 OK" not in connection.recv(65_536)
@@ -66,7 +66,7 @@ def test_a_body_in_pieces_is_taken(account: Account) -> None:
     ]
     text = "\r\n".join([*head, "Transfer-Encoding: chunked", "Connection: close", "", ""]).encode() + chunked
     address = urlsplit(account.url)
-    with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as connection:
         connection.sendall(text)
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
 

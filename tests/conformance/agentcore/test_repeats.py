@@ -86,7 +86,7 @@ def test_invocations_with_the_same_id_run_once_though_they_come_together(account
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert statuses == [200] * 5
     assert fresh.code("print(runs)") == "1"
 

@@ -35,7 +35,7 @@ def refusal(attempt: Callable[[], Any], code: str) -> dict[str, Any]:
     return dict(raised.value.response)
 
 
-def until(holds: Callable[[], bool], deadline_seconds: float = 30) -> None:
+def until(holds: Callable[[], bool], deadline_seconds: float = 120) -> None:
     give_up = time.monotonic() + deadline_seconds
     while not holds():
         assert time.monotonic() < give_up

@@ -177,7 +177,7 @@ def test_an_unknown_task_is_an_error_in_words(session: Session) -> None:
 
 def test_a_failed_task_says_its_exit_code(session: Session) -> None:
     task = session.call("startCommandExecution", command="echo out; exit 7")["structuredContent"]["taskId"]
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 120
     while (found := session.call("getTask", taskId=task))["structuredContent"]["taskStatus"] == "working":
         assert time.monotonic() < give_up
         time.sleep(0.1)
@@ -246,11 +246,11 @@ def test_two_invocations_at_once_take_turns_in_order(data: Any, start: Start) ->
     slow = "open('begun', 'w').close(); import time; time.sleep(2); order.append(1); print(order)"
     first = threading.Thread(target=lambda: answers.append(session.code(slow)))
     first.start()
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 120
     while session.call("executeCommand", command="test -e begun")["isError"]:
         assert time.monotonic() < give_up
     assert session.code("order.append(2); print(order)") == "[1, 2]"
-    first.join(30)
+    first.join(120)
     assert answers == ["[1]"]
     session.stop()
 

@@ -62,11 +62,11 @@ class WatchingProxy:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(120)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(10)
+        self._thread.join(120)
         assert not self._thread.is_alive()
 
     @contextmanager

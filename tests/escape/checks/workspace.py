@@ -202,7 +202,7 @@ def lease_holds_nobody_up(scene: Scene, here: str) -> None:
             assert refused(answer, 503) == "sandbox_unavailable"
             assert answer.json()["error"]["reason"] == "busy"
         assert asked.file("GET", f"{here}/other").content == b"theirs"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not (store_of(scene, scene.session.info.workspace_id) / "workspace" / here / "other").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

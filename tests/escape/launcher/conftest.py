@@ -148,7 +148,7 @@ def launcher(
     """A server in a thread of its own; when the test is over every sandbox is removed and nothing may be left."""
     monkeypatch.setattr(serving, "_SEND_SECONDS", 1.0)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    theirs.settimeout(60)
+    theirs.settimeout(120)
     runtime = OciRuntime(OciSettings("runc", *directories, service_uid=SERVICE))
     ended = threading.Event()
     token_file = os.open(directories[1] / "client.toml", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

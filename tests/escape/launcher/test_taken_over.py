@@ -429,7 +429,7 @@ def test_a_flood_that_reads_no_answers_ends_the_connection_and_nothing_else(laun
 
     with pytest.raises((TimeoutError, ConnectionError)):
         flood()
-    assert launcher.ended.wait(60)
+    assert launcher.ended.wait(120)
     assert launcher.sandboxes() == []
     assert launcher.started() == []
 
@@ -475,7 +475,7 @@ def test_hanging_up_in_the_middle_of_a_creation_takes_the_sandbox_back(
     while not launcher.sandboxes():
         time.sleep(0.001)
     how(launcher.raw)
-    assert launcher.ended.wait(60)
+    assert launcher.ended.wait(120)
     assert launcher.left == ()
 
 

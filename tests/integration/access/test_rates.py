@@ -19,7 +19,7 @@ def test_looking_has_a_rate_on_every_face(make_service: Callable[..., RunningSer
     bearer = {"Authorization": f"Bearer {service.token}"}
     signed = AWSRequest(method="GET", url=f"{service.url}/code-interpreters/aws.codeinterpreter.v1")
     SigV4Auth(Credentials(KEY, SECRET), "bedrock-agentcore", "eu-central-1").add_auth(signed)
-    with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as http:
+    with httpx.Client(base_url=service.url, timeout=120, trust_env=False) as http:
         assert http.get("/v1/sessions", headers=bearer).status_code == 200
         again = http.get("/v1/sessions", headers=bearer)
         assert (again.status_code, again.json()["error"]["code"]) == (429, "rate_limited")

@@ -40,7 +40,7 @@ def test_large_bodies_take_turns_and_each_is_carried_out(live: Live) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(90)
+        thread.join(120)
     assert [result["isError"] for result in results] == [False] * 3
     assert live.code("import os; print([os.path.getsize(f'{n}.bin') for n in range(3)])") == str([len(blob)] * 3)
 
@@ -61,7 +61,7 @@ def test_large_answers_take_turns_and_give_their_memory_back(live: Live) -> None
             codeInterpreterIdentifier=SYSTEM, sessionId=live.id, name="readFiles", arguments={"paths": ["large.bin"]}
         )["stream"].close()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert [result["content"][0]["resource"]["blob"] == blob for result in results] == [True] * 4
     assert live.call("writeFiles", content=[{"path": "a", "blob": bytes(15 * MEGABYTE)}])["isError"] is False
 
@@ -83,7 +83,7 @@ def head(caller: Caller, length: int, *more: str) -> bytes:
 
 def connected(caller: Caller) -> socket.socket:
     address = urlsplit(caller.service.url)
-    return socket.create_connection((address.hostname, address.port), timeout=30)
+    return socket.create_connection((address.hostname, address.port), timeout=120)
 
 
 def test_memory_that_a_client_leaves_is_there_for_the_next(caller: Caller, live: Live) -> None:
@@ -214,6 +214,6 @@ def test_a_stream_ends_when_the_service_does(make_service: Callable[..., Running
     thread.start()
     time.sleep(2)
     assert caller.service.stop() == 0
-    thread.join(10)
+    thread.join(120)
     assert ends
     assert ends != [False]

@@ -139,7 +139,7 @@ async def tasks(tools: Tools) -> None:
 
 
 async def until(tools: Tools, task_id: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while True:
             answer = await tools("getTask", taskId=task_id)
             if holds(answer["structuredContent"]):

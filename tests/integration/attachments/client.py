@@ -13,7 +13,7 @@ from kernel_gateway.services.attachments import Attachment, Ended, Incoming, Out
 from kernel_gateway.shapes import Session
 from tests.integration.services.conftest import Gateway
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 
 
 def incoming(channel: str, msg_type: str, content: Any, *, session: str, msg_id: str, **header: Any) -> Incoming:

@@ -73,7 +73,7 @@ def test_a_cell_past_its_timeout_that_heeds_no_interrupt_is_answered(on_gateway:
         )
         waits = await ann.execute("print('for the kernel that is gone')")
         assert (await ann.done(waits))["status"] == "aborted"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await room.gateway.services.executions.wait(room.gateway.me, room.session.id, agents.id)
 
     on_gateway(lambda room: fresh(room, test))

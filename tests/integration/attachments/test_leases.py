@@ -17,7 +17,7 @@ OnGateway = Callable[[Callable[[Room], Awaitable[None]]], None]
 
 
 async def waited(room: Room, execution: Execution) -> Execution:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return await room.gateway.services.executions.wait(room.gateway.me, room.session.id, execution.id)
 
 

@@ -47,7 +47,7 @@ class Shell:
         """Run a command to its end."""
         process = self.start(*arguments, variables=variables)
         try:
-            stdout, stderr = process.communicate(stdin, timeout=60)
+            stdout, stderr = process.communicate(stdin, timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

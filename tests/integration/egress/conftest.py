@@ -79,7 +79,7 @@ class Way:
         writer.write(request)
         if end:
             writer.write_eof()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             answer = await reader.read()
         writer.close()
         return answer
@@ -94,7 +94,7 @@ class Way:
         """The head of the answer to a CONNECT."""
         reader, writer = await self.connect()
         writer.write(f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             head = await reader.readuntil(b"\r\n\r\n")
         writer.close()
         return head

@@ -196,11 +196,11 @@ def test_a_client_that_left_holds_no_connection(with_way: Runner, monkeypatch: p
         egress = await way.open(idle_seconds=60)
         _, writer = await way.connect()
         writer.write(f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while egress.usage.connections_open != 1:
                 await asyncio.sleep(0.01)
         writer.close()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while egress.usage.connections_open:
                 await asyncio.sleep(0.02)
 

@@ -58,7 +58,7 @@ def get(url, data=None, method=None):
     try:
         context = ssl.create_default_context(cafile='/workspace/ca.pem')
         request = urllib.request.Request(url, data, method=method)
-        return urllib.request.urlopen(request, timeout=20, context=context).read().decode()
+        return urllib.request.urlopen(request, timeout=120, context=context).read().decode()
     except urllib.error.HTTPError as error:
         return f'{error.code} {error.reason}'
     except OSError as error:
@@ -361,7 +361,7 @@ one.sendall(b'CONNECT site.example:8080 HTTP/1.1\\r\\nHost: site.example:8080\\r
 print(one.recv(4096))
 """
     assert "200 " in session.run(program).stdout
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 120
     while place.internet.connected == 0 and time.monotonic() < give_up:
         time.sleep(0.02)
     assert place.internet.connected == 1

@@ -39,7 +39,7 @@ def fetched(session: LiveSession, url: str) -> str:
     code = f"""
 import urllib.request
 try:
-    print(urllib.request.urlopen({url!r}, timeout=20).read().decode())
+    print(urllib.request.urlopen({url!r}, timeout=120).read().decode())
 except OSError as error:
     print("not reached:", type(error).__name__)
 """

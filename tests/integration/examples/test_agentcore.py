@@ -32,7 +32,7 @@ def run(**variables: str) -> subprocess.CompletedProcess[str]:
         env={**plain, **nothing, **region, **variables},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=120,
         check=False,
     )
 

@@ -32,7 +32,7 @@ Told = KernelStarted | KernelExit | str
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Wait until it holds, for ten seconds at most."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             if await holds():
                 return
@@ -64,7 +64,7 @@ class RunningGuest:
         self, wanted: Callable[[KernelStarted | KernelExit | str], bool]
     ) -> KernelStarted | KernelExit | str:
         """Wait until the watch has told such a thing."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while True:
                 for one in self.story:
                     if wanted(one):
@@ -125,7 +125,7 @@ class Guests:
             first = await client.wait_ready(60)
         except BaseException:
             process.kill()
-            process.wait(15)
+            process.wait(120)
             raise
         pid = _child_of(process.pid) if pid_1 else process.pid
         guest = RunningGuest(directory, process, pid, client, first, user, ports)
@@ -150,7 +150,7 @@ class Guests:
                 os.kill(guest.pid, signal.SIGTERM)
             await asyncio.to_thread(guest.process.wait, 60)
         for task in self.tasks:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await task
         for guest in self.started:
             await guest.client.aclose()

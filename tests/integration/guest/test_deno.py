@@ -53,7 +53,7 @@ async def dialled(guest: RunningGuest, generation: int, number: int) -> socket.s
 async def carried(guest: RunningGuest, generation: int, number: int, data: bytes) -> bytes:
     """What comes back of bytes, and that the end of one side reaches the other."""
     reader, writer = await asyncio.open_unix_connection(sock=await dialled(guest, generation, number))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         sending = asyncio.create_task(send(writer, data))
         answer = await reader.read()
         await sending
@@ -110,7 +110,7 @@ def test_its_end_is_told_and_the_next_is_another(with_guests: Runner, echo: Path
         assert await guest.client.start_deno() == second
         await guest.client.start_kernel(3)
         assert (await guest.client.start_deno()).generation == 3
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while len(ends) < 2:
                 await asyncio.sleep(0.01)
         assert [(each.generation, each.signal) for each in ends] == [(1, "SIGKILL"), (2, "SIGKILL")]

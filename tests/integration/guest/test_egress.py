@@ -29,7 +29,7 @@ async def say(port: int, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     writer.write_eof()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         answer = await reader.read()
     writer.close()
     return answer
@@ -132,7 +132,7 @@ def test_a_connection_that_the_host_drops_is_dropped_inside(with_guests: Runner)
 
         async with await listen(guest, "http", drop):
             reader, writer = await asyncio.open_connection("127.0.0.1", guest.ports[0])
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 assert await reader.read() == b"half"
                 with pytest.raises(ConnectionError):
                     await write_on(writer)

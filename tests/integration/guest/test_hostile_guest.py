@@ -112,7 +112,7 @@ def test_the_watch_takes_it_for_gone(first: bytes, again: bytes, monkeypatch: py
     told: list[object] = []
 
     async def call(client: GuestClient) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await client.watch(told.append, told.append, lambda: told.append("gone"))
 
     asyncio.run(against(first, again, call))

@@ -55,7 +55,7 @@ class RunningKernel:
     def stop(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(120)
         shutil.rmtree(self.directory)
 
 

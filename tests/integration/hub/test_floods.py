@@ -38,7 +38,7 @@ def flooding(request: pytest.FixtureRequest, short_directory: Path) -> Iterator[
     thread = threading.Thread(target=flood)
     thread.start()
     yield path
-    thread.join(10)
+    thread.join(120)
     listener.close()
     Path(path).unlink()
 

@@ -70,7 +70,7 @@ def test_an_end_that_is_forged_whole_leaves_what_comes_after_it_for_others(start
 
         runner.hub.subscribe(deliver)
         assert (await runner.run("fault", execution_id="the first")).stdout == ""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not late:
                 await asyncio.sleep(0.01)
         assert late == [("the first", "after all")]

@@ -21,7 +21,7 @@ MEASURE = (
 def test_memory_does_not_follow_what_is_printed(way: str) -> None:
     root = Path(__file__).parent.parent.parent.parent
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, way], cwd=root, stdout=subprocess.PIPE, text=True, timeout=60, check=True
+        [sys.executable, "-c", MEASURE, way], cwd=root, stdout=subprocess.PIPE, text=True, timeout=120, check=True
     )
     figures = json.loads(done.stdout)
     assert figures["printed"] >= 60

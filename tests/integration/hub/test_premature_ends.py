@@ -106,7 +106,7 @@ def test_what_comes_after_the_end_names_the_execution_that_began_it(start: Calla
         assert (await runner.run(TASK, execution_id="second")).outputs == []
         assert (await runner.run(RUNS, execution_id="third")).stdout == "in time\nmine\n"
         Path(kernel.directory, "home", "now").touch()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while set(late) != {"first", "second"} or not late["first"].endswith("\n"):
                 await asyncio.sleep(0.01)
         assert late == {"first": "late\n", "second": "{'text/plain': \"'later'\"}"}

@@ -168,7 +168,7 @@ def test_the_answer_comes_while_code_sleeps_and_while_a_thread_changes_the_names
         await runner.run("stop = True")
         await runner.run(FRESH)
         sleeping = asyncio.create_task(runner.run("x = 1\nimport time; time.sleep(60)"))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while "x" not in await shown(runner):
                 await asyncio.sleep(0.05)
         assert not sleeping.done()
@@ -210,14 +210,18 @@ def test_names_that_are_none_and_texts_that_no_message_carries(on_kernel: OnKern
 
 def test_nothing_is_published_and_nobody_takes_a_busy_kernel_for_idle(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
-        sleeping = asyncio.create_task(runner.run("import time; time.sleep(1)"))
-        await asyncio.sleep(0.5)
+        sleeping = asyncio.create_task(runner.run("print('begun')\nimport time; time.sleep(300)"))
+        async with asyncio.timeout(120):
+            while "begun\n" not in [event.data.get("text") for event in runner.events]:
+                await asyncio.sleep(0.01)
         told: list[str] = []
         unsubscribe = runner.hub.subscribe(lambda channel, message: told.append(f"{channel} {message.msg_type}"))
         await variables.ask(runner.hub)
         unsubscribe()
         assert told == ["control sandcell_variables_reply"]
-        assert (await sleeping).status == "ok"
+        assert not sleeping.done()
+        await runner.kernel.interrupt()
+        assert (await sleeping).status == "error"
 
     on_kernel(scenario)
 

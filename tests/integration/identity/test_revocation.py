@@ -63,11 +63,11 @@ class Stream:
         self._headers = {"Authorization": f"Bearer {token or tenant.token}"}
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()
-        assert self.begun.wait(90)
+        assert self.begun.wait(120)
 
     def _follow(self) -> None:
         try:
-            with httpx.stream("GET", self._address, headers=self._headers, timeout=90) as answer:
+            with httpx.stream("GET", self._address, headers=self._headers, timeout=120) as answer:
                 for _ in answer.iter_bytes():
                     self.begun.set()
         except httpx.TransportError:
@@ -75,8 +75,8 @@ class Stream:
         self.closed.set()
 
     def require_end(self) -> None:
-        assert self.closed.wait(90), "the stream goes on"
-        self._thread.join(90)
+        assert self.closed.wait(120), "the stream goes on"
+        self._thread.join(120)
 
 
 def require_closed(socket: Wire) -> int:
@@ -106,7 +106,7 @@ def test_disabling_ends_everything_at_once(service: RunningService, tenant: Tena
         assert done.calls >= 3
         stream.require_end()
         assert [require_closed(each) for each in sockets] == [1008, 1008]
-        waiting.join(90)
+        waiting.join(120)
         assert isinstance(waits[0], SandcellError)
         with pytest.raises(Unauthorized):
             tenant.client.list_sessions()

@@ -46,7 +46,7 @@ def tokens(service: RunningService) -> dict[Scope, str]:
 
 @pytest.fixture(scope="module")
 def http(service: RunningService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=service.url, timeout=120, trust_env=False) as client:
         yield client
 
 

@@ -38,7 +38,7 @@ def key(service: RunningService) -> AccessKeyInfo:
 
 @pytest.fixture
 def http(service: RunningService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=service.url, timeout=120, trust_env=False) as client:
         yield client
 
 
@@ -220,7 +220,7 @@ def test_very_large_headers_and_garbage_end_in_a_refusal(service: RunningService
 def spoken(service: RunningService, text: bytes) -> bytes:
     """What the service answers to these bytes."""
     parts = urlsplit(service.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=120) as connection:
         connection.sendall(text)
         answer = b""
         while piece := connection.recv(65_536):
@@ -247,7 +247,7 @@ def test_curl_signs_the_same_way(service: RunningService, key: AccessKeyInfo) ->
         ],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=120,
     )
     assert json.loads(done.stdout) == {"items": []}
 

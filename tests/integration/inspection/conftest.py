@@ -28,6 +28,6 @@ def session(client: Client) -> Iterator[LiveSession]:
 def http(service: RunningService) -> Iterator[httpx.Client]:
     """Plain HTTP as the administrator: nothing is tried again."""
     with httpx.Client(
-        base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=60, trust_env=False
+        base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=120, trust_env=False
     ) as client:
         yield client

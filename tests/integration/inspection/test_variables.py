@@ -78,7 +78,7 @@ def test_a_frame_whose_class_was_tampered_with_runs_none_of_it(session: LiveSess
 
 def test_it_is_answered_while_code_sleeps_and_many_ask_at_once(session: LiveSession) -> None:
     running = session.submit("answer = 42\nimport time; time.sleep(60)")
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while "answer" not in found(session) and time.monotonic() < until:
         time.sleep(0.05)
     with ThreadPoolExecutor(8) as threads:
@@ -100,11 +100,12 @@ def test_it_says_of_which_kernel_it_speaks(session: LiveSession) -> None:
 
 def test_code_that_lets_nothing_else_run_is_told_apart_in_time(session: LiveSession, http: httpx.Client) -> None:
     running = session.submit("import re; re.match('(a+)+b', 'a' * 60)")
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while session.get_execution(running.id).status != "running" and time.monotonic() < until:
         time.sleep(0.05)
-    time.sleep(0.5)
     answer = http.get(f"/v1/sessions/{session.id}/variables")
+    while answer.status_code == 200 and time.monotonic() < until:  # the code has not come to its last line
+        answer = http.get(f"/v1/sessions/{session.id}/variables")
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_passed")
     session.restart()
     assert session.wait(running.id).status == "died"

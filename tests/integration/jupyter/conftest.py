@@ -28,7 +28,7 @@ class Face:
 
 
 def http_of(url: str, token: str) -> httpx.Client:
-    return httpx.Client(base_url=url, headers={"Authorization": f"token {token}"}, timeout=90, trust_env=False)
+    return httpx.Client(base_url=url, headers={"Authorization": f"token {token}"}, timeout=120, trust_env=False)
 
 
 @pytest.fixture(scope="module")

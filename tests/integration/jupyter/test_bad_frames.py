@@ -122,7 +122,7 @@ def frame(
 def test_what_is_no_websocket_is_cut_off(guest: Face, sent: bytes) -> None:
     with raw(guest) as one:
         one.sendall(sent)
-        one.settimeout(60)
+        one.settimeout(120)
         drained(one)
     with guest.wire() as wire:
         still_works(wire)
@@ -171,7 +171,7 @@ def raw(face: Face) -> socket.socket:
 def asking(face: Face) -> socket.socket:
     """A connection on which a handshake is asked for."""
     host, _, port = face.url.removeprefix("http://").partition(":")
-    one = socket.create_connection((host, int(port)), timeout=60)
+    one = socket.create_connection((host, int(port)), timeout=120)
     lines = [
         f"GET /api/kernels/{face.kernel_id}/channels?session_id={os.urandom(8).hex()} HTTP/1.1",
         f"Host: {host}:{port}",

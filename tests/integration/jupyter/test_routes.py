@@ -276,7 +276,7 @@ def test_a_token_comes_in_each_form(guest: Face, form: str) -> None:
 
 
 def test_an_empty_header_is_none(guest: Face) -> None:
-    connection = http.client.HTTPConnection(guest.url.removeprefix("http://"), timeout=90)
+    connection = http.client.HTTPConnection(guest.url.removeprefix("http://"), timeout=120)
     connection.request("GET", f"/api/kernels?token={guest.token}", headers={"Authorization": "token "})
     assert connection.getresponse().status == 200
     connection.close()

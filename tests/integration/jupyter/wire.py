@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 V1 = "v1.kernel.websocket.jupyter.org"
-WAIT_SECONDS = 90
+WAIT_SECONDS = 120
 
 
 def packed(channel: str, parts: list[bytes]) -> bytes:

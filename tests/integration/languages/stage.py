@@ -25,7 +25,7 @@ class Stage:
     deaths: list[Death] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
-    async def js(self, code: str, timeout_seconds: float = 60, **how: Any) -> Outcome:
+    async def js(self, code: str, timeout_seconds: float = 120, **how: Any) -> Outcome:
         how = {"language": "javascript", "runtime": "deno", **how}
         return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append, **how)
 

@@ -98,7 +98,7 @@ async def deaths(stage: Stage) -> None:
     await stage.js("globalThis.again = 1")
     assert stage.deaths == [], "the outcome has said it"
     await stage.shell("pkill -ABRT deno")
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while not stage.deaths:
             await asyncio.sleep(0.02)
     assert stage.deaths[0].signal == "SIGABRT"

@@ -64,7 +64,7 @@ def deaths(session: LiveSession) -> None:
     assert (died["status"], died["death"]["cause"], died["death"]["exit_code"]) == ("died", "exit", 3)
     session.run("globalThis.kept = 1", language="javascript")
     session.rest.post(f"{session.path}/commands", command="pkill -KILL deno")
-    give_up = time.monotonic() + 90
+    give_up = time.monotonic() + 120
     while not any("kernel for JavaScript" in cell.source for cell in notebook(session).cells):
         assert time.monotonic() < give_up
         time.sleep(0.1)
@@ -95,7 +95,7 @@ def test_a_restarted_service_takes_the_kernel_for_javascript_up_again(make_servi
         session.run("globalThis.kept = 'of before'", language="javascript")
         code = "await new Promise(done => setTimeout(done, 4000)); globalThis.finished = true"
         running = session.submit(code, language="javascript")
-        give_up = time.monotonic() + 90
+        give_up = time.monotonic() + 120
         while rest.get(f"{session.path}/executions/{running['id']}")["status"] != "running":
             assert time.monotonic() < give_up
             time.sleep(0.05)

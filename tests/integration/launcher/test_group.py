@@ -32,7 +32,7 @@ def test_foreign_groups_below_it_end_with_what_is_in_them(group: ServiceGroup) -
     try:
         (directory / "foreign" / "deeper" / "cgroup.procs").write_text(str(sleeping.pid))
         group.make()
-        assert sleeping.wait(20) == -signal.SIGKILL
+        assert sleeping.wait(120) == -signal.SIGKILL
     finally:
         sleeping.kill()
         sleeping.wait()

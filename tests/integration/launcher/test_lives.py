@@ -22,7 +22,7 @@ MakeService = Callable[..., RunningService]
 
 def answers(service: RunningService) -> bool:
     try:
-        return httpx.get(f"{service.url}/readyz", timeout=20).is_success
+        return httpx.get(f"{service.url}/readyz", timeout=120).is_success
     except httpx.HTTPError:
         return False
 
@@ -50,11 +50,11 @@ def test_what_a_service_has_forked_ends_with_it(make_service: MakeService) -> No
     try:
         join_group_of(service.service_pid, left.pid)
         kill_service(service)
-        assert left.wait(20) == -signal.SIGKILL
+        assert left.wait(120) == -signal.SIGKILL
         left = subprocess.Popen(["sleep", "300"])
         join_group_of(service.service_pid, left.pid)
         assert service.stop() == 0
-        assert left.wait(20) == -signal.SIGKILL
+        assert left.wait(120) == -signal.SIGKILL
     finally:
         left.kill()
         left.wait()
@@ -164,7 +164,7 @@ def refusal(data_dir: Path, **settings: object) -> tuple[int, str]:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     return done.returncode, done.stderr

@@ -71,7 +71,7 @@ def as_the_service(service: RunningService, program: str, *arguments: object) ->
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -135,7 +135,7 @@ def test_a_log_file_of_roots_is_written_by_the_launcher_alone(tmp_path: Path) ->
         (tmp_path / name).write_text("what was there\n")
     with (tmp_path / "output").open("a") as output, (tmp_path / "errors").open("a") as errors:
         subprocess.run(
-            [sys.executable, "-c", OUTPUTS, OVERWRITING], stdout=output, stderr=errors, timeout=60, check=True
+            [sys.executable, "-c", OUTPUTS, OVERWRITING], stdout=output, stderr=errors, timeout=120, check=True
         )
     for name in ("output", "errors"):
         assert (tmp_path / name).read_text() == "what was there\nrefused\nrefused\n"
@@ -250,7 +250,7 @@ print(before, read())
 
 def test_the_keys_in_roots_session_are_closed_to_the_service() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", KEYS, str(SERVICE_UID)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", KEYS, str(SERVICE_UID)], capture_output=True, text=True, timeout=120, check=False
     )
     if done.stdout == "None None\n":
         pytest.skip("this kernel keeps no keys, or gives us none")

@@ -51,7 +51,7 @@ def test_a_greedy_sandbox_takes_nothing_of_the_host_or_of_its_neighbour(in_sandb
         )
         try:
             taken: dict[str, int] = {}
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(120):
                 while len(taken) < 3:
                     taken = counts((await sandboxes.run(greedy, "cat /tmp/taken 2>/dev/null || true")).stdout)
             assert min(taken.values()) > 0
@@ -185,7 +185,7 @@ def test_what_one_takes_of_sockets_and_terminals_is_bounded_and_the_other_works(
         )
         try:
             taken: list[str] = []
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(120):
                 while len(taken) < 3:
                     taken = (await sandboxes.run(greedy, "cat /tmp/taken 2>/dev/null || true")).stdout.splitlines()
             terminals, netlink, sockets = taken

@@ -33,7 +33,7 @@ class Sandboxes:
         return await self.runtime.create(SandboxSpec(str(uuid.uuid4()), environment or self.environment))
 
     async def run(
-        self, info: SandboxInfo, command: str, timeout_seconds: float = 120, ready_seconds: float = 60
+        self, info: SandboxInfo, command: str, timeout_seconds: float = 120, ready_seconds: float = 120
     ) -> CommandResult:
         guest = GuestClient(partial(self.runtime.dial, info.sandbox_id))
         try:

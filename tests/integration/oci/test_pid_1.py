@@ -76,7 +76,7 @@ def test_a_guest_that_is_told_to_end_takes_the_sandbox_with_it(in_sandboxes: InS
         process = sandboxes.runtime.places.of(info.sandbox_id).first_process()
         assert process is not None
         os.kill(process, signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while await sandboxes.runtime.running(info.sandbox_id):
                 await asyncio.sleep(0.05)
         with pytest.raises(KernelsError):

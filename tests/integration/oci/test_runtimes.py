@@ -54,7 +54,7 @@ async def kernel_version(runtime: OciRuntime, sandbox_id: str) -> str:
     guest = GuestClient(partial(runtime.dial, sandbox_id))
     try:
         await guest.wait_ready(60)
-        done = await guest.run_command("uname -r", timeout_seconds=30, output_bytes=1000)
+        done = await guest.run_command("uname -r", timeout_seconds=120, output_bytes=1000)
         return done.stdout.strip()
     finally:
         await guest.aclose()

@@ -119,7 +119,7 @@ def test_what_is_opened_for_somebody_who_has_gone_is_closed_again(in_sandboxes: 
                 await asyncio.sleep(0)
                 asked.cancel()
                 await asyncio.gather(asked, return_exceptions=True)
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             while len(list(Path("/proc/self/fd").iterdir())) > before:
                 await asyncio.sleep(0.01)
 
@@ -189,7 +189,7 @@ def test_sandboxes_made_at_once_share_one_mount_of_views(
         for each in makers:
             each.start()
         for each in makers:
-            each.join(60)
+            each.join(120)
         mounted = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         assert mounted.count(str(places.views)) == 1
     finally:

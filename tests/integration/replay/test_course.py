@@ -81,7 +81,7 @@ def test_a_caller_who_leaves_stops_nothing_and_delete_stops_it(service: RunningS
     headers["Content-Type"] = "application/json"
     found: dict[str, Any] = {}
     with httpx.stream(
-        "POST", f"{service.url}/v1/notebooks/replay", content=body, headers=headers, timeout=60
+        "POST", f"{service.url}/v1/notebooks/replay", content=body, headers=headers, timeout=120
     ) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream"
         for line in answer.iter_lines():
@@ -201,7 +201,7 @@ def test_what_is_not_there_is_told_at_once(client: Client) -> None:
 )
 def test_what_cannot_be_meant_is_refused(service: RunningService, asked: object, said: str) -> None:
     headers = {"Authorization": f"Bearer {service.token}"}
-    answer = httpx.post(f"{service.url}/v1/notebooks/replay", json=asked, headers=headers, timeout=60)
+    answer = httpx.post(f"{service.url}/v1/notebooks/replay", json=asked, headers=headers, timeout=120)
     assert answer.status_code == 400
     assert said in answer.json()["error"]["message"]
 

@@ -248,7 +248,7 @@ def raw(service: RunningService, method: str, path: str, headers: str = "") -> t
 
 def exchanged(service: RunningService, request: bytes) -> tuple[int, bytes]:
     parts = urlsplit(service.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=120) as connection:
         connection.sendall(request)
         data = b""
         while not (b"\r\n\r\n" in data and data.rstrip().endswith(b"}")):

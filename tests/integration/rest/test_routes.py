@@ -142,7 +142,7 @@ def test_an_upload_that_is_broken_off_leaves_the_old_file(
     http.put(path, content=b"old")
     parts = urlsplit(service.url)
     head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.token}\r\nContent-Length: 900000\r\n\r\n"
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=120) as connection:
         connection.sendall(head.encode() + b"new" * 100_000)
         time.sleep(0.3)
     time.sleep(0.3)
@@ -182,7 +182,7 @@ def test_commands_and_tasks(http: httpx.Client, session_id: str) -> None:
 def test_interrupt_and_restart(http: httpx.Client, session_id: str) -> None:
     running = execute(http, session_id, "import time; time.sleep(60)", wait=False).json()
     path = f"/v1/sessions/{session_id}"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while http.get(f"{path}/executions/{running['id']}").json()["status"] != "running":
         assert time.monotonic() < deadline
         time.sleep(0.05)

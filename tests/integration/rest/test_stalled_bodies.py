@@ -34,7 +34,7 @@ def stalled(service: RunningService) -> Iterator[int]:
     )
     with contextlib.ExitStack() as stack:
         for _ in range(STALLED):
-            connection = stack.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=60))
+            connection = stack.enter_context(socket.create_connection((parts.hostname, parts.port), timeout=120))
             connection.sendall(head.encode())
             for _ in range(SIZE // 1_000_000 - 1):
                 connection.sendall(b" " * 1_000_000)

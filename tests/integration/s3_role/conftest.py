@@ -105,7 +105,7 @@ class CommandLine:
             | {"AWS_MAX_ATTEMPTS": "1"},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert (done.returncode == 0) is ok, done.stdout + done.stderr

@@ -33,7 +33,7 @@ async def look(kernel: SandboxedKernel) -> None:
     running = asyncio.create_task(kernel.execute(HANGING, timeout_seconds=300, emit=lambda _event: None))
     hub = kernel.hub
     assert hub is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not (found := {each.name: each for each in (await variables.ask(hub)).variables}).get("hanging"):
             await asyncio.sleep(0.05)
     assert (found["hanging"].type, found["hanging"].length) == ("Hanging", 1)

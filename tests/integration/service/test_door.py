@@ -64,7 +64,7 @@ def served(service: RunningService, authority: trustme.CA) -> bytes:
     context = ssl.create_default_context(cafile=None)
     authority.configure_trust(context)
     with (
-        socket.create_connection(("127.0.0.1", httpx.URL(service.url).port or 0), timeout=20) as raw,
+        socket.create_connection(("127.0.0.1", httpx.URL(service.url).port or 0), timeout=120) as raw,
         context.wrap_socket(raw, server_hostname="127.0.0.1") as connection,
     ):
         found = connection.getpeercert(binary_form=True)
@@ -76,11 +76,11 @@ def test_it_serves_https_and_nothing_else(secure: RunningService, authority: tru
     assert secure.url.startswith("https://127.0.0.1:")
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    assert httpx.get(f"{secure.url}/readyz", verify=context, timeout=20).status_code == 200
+    assert httpx.get(f"{secure.url}/readyz", verify=context, timeout=120).status_code == 200
     with pytest.raises(httpx.HTTPError):
-        httpx.get(f"{secure.url.replace('https', 'http')}/readyz", timeout=20)
+        httpx.get(f"{secure.url.replace('https', 'http')}/readyz", timeout=120)
     with pytest.raises(httpx.ConnectError, match="verify"):
-        httpx.get(f"{secure.url}/readyz", timeout=20)
+        httpx.get(f"{secure.url}/readyz", timeout=120)
     saved = secure.data_dir / "config/sandcell/client.toml"
     assert f'url = "{secure.url}"' in saved.read_text()
 
@@ -102,7 +102,7 @@ def test_a_renewed_certificate_holds_at_once_and_a_broken_one_never(
 def test_only_names_that_were_given_are_answered(secure: RunningService, authority: trustme.CA) -> None:
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    with httpx.Client(base_url=secure.url, verify=context, timeout=20) as http:
+    with httpx.Client(base_url=secure.url, verify=context, timeout=120) as http:
         token = {"Authorization": f"Bearer {secure.token}"}
         for host, status in (("sandcell.example.com", 200), ("127.0.0.1", 200), ("evil.example", 421)):
             for path in ("/healthz", "/v1/sessions", "/api/kernels", "/sandboxes-of-nobody"):
@@ -115,7 +115,7 @@ def test_only_names_that_were_given_are_answered(secure: RunningService, authori
 
 
 def test_without_names_given_a_page_with_a_name_of_its_own_gets_nothing(service: RunningService) -> None:
-    with httpx.Client(base_url=service.url, timeout=20) as http:
+    with httpx.Client(base_url=service.url, timeout=120) as http:
         rebound = {"Host": "evil.example:8899"}
         for path in ("/healthz", "/readyz", "/v1/openapi.json", "/v1/sessions", "/api", "/nothing"):
             assert http.get(path, headers=rebound).status_code == 421, path

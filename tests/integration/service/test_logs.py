@@ -26,7 +26,7 @@ except ValueError as error:
 
 
 def lines(form: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, form], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", PROGRAM, form], capture_output=True, timeout=120, check=True)
     return done.stderr.decode().removesuffix("\n").split("\n")
 
 

@@ -80,7 +80,7 @@ def ask(session: LiveSession, url: str) -> str:
     code = f"""
 import urllib.request, urllib.error
 try:
-    print(urllib.request.urlopen({url!r}, timeout=20).read().decode())
+    print(urllib.request.urlopen({url!r}, timeout=120).read().decode())
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
 """
@@ -163,7 +163,7 @@ def test_a_killed_service_opens_the_ways_of_its_sessions_again(place: Place) -> 
 
 def _until_recorded(rest: Rest, session: LiveSession) -> None:
     """Until the audit log has the session's first request: records gather for a moment before they are written."""
-    give_up = time.monotonic() + 90
+    give_up = time.monotonic() + 120
     while not rest.get(f"/v1/audit?kind=egress&session_id={session.id}")["items"]:
         assert time.monotonic() < give_up, "the request is not on record"
         time.sleep(0.05)
@@ -176,7 +176,7 @@ def _until_stored(service: RunningService, session: LiveSession) -> None:
         database = Path(service.data_dir, "state", "sandcell.db")
     code = f"""
 import json, sqlite3, sys, time
-give_up = time.monotonic() + 90
+give_up = time.monotonic() + 120
 while time.monotonic() < give_up:
     connection = sqlite3.connect("file:{database}?mode=ro", uri=True)
     [[record]] = connection.execute("SELECT record FROM sessions WHERE id = ?", ["{session.id}"]).fetchall()
@@ -186,7 +186,7 @@ while time.monotonic() < give_up:
     time.sleep(0.1)
 sys.exit("the sweep wrote nothing")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -69,7 +69,7 @@ class Gateway:
         return await self.show(session)
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             while not await holds():
                 await asyncio.sleep(0.02)
 

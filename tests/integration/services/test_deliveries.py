@@ -224,8 +224,8 @@ def test_the_spool_takes_a_workspace_while_a_store_that_stalls_holds_every_trans
             mirrors[-1].request_flush()
         try:
             for _ in range(THREADS):
-                assert await asyncio.to_thread(stalled.acquire, timeout=90)
-            async with asyncio.timeout(90):
+                assert await asyncio.to_thread(stalled.acquire, timeout=120)
+            async with asyncio.timeout(120):
                 await waiting.spool.take(SandboxInfo("a", str(waiting.directory / "live" / "a")), "a")
             assert waiting.spool.waiting() == ["a"]
         finally:

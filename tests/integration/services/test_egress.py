@@ -24,7 +24,7 @@ ASK = """
 import urllib.request, urllib.error
 def ask(url):
     try:
-        return urllib.request.urlopen(url, timeout=20).read().decode()
+        return urllib.request.urlopen(url, timeout=120).read().decode()
     except urllib.error.HTTPError as error:
         return f"{error.code} {error.read().decode()}"
     except OSError as error:
@@ -132,7 +132,7 @@ def test_tunnels_are_cut_when_the_session_ends(house: House, declare: Callable[[
                 assert await gateway.text(session, tunnel(port)) == "b'hello'"
                 assert (await gateway.show(session)).network.used.connections_open == 1
                 await gateway.services.sessions.stop(gateway.me, session.id)
-                async with asyncio.timeout(90):
+                async with asyncio.timeout(120):
                     await closed.wait()
                 records = await gateway.services.audit.list(gateway.me, AuditFilter(session_id=session.id))
                 assert [(each.event, each.detail["ended"]) for each in records.items] == [

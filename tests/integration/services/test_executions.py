@@ -104,7 +104,7 @@ async def followers(gateway: Gateway, session: Session) -> None:
 
     async def read(after: int = 0) -> list[Event]:
         stream = await gateway.services.executions.events(gateway.me, session.id, execution.id, after)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             return [event async for event in stream]
 
     cut_off = asyncio.create_task(read())

@@ -110,7 +110,7 @@ async def while_one_runs(gateway: Gateway, session: Session) -> None:
     await gateway.services.commands.run(gateway.me, session.id, CommandRequest("true"))
     assert [about(cell)["kind"] for cell in (await notebook(gateway, session))[before:]] == ["command"]
     await gateway.services.executions.interrupt(gateway.me, session.id, running.id)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await gateway.services.executions.wait(gateway.me, session.id, running.id)
     (_, interrupted) = (await notebook(gateway, session))[before:]
     assert (interrupted["id"], about(interrupted)["status"]) == (running.id, "interrupted")
@@ -169,7 +169,7 @@ async def saved_twice_at_once(house: House) -> None:
         def before_put(key: str) -> None:
             if key.endswith("history.ipynb") and not reached.is_set():
                 reached.set()
-                assert released.wait(60)
+                assert released.wait(120)
 
         notebooks = gateway.services.notebooks
         gateway.store.before_put = before_put

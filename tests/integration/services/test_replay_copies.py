@@ -27,7 +27,7 @@ async def stopped_while_copying(gateway: Gateway, workspaces: Path) -> None:
         if session.id not in key and not reached.is_set():
             copies.append(key.split("/")[2])
             reached.set()
-            assert released.wait(60)
+            assert released.wait(120)
 
     gateway.store.before_put = before_put
     replays = gateway.services.replays
@@ -37,7 +37,7 @@ async def stopped_while_copying(gateway: Gateway, workspaces: Path) -> None:
     stopping = asyncio.create_task(replays.stop(gateway.me, replay.id))
     await asyncio.sleep(0)
     released.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert (await stopping).status == "stopped"
 
     mirrors = gateway.services.parts.mirrors

@@ -131,7 +131,7 @@ def test_an_answer_is_held_back_from_everyone_who_asks_until_it_is_interrupted(h
             page = await gateway.services.executions.list(gateway.me, session.id)
             assert [each.status for each in page.items] == ["running", "queued"]
             await gateway.services.executions.interrupt(gateway.me, session.id, held.id)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 answer = await gateway.services.executions.wait(gateway.me, session.id, held.id)
                 assert (await gateway.services.executions.wait(gateway.me, session.id, behind.id)).status == "ok"
             assert (answer.status, answer.sync.durable) == ("ok", False)

@@ -103,7 +103,7 @@ def test_a_session_waits_for_a_change_of_its_files(on_gateway: Callable[..., Non
         def slow(key: str) -> None:
             if key.endswith("/late"):
                 arriving.set()
-                rest.wait(90)
+                rest.wait(120)
 
         gateway.store.before_put = slow
         put = gateway.services.workspaces.write(gateway.me, name, "late", bytes_of(b"first rest"))

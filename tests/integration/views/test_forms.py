@@ -36,7 +36,7 @@ def test_the_script_runs_and_does_what_the_session_did(http: httpx.Client, ended
     assert answer.headers["Content-Type"] == "text/x-python; charset=utf-8"
     file = tmp_path / "script.py"
     file.write_bytes(answer.content)
-    done = subprocess.run([sys.executable, "-I", file], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-I", file], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("42\n")
     assert "from the shell\n" in done.stdout

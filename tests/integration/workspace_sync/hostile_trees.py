@@ -14,7 +14,7 @@ from pathlib import Path
 
 from workspace_sync import DurableWorkspace, FlushReport, Mirror, ObjectStore, RestoreReport, TransferLimits
 
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 120.0
 SECRET = b"CANARY-THAT-NOBODY-MAY-READ"
 QUICK = TransferLimits(settle_seconds=0.0, retry_seconds=0.05, retry_max_seconds=0.1, close_seconds=2.0)
 

@@ -138,7 +138,7 @@ def test_it_is_closed_while_somebody_reads(local: LocalStore, limits: ArchiveLim
     reader = threading.Thread(target=lambda: list(archive))
     reader.start()
     archive.close()
-    reader.join(60)
+    reader.join(120)
     archive.close()
     assert first
     assert list(archive) == []

@@ -14,7 +14,7 @@ from tests.doubles.away_store import AwayStore
 from workspace_sync import Mirror, ObjectStore, TransferLimits
 from workspace_sync.local_store import LocalStore
 
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 120.0
 PREFIX = "workspaces/sessions/one"
 LIMITS = TransferLimits(settle_seconds=0.01)
 

@@ -25,7 +25,7 @@ from workspace_sync.errors import StoreUnavailable
 from workspace_sync.local_store import LocalStore
 from workspace_sync.store import Written
 
-SECONDS = 60.0
+SECONDS = 120.0
 PREFIX = "workspaces/sessions/s"
 LARGE = 2 << 20
 

@@ -18,7 +18,7 @@ from workspace_sync.s3_store import S3Store
 from workspace_sync.s3_store_requests import Requests
 
 PAGES = 3
-SECONDS = 60.0
+SECONDS = 120.0
 MOMENT = "2026-11-21T22:51:53Z"
 ELSEWHERE = "2026-11-21T23:51:53+01:00"
 """Only botocore reads it."""

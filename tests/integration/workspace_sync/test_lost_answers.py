@@ -17,7 +17,7 @@ from workspace_sync.durable import DurableFiles
 from workspace_sync.errors import FlushIncomplete, StoreUnavailable
 from workspace_sync.local_store import LocalStore
 
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 120.0
 PREFIX = "workspaces/sessions/one"
 LIMITS = TransferLimits(settle_seconds=0.01, retry_seconds=600.0, retry_max_seconds=600.0, flush_attempts=1)
 

@@ -33,7 +33,7 @@ from workspace_sync.errors import (
 from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
 QUICK = TransferLimits(retry_seconds=0.05, retry_max_seconds=0.1, close_seconds=2.0, restore_seconds=0.0)
 Opener = Callable[..., S3Store]
 

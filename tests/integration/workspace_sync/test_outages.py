@@ -20,7 +20,7 @@ from workspace_sync import DurableWorkspace, Mirror, TransferLimits
 from workspace_sync.errors import NotRestored, StoreUnavailable, WorkspaceSyncError
 from workspace_sync.s3_store import S3Store
 
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 120.0
 LIMITS = TransferLimits(settle_seconds=0.01, retry_seconds=0.05, retry_max_seconds=0.1, close_seconds=2.0)
 PAGE = Refusal(502, "", body=b"<html>bad gateway</html>")
 Opener = Callable[..., S3Store]

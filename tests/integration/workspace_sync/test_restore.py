@@ -22,7 +22,7 @@ from workspace_sync.errors import FlushIncomplete, MirrorClosed, NotRestored, Re
 from workspace_sync.local_store import LocalStore
 from workspace_sync.s3_store import S3Store
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 PATIENT = replace(QUICK, restore_seconds=DEADLINE_SECONDS, concurrency=1)
 Scenario = Callable[[Mirror, Path], Awaitable[None]]
 

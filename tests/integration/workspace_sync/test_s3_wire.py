@@ -18,7 +18,7 @@ from workspace_sync.s3_store_reading import WireBroken
 from workspace_sync.s3_store_signature import Key
 from workspace_sync.s3_store_wire import Address, Wire
 
-SECONDS = 60.0
+SECONDS = 120.0
 READ_SECONDS = 3.0
 BODY = bytes(16 << 20)
 

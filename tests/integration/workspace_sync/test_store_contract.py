@@ -133,10 +133,10 @@ def test_a_link_is_only_for_objects_that_a_server_holds(store: ObjectStore) -> N
         assert link is None
         return
     assert link is not None
-    with urllib.request.urlopen(link, timeout=60) as answer:
+    with urllib.request.urlopen(link, timeout=120) as answer:
         assert answer.read() == b"shared"
     with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(link.replace("linked", "other"), timeout=60)
+        urllib.request.urlopen(link.replace("linked", "other"), timeout=120)
 
 
 def test_a_large_object_goes_in_parts_and_comes_back_whole(store: ObjectStore) -> None:

@@ -30,7 +30,7 @@ def test_who_left_before_his_turn_is_not_looked_up() -> None:
             one.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
         silent.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await dialler.routes(Target("last.example", 80))
         await dialler.aclose()
 

@@ -44,7 +44,7 @@ async def put_ten(outlet: Outlet) -> None:
 
 async def read(theirs: socket.socket, size: int) -> bytes:
     loop, found = asyncio.get_running_loop(), b""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while len(found) < size:
             found += await loop.sock_recv(theirs, size - len(found))
     return found
@@ -105,7 +105,7 @@ def test_a_client_that_does_not_read_gets_no_more_than_its_share(size: int) -> N
             await asyncio.sleep(0.2)
         assert put * size < 4 * BUFFER + TOGETHER_BYTES
         await read(theirs, 2 * TOGETHER_BYTES)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while put == before:
                 await asyncio.sleep(0.01)
         filling.cancel()

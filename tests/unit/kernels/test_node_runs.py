@@ -55,7 +55,7 @@ async def running(end: str) -> Outcome:
     else:
         await kernel.interrupt()
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             return await run
     finally:
         await kernel.aclose()

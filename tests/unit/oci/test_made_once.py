@@ -12,7 +12,7 @@ from kernels.oci.made_once import made_once
 
 
 def test_of_several_makers_at_once_the_whole_work_of_one_stays(tmp_path: Path) -> None:
-    together = threading.Barrier(4, timeout=10)
+    together = threading.Barrier(4, timeout=120)
 
     def fill(building: Path) -> None:
         (building / "maker").write_text(building.name)

@@ -81,7 +81,7 @@ async def serving(**settings: Any) -> AsyncIterator[Connect]:
         return peers[-1]
 
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             yield connect
     finally:
         for each in peers:

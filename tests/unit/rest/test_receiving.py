@@ -70,7 +70,7 @@ def test_a_refused_body_that_does_not_come_is_not_waited_for(body: bytes, monkey
         server.add_sockets(sockets)
         reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
         writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n" + body)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             answer = await reader.read()
         writer.close()
         server.stop()
@@ -148,7 +148,7 @@ def test_what_is_nobodys_is_answered_after_a_pause_that_its_address_has_earned()
         server = HTTPServer(Application([(".*", Doubting, {"services": given})]))
         sockets = bind_sockets(0, "127.0.0.1")
         server.add_sockets(sockets)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             for path in (b"/", b"/later", b"/forbidden"):
                 reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
                 writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")

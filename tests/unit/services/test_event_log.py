@@ -11,7 +11,7 @@ from kernel_gateway.shapes import Event
 
 
 async def read(log: EventLog, after: int = 0) -> list[Event]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return [event async for event in log.follow(after)]
 
 

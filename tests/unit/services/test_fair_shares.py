@@ -43,7 +43,7 @@ def test_one_owner_never_holds_everything_and_does_not_hold_up_others_at_its_sha
         more = settle(shares, "greedy")
         await asyncio.sleep(0)
         assert not more.done()
-        async with asyncio.timeout(60), shares.place("modest"):
+        async with asyncio.timeout(120), shares.place("modest"):
             assert shares.held == 4
         held[0].release()
         held[0].release()
@@ -143,10 +143,10 @@ def test_threads_are_shared_in_turn_and_what_waits_is_cancelled_at_the_end() -> 
     threads, hold, order = FairThreads(2, "tests"), threading.Event(), list[str]()
     first = threads.submit("greedy", hold.wait)
     greedy: list[Future[Any]] = [threads.submit("greedy", lambda: order.append("greedy")) for _ in range(3)]
-    threads.of("modest").submit(order.append, "modest").result(60)
+    threads.of("modest").submit(order.append, "modest").result(120)
     assert order == ["modest"]  # one of two threads is never a single owner's
     hold.set()
-    assert [each.result(60) for each in (first, *greedy)] == [True, None, None, None]
+    assert [each.result(120) for each in (first, *greedy)] == [True, None, None, None]
     failing = threads.submit("modest", lambda: 1 // 0)
     assert isinstance(failing.exception(60), ZeroDivisionError)
     hold.clear()
@@ -154,6 +154,6 @@ def test_threads_are_shared_in_turn_and_what_waits_is_cancelled_at_the_end() -> 
     threads.close()
     assert waits.cancelled()
     hold.set()
-    assert busy.result(60)
+    assert busy.result(120)
     with pytest.raises(RuntimeError):
         threads.submit("one", hold.wait)

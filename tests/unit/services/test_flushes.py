@@ -14,7 +14,7 @@ from tests.doubles.away_store import AwayStore
 from workspace_sync import AsOf, Mirror, open_store
 from workspace_sync.durable import DurableFiles
 
-SECONDS = 90.0
+SECONDS = 120.0
 PREFIX = "workspaces/sessions/one"
 
 

@@ -42,7 +42,7 @@ from kernel_gateway.workspace_shapes import CopyFiles
 from tests.doubles.turned_clock import TurnedClock
 from workspace_sync import AsOf, open_store
 
-SECONDS = 90.0
+SECONDS = 120.0
 WORKSPACE = "one"
 NAMES = ("waits", "failed", "starts")
 ANN = Principal("ann", "ann", admin=False)

@@ -20,7 +20,7 @@ def ran(tmp_path: Path, *cells: dict[str, Any]) -> str:
     """What the script prints, under a Python without our packages."""
     file = tmp_path / "script.py"
     file.write_bytes(script(written(*cells)))
-    done = subprocess.run([sys.executable, "-I", "-S", file], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-I", "-S", file], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -9,7 +9,7 @@ import pytest
 
 from workspace_sync.s3_store_new_directories import NewDirectories
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 class Write(threading.Thread):

@@ -92,7 +92,7 @@ def test_who_reads_while_another_writes_finds_all_that_was_there() -> None:
     for number in range(1, 2000, 2):
         table[b"%04d" % number] = number
     stop.set()
-    reader.join(60)
+    reader.join(120)
     assert (missed, len(table)) == ([], 2000)
 
 

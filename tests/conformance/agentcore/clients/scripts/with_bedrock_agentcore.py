@@ -106,7 +106,7 @@ def start_command() -> None:
 
 @steps("getTask")
 def get_task() -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while True:
         found = result(client.invoke("getTask", {"taskId": kept["short"]}))
         if found["structuredContent"]["taskStatus"] == "completed":

@@ -72,7 +72,7 @@ def start_command() -> None:
 
 @steps("getTask")
 def get_task() -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while use("get_task", task_id=kept["short"]) == "Task is working":
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
 
 LAB_TOKEN = "token-of-the-lab"
-SECONDS = 60
+SECONDS = 120
 
 
 class Lab:

@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_kernel_client import JupyterKernelClient
 
 URL, TOKEN, SESSION = sys.argv[1:4]
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def main() -> None:
