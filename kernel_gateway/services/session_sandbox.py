@@ -41,6 +41,7 @@ class SessionSandbox:
 
     `on_deno_death(death)` is the live kernel's. `owner` is the principal in whose turn it is started.
 
+    `_spent_seconds` is the processor time of the sandboxes that the present one follows.
     While `_death` is set, the present sandbox is dead and still to be cleared away, or there is none and the next one
     needs a new generation.
     """
@@ -84,9 +85,7 @@ class SessionSandbox:
         self.unsaved: str | None = None
         """What to say of files that could not be brought to the store."""
         self._given_up = False
-        self.last_usage = Usage()
-        self._spent_seconds = 0.0
-        """Processor time of the sandboxes that this one follows."""
+        self.last_usage, self._spent_seconds = Usage(), 0.0
 
     @property
     def live_generation(self) -> int | None:

@@ -274,8 +274,9 @@ def _resources(spec: SandboxSpec, processors_left: float, *, swap: bool) -> dict
 
 
 def _quota(vcpus: float, processors_left: float) -> int:
-    if vcpus <= processors_left:
-        return math.ceil(vcpus * _CPU_PERIOD_MICROSECONDS)
+    wanted = math.ceil(vcpus * _CPU_PERIOD_MICROSECONDS)
+    if wanted <= processors_left * _CPU_PERIOD_MICROSECONDS:
+        return wanted
     # Rounded up it could be more than the group above has.
     return max(_LEAST_QUOTA_MICROSECONDS, math.floor(processors_left * _CPU_PERIOD_MICROSECONDS))
 

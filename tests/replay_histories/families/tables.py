@@ -290,7 +290,7 @@ scores.add(
     "labels-shuffled",
     "The labels come out of order in the replay, and the score falls to chance",
     FOREST + "from labels import prepare\ny = prepare(y)",
-    different(
+    different_and_random(
         """
         X_train, X_test, y_train, y_test = train_test_split(X, y)
         forest = RandomForestClassifier(n_estimators=20).fit(X_train, y_train)

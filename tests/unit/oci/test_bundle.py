@@ -71,6 +71,14 @@ def test_a_quota_above_is_not_exceeded(left: float, quota: int, told: str) -> No
     assert arguments[arguments.index("--vcpus") + 1] == told
 
 
+def test_a_quota_above_that_is_hardly_enough_is_not_exceeded_by_rounding() -> None:
+    environment = Environment("python", "/images/python", "sha256:0", resources=Resources(memory_mb=2048))
+    vcpus = environment.resources.vcpus  # 1.15771...
+    places = dataclasses.replace(PLACES, processors_left=vcpus + 1e-9)
+    config = bundle.config(SandboxSpec("x", environment), places, machine="x86_64", swap=True)
+    assert config["linux"]["resources"]["cpu"]["quota"] == 115_771
+
+
 def test_only_the_three_writable_places_and_the_sockets_come_from_the_host() -> None:
     binds = {one["destination"]: one for one in make()["mounts"] if one["type"] == "bind"}
     assert set(binds) == {"/sys", "/opt/sandcell/guest", "/run/sandcell", "/workspace", "/home/user", "/tmp"}
