@@ -16,6 +16,7 @@ import trustme
 
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.tls import Certificate
+from tests.integration.service.eventually import eventually
 from tests.running_service import RunningService
 
 SERVICE_UID = 1_199_999_999
@@ -94,7 +95,7 @@ def test_a_renewed_certificate_holds_at_once_and_a_broken_one_never(
     assert second != first
     (certificates / "key.pem").write_text("half a key")
     assert served(secure, authority) == second
-    assert any("certificate_unusable" in line for line in secure.output)
+    eventually(lambda: any("certificate_unusable" in line for line in secure.output))
     write(authority, certificates)
     assert served(secure, authority) not in (first, second)
 
