@@ -241,9 +241,7 @@ class Executions:
         kernel, whose generation is not known yet.
         """
         row = replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
-        job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
-        job.lease = lease
-        live.admit(job, self._parts.settings.queue_length)
+        job = self._queue(live, row, asked, lease)
         taken = None if row.clear_context else live.takes_at_once(job)
 
         def store(connection: Connection) -> None:
@@ -265,6 +263,18 @@ class Executions:
             with contextlib.suppress(GatewayError):  # what cannot be interrupted ends by its deadline
                 await interrupt_code(self._parts, live)
         return execution_of(job.row)
+
+    def _queue(self, live: LiveSession, row: ExecutionRow, asked: Asked | None, lease: str | None) -> Job:
+        """A job in its place, with room for its code until it runs."""
+        job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
+        job.lease = lease
+        job.room = self._parts.body_room.keep_code(live.row.principal_id, row.code)
+        try:
+            live.admit(job, self._parts.settings.queue_length)
+        except GatewayError:
+            job.leave_room()
+            raise
+        return job
 
     async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
         if self._registry.find(principal, row.session_id) is None:

@@ -132,6 +132,17 @@ class FairShares:
             await self._wait(owner, size, turn)
         return Share(self, owner, size)
 
+    def take_now(self, owner: str, size: int) -> Share:
+        """The same without a wait, for those who hold what others wait for; raises LimitReached."""
+        size = min(size, self._turns.share)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turns.ask(owner, size, turn)
+        self._serve()
+        if turn.done():
+            return Share(self, owner, size)
+        self._turns.withdraw(owner, size, turn)
+        raise LimitReached(f"there is no {self._what} now: try again later", retry_after_seconds=1.0)
+
     async def _wait(self, owner: str, size: int, turn: asyncio.Future[None]) -> None:
         try:
             async with asyncio.timeout(self._wait_seconds):

@@ -14,6 +14,7 @@ import structlog
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.displays import targets, updated
 from kernel_gateway.services.event_log import EventLog
+from kernel_gateway.services.fair_shares import Share
 from kernel_gateway.services.full_text import FullText
 from kernel_gateway.services.outcomes import closing_event, execution_of
 from kernel_gateway.shapes import Execution
@@ -56,6 +57,8 @@ class Job:
         self._preparing: asyncio.Task[None] | None = None
         self.lease: str | None = None
         """The lease that whoever submitted it holds, or says to."""
+        self.room: Share | None = None
+        """Memory for its code while it waits."""
         self.full_text: FullText | None = None
         """What keeps its text in full while it runs."""
         self.begun: int | None = None
@@ -68,6 +71,14 @@ class Job:
         """The row is in the database, or could not get there: then the job is not run."""
         if not self._stored.done():
             self._stored.set_result(stored)
+        if not stored:
+            self.leave_room()
+
+    def leave_room(self) -> None:
+        """Its code waits no more."""
+        if self.room is not None:
+            self.room.release()
+            self.room = None
 
     async def is_stored(self) -> bool:
         return await self._stored
@@ -152,6 +163,7 @@ class Job:
 
     def end(self, row: ExecutionRow, sync: ExecutionSync) -> None:
         """The outcome is stored: wake those who wait, close the log."""
+        self.leave_room()
         self.row, self.answered = row, sync
         self._answer = execution_of(row, sync)
         self.log.append("ended", closing_event(row, sync))
@@ -172,6 +184,7 @@ class Job:
             waiting.exception()
 
     def begin(self, generation: int, now: float) -> None:
+        self.leave_room()
         self.row = replace(self.row, status="running", generation=generation, started=now)
         self.log.append("started", {"execution_id": self.row.id, "generation": generation})
         self._tell()
@@ -187,11 +200,11 @@ class Job:
     @property
     def size_bytes(self) -> int:
         """About what it holds in memory: its events and its answer."""
-        outcome = self.row.outcome
+        outcome, size = self.row.outcome, self.log.size_bytes + len(self.row.code)
         if outcome is None:
-            return self.log.size_bytes
+            return size
         rich = sum(len(str(value)) for each in outcome.outputs for value in each.get("data", {}).values())
-        return self.log.size_bytes + 2 * (len(outcome.stdout) + len(outcome.stderr)) + rich + 2_000
+        return size + 2 * (len(outcome.stdout) + len(outcome.stderr)) + rich + 2_000
 
 
 class FinishedJobs:

@@ -222,3 +222,29 @@ async def outcome_not_stored(gateway: Gateway) -> None:
 
 def test_an_outcome_that_cannot_be_stored_waits_until_it_can(on_gateway: OnGateway) -> None:
     on_gateway(outcome_not_stored)
+
+
+async def waiting_code(house: House) -> None:
+    """Of 750 kB one principal has 563 kB, over all sessions."""
+    async with house.gateway(body_memory_bytes=1_000_000) as gateway:
+        one, two = await gateway.start(), await gateway.start()
+        running = [await gateway.submit(session, "import time; time.sleep(600)") for session in (one, two)]
+        large = "#" + "x" * 300_000
+        waiting = await gateway.submit(one, large)
+        with pytest.raises(errors.LimitReached, match="memory"):
+            await gateway.submit(two, large)
+        small = await gateway.submit(two, "1")
+        held = gateway.services.body_room.whole
+        assert held.held == len(large)
+        await gateway.services.executions.interrupt(gateway.me, one.id, waiting.id)
+        assert held.held == 0
+        again = await gateway.submit(two, large)
+        for session, execution in zip((one, two), running, strict=True):
+            await gateway.services.executions.interrupt(gateway.me, session.id, execution.id)
+        for execution in (small, again):
+            assert (await gateway.services.executions.wait(gateway.me, two.id, execution.id)).status == "ok"
+        assert held.held == 0
+
+
+def test_code_that_waits_takes_of_the_memory_for_bodies(house: House) -> None:
+    asyncio.run(waiting_code(house))
