@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection
 from sqlalchemy.engine import make_url
 
 from kernel_gateway.identity.audit_key import KEY_FILE, PublicKey, public_key_in
@@ -48,15 +47,11 @@ def inspect(settings: Settings, files: Sequence[Path], public_key: str | None) -
     if not files:
         with reading(settings.database_url) as connection:
             return [Inspected("database", _text(key), verify_database(connection, key))]
+    what, lines = ", ".join(map(str, files)), lines_in_order(files)  # before the database, which then has all of them
     if not _database_here(settings.database_url):
-        return [_files(files, key, None)]
+        return [Inspected(what, _text(key), verify_lines(lines, key))]
     with reading(settings.database_url) as connection:
-        return [_files(files, key, connection)]
-
-
-def _files(files: Sequence[Path], key: PublicKey | None, connection: Connection | None) -> Inspected:
-    report = verify_lines(lines_in_order(files), key, connection)
-    return Inspected(", ".join(map(str, files)), _text(key), report, compared=connection is not None)
+        return [Inspected(what, _text(key), verify_lines(lines, key, connection), compared=True)]
 
 
 def _database_here(url: str) -> bool:

@@ -7,8 +7,9 @@ vouches for it any more. Nothing is changed, and nothing is believed that the ch
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -347,16 +348,27 @@ def _describe(line: Line) -> str:
     return f"{line.link.event} of {_micros(line.link.at)}"
 
 
-def lines_in_order(files: Iterable[Any]) -> Iterator[bytes]:
-    """The lines of files (paths), those of the oldest first; raises OSError."""
-    begun = sorted((_first_number(file), str(file), file) for file in files)
-    for _, _, file in begun:
+def lines_in_order(files: Iterable[Path]) -> Iterator[bytes]:
+    """The lines that files have at this call, those of the oldest first; raises OSError.
+
+    What a running service appends later is left out: a database that is looked at after the call has all of them.
+    """
+    begun = sorted((_first_number(file), str(file), file, file.stat().st_size) for file in files)
+    return _lines([(file, size) for _, _, file, size in begun])
+
+
+def _lines(files: Sequence[tuple[Path, int]]) -> Iterator[bytes]:
+    for file, size in files:
+        left = size
         with file.open("rb") as stream:
             for text in stream:
+                left -= len(text)
+                if left < 0:
+                    break
                 yield text.rstrip(b"\n")
 
 
-def _first_number(file: Any) -> int:
+def _first_number(file: Path) -> int:
     with file.open("rb") as stream:
         found = next(filter(None, (read_line(text.rstrip(b"\n")) for text in stream)), None)
     return 0 if found is None else found.link.number

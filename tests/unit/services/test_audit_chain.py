@@ -17,6 +17,7 @@ from kernel_gateway.services.audit import Audit
 from kernel_gateway.services.audit_chain import BROKEN, DIGEST_SECONDS
 from kernel_gateway.services.audit_verification import Report, lines_in_order, verify_database, verify_lines
 from kernel_gateway.settings import Settings
+from kernel_gateway.storage import audit_chain as stored
 from kernel_gateway.storage.audit import AuditFilter
 from kernel_gateway.storage.database import Database, reading
 from tests.doubles.turned_clock import TurnedClock
@@ -398,6 +399,22 @@ def test_lines_of_a_file_are_held_against_each_other(tmp_path: Path, edit: Any, 
         assert names(report) == ([number] if number else [])
         assert not number or what in report.problems[0].text
         assert report.outside == (b'{"eventName":"forged"}' in log.file.read_bytes())
+
+    on(tmp_path, check)
+
+
+def test_lines_that_are_written_while_a_file_is_verified_are_left_for_the_next_time(tmp_path: Path) -> None:
+    async def check(log: Log) -> None:
+        await log.write("a", "b")
+        await log.restart()
+        lines = lines_in_order([log.file])
+        with reading(log.url) as connection:
+            assert stored.newest(connection) == 2
+            await log.write("c")
+            await log.restart()
+            assert log.file.read_bytes().count(b"\n") == 3
+            report = verify_lines(lines, log.key, connection)
+        assert (report.problems, report.records, report.outside) == ([], 2, 0)
 
     on(tmp_path, check)
 
