@@ -42,7 +42,9 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(make_service: MakeService) -> Place:
-    service = make_service(access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000)
+    service = make_service(
+        access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000, trusted_proxies="127.0.0.1"
+    )
     return Place(service, service.data_dir / "state" / "audit.jsonl")
 
 
@@ -107,6 +109,15 @@ def test_callers_who_are_nobody_are_on_record(rest: Rest, place: Place) -> None:
     assert (found["principal"], found["allowed"]) == (None, False)
     assert found["detail"]["userIdentity"] == {"type": "Unknown"}
     assert (found["detail"]["userAgent"], found["detail"]["sourceIPAddress"]) == (agent, "127.0.0.1")
+
+
+def test_the_address_of_a_client_behind_a_trusted_proxy_is_on_record_for_every_face(rest: Rest, place: Place) -> None:
+    headers = {"X-Forwarded-For": "203.0.113.9, 198.51.100.7", "User-Agent": "behind-a-proxy"}
+    for path in ("/v1/sessions", "/api/kernels", "/code-interpreters/x"):
+        httpx.get(f"{place.service.url}{path}", headers=headers)
+    found = [each["detail"] for each in records(rest, "") if each["detail"]["userAgent"] == "behind-a-proxy"]
+    assert len({each["eventSource"] for each in found}) == 3
+    assert [each["sourceIPAddress"] for each in found] == ["198.51.100.7"] * 3
 
 
 def test_the_calls_of_a_session_through_boto3_are_on_record(rest: Rest, place: Place) -> None:
