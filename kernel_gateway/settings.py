@@ -201,6 +201,11 @@ class Settings:
     audit_file: str = _("", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir")
     audit_file_bytes: int = _(20 * MEGABYTE, "size at which a new audit file is begun", low=100_000, high=10**12)
     audit_files: int = _(5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000)
+    audit_syslog: str = _(
+        "", "syslog server that gets the audit records: udp://host:514, tcp://host:514, unix:///dev/log; empty: none"
+    )
+    audit_http_url: str = _("", "address that the audit records are posted to as JSON lines; empty: none")
+    audit_http_token: str = _("", "bearer token for audit_http_url", secret=True)
 
     start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
     restore_deadline_seconds: float = _(

@@ -11,6 +11,7 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
 from kernel_gateway.redact_patterns import Patterns
+from kernel_gateway.syslog_address import SyslogAddress
 
 if TYPE_CHECKING:
     from kernel_gateway.settings import Settings
@@ -36,6 +37,7 @@ def consistent(settings: Settings) -> Settings:
         Patterns.of_lines(settings.redact_patterns)
     except ValueError as error:
         raise SettingInvalid(f"redact_patterns: {error}") from None
+    _require_sinks(settings)
     _require_modes(settings.made_network_modes)
     _require_uids(settings)
     for default, most in (
@@ -71,6 +73,17 @@ def _require_door(settings: Settings) -> None:
         Hosts.of_setting(settings.allowed_hosts, settings.host)
     except ValueError as error:
         raise SettingInvalid(f"allowed_hosts: {error}") from None
+
+
+def _require_sinks(settings: Settings) -> None:
+    try:
+        if settings.audit_syslog:
+            SyslogAddress.of_text(settings.audit_syslog)
+    except ValueError as error:
+        raise SettingInvalid(f"audit_syslog: {error}") from None
+    url = settings.audit_http_url
+    if url and not re.fullmatch(r"https?://[^\s/?#@]+([/?][^\s#]*)?", url):
+        raise SettingInvalid("audit_http_url must be http://host/path or https://host/path, without a user's name")
 
 
 def _require_modes(text: str) -> None:

@@ -337,7 +337,10 @@ class AuditRecord(Shape):
     Kinds: `api` (a call of an interface; detail has CloudTrail's members, as eventName, userIdentity, errorCode),
     `egress` (events `http`, `connect`, `s3`; detail has method, address, and bytes once it is over), `retention` (event
     `ExpireWorkspace`; detail has when it was last used) and `audit` (event `dropped`: records came faster than they are
-    kept; detail has how many, and whether they were allowed).
+    kept; detail has how many, and whether they were allowed; `digest`: a signature for a range of records;
+    `chain_broken`: the end of the chain was not as the service had left it).
+
+    `hash` is the record's place in the chain of all; none: it is older than the chain.
     """
 
     number: int
@@ -349,6 +352,7 @@ class AuditRecord(Shape):
     target: str
     principal: str | None = None
     session_id: str | None = None
+    hash: str | None = None
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 

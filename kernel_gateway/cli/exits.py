@@ -15,7 +15,7 @@ REFUSED = 7
 
 MEANINGS = {
     OK: "done",
-    CODE_FAILED: "the code raised an exception, the command failed, or a notebook is not the same or not whole",
+    CODE_FAILED: "the code raised an exception, the command failed, or a notebook or the audit log is not as it was",
     USAGE: "wrong usage",
     NO_SERVICE: "the service cannot be reached, or refuses the token",
     TIMED_OUT: "the execution's time was up",

@@ -47,17 +47,17 @@ class Sealing:
             raise CannotOpen from None
 
 
-def key_in(file: Path) -> str:
-    """The key in this file, which is made when it is not there; raises StartRefused."""
+def key_in(file: Path, without_one: str = "remove it, and create the access keys anew") -> str:
+    """The key in this file, which is made when it is not there; raises StartRefused.
+
+    `without_one` is what to do when the file is damaged and there is no copy.
+    """
     try:
         text = _read(file) if file.exists() else _make(file)
     except OSError as error:
         raise StartRefused(f"the key file {file} cannot be used: {error.strerror}") from error
     if not SEALING_KEY.fullmatch(text):
-        raise StartRefused(
-            f"the key file {file} is damaged: restore it from a backup; without one, remove it, "
-            "and create the access keys anew"
-        )
+        raise StartRefused(f"the key file {file} is damaged: restore it from a backup; without one, {without_one}")
     return text
 
 

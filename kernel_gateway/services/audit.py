@@ -2,8 +2,8 @@
 
 `record` and `call` return at once. What does not fit is dropped and counted, and the count becomes a record of its own.
 Refusals cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor
-what it was allowed. A `kill -9` loses what waits, a fraction of a second. What is in the database is appended to the
-audit file too, when there is one.
+what it was allowed. A `kill -9` loses what waits, a fraction of a second. Each record is a link of a chain
+(`audit_chain`), and what is in the database goes to the sinks too: the audit file, a syslog server, an HTTP server.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import asyncio
 import contextlib
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,14 @@ import msgspec
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import DatabaseUnavailable, Forbidden, GatewayError, NoSpace
+from kernel_gateway.errors import Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.api_call import API, CLIENT_GONE, ApiCall, detail
-from kernel_gateway.services.audit_file import AuditFile, line
+from kernel_gateway.services.audit_chain import AuditChain, Written
+from kernel_gateway.services.audit_feed import Feed, Sink
+from kernel_gateway.services.audit_file import AuditFile, FileSink
+from kernel_gateway.services.audit_http import HttpSink
+from kernel_gateway.services.audit_syslog import SyslogSink
 from kernel_gateway.services.audit_text import bounded, bounded_json
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.limits import Buckets
@@ -35,6 +37,7 @@ from kernel_gateway.storage import audit
 from kernel_gateway.storage.audit import AuditFilter, AuditRow
 from kernel_gateway.storage.columns import to_json
 from kernel_gateway.storage.database import Database
+from kernel_gateway.syslog_address import SyslogAddress
 
 log = structlog.get_logger(__name__)
 MOST_WAITING = 10_000
@@ -53,7 +56,6 @@ REFUSALS_A_SECOND = 1.0
 MOST_REFUSALS_AT_ONCE = 1_000
 Owner = tuple[str | None, str | None, bool]
 """Whose records: principal and session; and whether they were allowed."""
-NOBODYS: Owner = (None, None, False)
 
 
 class Audit:
@@ -70,10 +72,8 @@ class Audit:
         self._refusals = Buckets(REFUSALS_A_SECOND, MOST_REFUSALS_AT_ONCE, clock.now)
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._file = _audit_file(settings)
-        self._file_thread = ThreadPoolExecutor(1, "audit-file")
-        self._filing: asyncio.Task[None] | None = None
-        self._unfiled = 0
+        self._chain = AuditChain(settings.state_path)
+        self._feeds = [Feed(database, sink) for sink in _sinks(settings)]
 
     def call(self, call: ApiCall) -> bool:
         """Take the record of one call of an interface, once it is over; says whether there was room."""
@@ -136,6 +136,13 @@ class Audit:
         return owner[2] or not self._refusals.take(owner)
 
     async def run(self) -> None:
+        """Write what waits, and bring to the sinks what is written."""
+        async with asyncio.TaskGroup() as group:
+            for feed in self._feeds:
+                group.create_task(feed.run())
+            await self._write()
+
+    async def _write(self) -> None:
         """Write what waits, again and again; while the database takes nothing the queue fills, and then drops."""
         counted = 0.0
         while True:
@@ -163,9 +170,10 @@ class Audit:
                 raise
 
     async def open(self) -> None:
-        """Take up the audit file; raises StartRefused when it cannot be written."""
-        if self._file is not None:
-            await asyncio.get_running_loop().run_in_executor(self._file_thread, self._file.open)
+        """Take up the key and the sinks; raises StartRefused when the key or the file cannot be used."""
+        await asyncio.to_thread(lambda: self._chain.key)
+        for feed in self._feeds:
+            await feed.open()
 
     async def close(self) -> None:
         """The service ends: write what can be written."""
@@ -173,9 +181,7 @@ class Audit:
             await self.flush()
         except (GatewayError, TimeoutError) as error:
             log.error("audit_lost", records=len(self._waiting), error=str(error) or "the database did not answer")
-        if self._file is not None:
-            self._file_thread.submit(self._file.close)
-        self._file_thread.shutdown(wait=False)
+        await asyncio.gather(*(feed.close() for feed in self._feeds))
 
     async def _write_batch(self, *, count_dropped: bool) -> None:
         """Under the lock. A row leaves the queue when it is in the database."""
@@ -185,8 +191,8 @@ class Audit:
         if not rows:
             return
         try:
-            await self._database.run(lambda connection: audit.add_all(connection, rows))
-        except (DatabaseUnavailable, NoSpace):
+            self._pass_on(await self._database.run(lambda c: self._chain.write(c, rows, self._clock.now())))
+        except GatewayError:
             raise
         except Exception as error:  # a row that no database takes must not keep all others from being written
             log.error("audit_batch_lost", records=len(rows), exc_info=error)
@@ -194,26 +200,12 @@ class Audit:
             self._waiting.popleft()
             self._forget_one(row)
         self._dropped -= Counter(dropped)
-        await self._to_file(rows)
 
-    async def _to_file(self, rows: Sequence[AuditRow]) -> None:
-        """A file that takes nothing stops nothing; how many lines it lacks is said in it when it takes lines again."""
-        if self._file is None:
-            return
-        if self._filing is not None and not self._filing.done():  # the disk stands still: nothing queues up behind it
-            self._unfiled += len(rows)
-            return
-        missing, self._unfiled = self._unfiled, 0
-        lines = b"".join(map(line, [*rows, self._count_row(NOBODYS, missing)] if missing else rows))
-        self._filing = asyncio.ensure_future(self._append(self._file, lines, missing + len(rows)))
-        await asyncio.shield(self._filing)
-
-    async def _append(self, file: AuditFile, lines: bytes, records: int) -> None:
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._file_thread, file.append, lines)
-        except OSError as error:
-            self._unfiled += records
-            log.error("audit_file_not_written", error=str(error), records=self._unfiled)
+    def _pass_on(self, written: Written) -> None:
+        """It is in the database."""
+        self._chain.confirm(written.head)
+        for feed in self._feeds:
+            feed.offer(written.entries)
 
     def _forget_one(self, row: AuditRow) -> None:
         owner = _owner(row.kind, row.principal_id, row.session_id, allowed=row.allowed)
@@ -257,11 +249,20 @@ class Audit:
 
         def remove(connection: Connection) -> int:
             most = MOST_REMOVED_AT_ONCE
-            return audit.remove_old(connection, before=before, keep=self._most_records, at_once=most)
+            return self._chain.prune(connection, before=before, keep=self._most_records, at_once=most)
 
         for _ in range(REMOVALS_IN_SWEEP):
             if await self._database.run(remove) < MOST_REMOVED_AT_ONCE:
                 return
+
+    async def sign(self) -> None:
+        """Write a digest, when it is time for one; raises DatabaseUnavailable, NoSpace, TimeoutError."""
+        async with asyncio.timeout(FLUSH_SECONDS), self._writing:
+            now = self._clock.now()
+            if self._chain.digest_due(now):
+                written = await self._database.run(lambda c: self._chain.digest(c, now))
+                if written is not None:
+                    self._pass_on(written)
 
 
 def _record(row: AuditRow) -> AuditRecord:
@@ -275,6 +276,7 @@ def _record(row: AuditRow) -> AuditRecord:
         target=row.target,
         principal=row.principal,
         session_id=row.session_id,
+        hash=row.hash,
         detail=msgspec.json.decode(row.detail, type=dict[str, Any]),
     )
 
@@ -284,7 +286,13 @@ def _owner(kind: str, principal_id: str | None, session_id: str | None, *, allow
     return principal_id, None if kind == API and not allowed else session_id, allowed
 
 
-def _audit_file(settings: Settings) -> AuditFile | None:
-    if not settings.audit_files:
-        return None
-    return AuditFile(Path(settings.audit_path), settings.audit_file_bytes, settings.audit_files)
+def _sinks(settings: Settings) -> list[Sink]:
+    sinks: list[Sink] = []
+    if settings.audit_files:
+        file = AuditFile(Path(settings.audit_path), settings.audit_file_bytes, settings.audit_files)
+        sinks.append(FileSink(file))
+    if settings.audit_syslog:
+        sinks.append(SyslogSink(SyslogAddress.of_text(settings.audit_syslog)))
+    if settings.audit_http_url:
+        sinks.append(HttpSink(settings.audit_http_url, settings.audit_http_token))
+    return sinks

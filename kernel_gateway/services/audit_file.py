@@ -1,23 +1,23 @@
-"""The audit log as JSON lines: one object a line in CloudTrail's names, appended to a file that is renamed when full.
+"""The audit log as a file of JSON lines, which is renamed when it is full.
 
-`audit.jsonl` is written, `audit.jsonl.1` was full last, and so on; the oldest goes. A file that something else has
-renamed or removed is begun anew. Everything here blocks: `audit` calls it in a thread.
+`audit.jsonl` is written, `audit.jsonl.1` was full last, and so on; the oldest goes. When something else has renamed or
+removed the file, a new one is begun. `AuditFile` blocks; `FileSink` calls it in a thread of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
-
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.services.api_call import API
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.storage.audit import AuditRow
-from kernel_gateway.storage.columns import to_json
+from kernel_gateway.services.audit_line import Entry, read_line
 
+_LOOKED_THROUGH = 100_000
+"""Bytes at the file's end in which its last whole line is looked for."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -45,21 +45,37 @@ class AuditFile:
         """Add whole lines; raises OSError, and then none, some or all of them are in the file."""
         if self._descriptor < 0 or self._replaced():
             self._open()
-        if self._torn:
-            lines = b"\n" + lines
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._most_bytes:
             self._rotate()
+            size = 0
+        torn = self._torn
+        if torn:
+            lines = b"\n" + lines
         self._torn = True
         left = memoryview(lines)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):  # a full disk: what was begun is taken back, to be written once
+                os.ftruncate(self._descriptor, size)
+                self._torn = torn
+            raise
         self._torn = False
 
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def last(self) -> tuple[int, str] | None:
+        """Number and hash of the last whole line, if it has them; raises OSError."""
+        with self._path.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - _LOOKED_THROUGH))
+            *whole, _ = stream.read().split(b"\n")
+        found = next(filter(None, map(read_line, reversed(whole))), None)
+        return (found.link.number, found.hash) if found is not None and found.whole else None
 
     def _open(self) -> None:
         self.close()
@@ -86,25 +102,48 @@ class AuditFile:
         self._open()
 
 
-def line(row: AuditRow) -> bytes:
-    """One record as a line; those that are no calls of an interface take the same names."""
-    if row.kind == API:
-        return row.detail + b"\n"
-    code, _, message = row.reason.partition(": ")
-    told = {
-        "eventTime": rfc3339(row.at),
-        "eventSource": f"{row.kind}.sandcell",
-        "eventName": row.event,
-        "userIdentity": {"type": "Principal" if row.principal_id else "Unknown", "principalId": row.principal_id},
-        **({} if row.allowed else {"errorCode": code, "errorMessage": message}),
-        "additionalEventData": {
-            "address": row.target,
-            "sessionId": row.session_id,
-            "reason": row.reason,
-            "detail": msgspec.Raw(row.detail),
-        },
-    }
-    return to_json(told) + b"\n"
+class FileSink:
+    """The audit file as a place that the log goes to."""
+
+    name = "file"
+
+    def __init__(self, file: AuditFile) -> None:
+        self._file = file
+        self._thread = ThreadPoolExecutor(1, "audit-file")
+        self._appending: asyncio.Future[None] | None = None
+        self._last = 0
+
+    async def open(self) -> tuple[int, str] | None:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
+
+    async def deliver(self, entries: Sequence[Entry]) -> None:
+        """A disk that stands still may have an earlier call's lines, given up since: nothing queues up behind them."""
+        while (earlier := self._appending) is not None:
+            await asyncio.wait([earlier])
+            earlier.exception()
+            self._appending = None
+        appending = asyncio.get_running_loop().run_in_executor(self._thread, self._append, entries)
+        self._appending = appending
+        await asyncio.wait([appending])
+        self._appending = None
+        appending.result()
+
+    async def close(self) -> None:
+        self._thread.submit(self._file.close)
+        self._thread.shutdown(wait=False)
+
+    def _open(self) -> tuple[int, str] | None:
+        self._file.open()
+        with contextlib.suppress(OSError):
+            return self._file.last()
+        return None
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        """Those that the file does not have from a call that was given up."""
+        new = [each for each in entries if each.number > self._last]
+        if new:
+            self._file.append(b"".join(each.line for each in new))
+            self._last = new[-1].number
 
 
 def _torn(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from kernel_gateway.egress.budget import EgressLimits, EgressUsage
-from kernel_gateway.egress.decision import Decision, Party
+from kernel_gateway.egress.decision import Decision, Party, Record
 from kernel_gateway.egress.policy import OperatorRules
 from kernel_gateway.egress.resolver import Resolve
 from kernel_gateway.egress.s3.proxy import SigningBackends
@@ -75,7 +75,9 @@ class Egress:
         """The way out of a session, not open yet."""
         return WayOut(self, row, find)
 
-    async def open(self, party: Party, environment: Environment, used: EgressUsage) -> SessionEgress | None:
+    async def open(
+        self, party: Party, environment: Environment, used: EgressUsage, record: Record
+    ) -> SessionEgress | None:
         """Open what the environment allows; None when that is nothing. Raises KernelsError, TimeoutError."""
         names = ways(environment)
         if not names:
@@ -94,7 +96,7 @@ class Egress:
                     operator=self._operator,
                     resolve=self._resolve,
                     signer=self._signer,
-                    record=self._record,
+                    record=record,
                     used=used,
                 )
             except (KernelsError, TimeoutError):
@@ -109,9 +111,8 @@ class Egress:
         if self._own_signer is not None:
             self._own_signer.close()
 
-    def _record(self, decision: Decision) -> None:
-        """Called on the loop for every decision."""
-        party = decision.party
+    def record(self, party: Party, decision: Decision) -> None:
+        """Called on the loop for every decision; `party` is whose session it is now."""
         detail: dict[str, Any] = {"method": decision.method, "address": decision.address, "ended": decision.ended}
         if decision.ended:
             detail |= {"sent_bytes": decision.sent_bytes, "received_bytes": decision.received_bytes}
@@ -150,6 +151,13 @@ class WayOut:
         used = row.record.network.used
         self._used = EgressUsage(0, used.requests, used.refused, used.sent_bytes, used.received_bytes)
 
+    def hand_over(self, principal_id: str) -> None:
+        """It is another principal's session from here on."""
+        self._party = Party(self._party.session_id, principal_id)
+
+    def _record(self, decision: Decision) -> None:
+        self._egress.record(self._party, decision)
+
     def expect(self, environment: Environment) -> None:
         """The next sandbox will be of this environment."""
         self.runtime = environment.runtime or self._egress.settings.runtime
@@ -159,7 +167,7 @@ class WayOut:
         """Open it for a new sandbox before its first code. Raises KernelsError, TimeoutError."""
         await self.aclose()
         self.expect(environment)
-        self._open = await self._egress.open(self._party, environment, self._used)
+        self._open = await self._egress.open(self._party, environment, self._used, self._record)
 
     async def reopen(self) -> None:
         """Open it for a sandbox that an earlier process of ours left running, by the policy of today.
@@ -184,7 +192,7 @@ class WayOut:
             environment = dataclasses.replace(environment, role=None)
         self._policy = network_info(environment, self._egress.settings)
         try:
-            self._open = await self._egress.open(self._party, environment, self._used)
+            self._open = await self._egress.open(self._party, environment, self._used, self._record)
         except (KernelsError, TimeoutError) as error:
             log.error("egress_missing", session=self._party.session_id, error=str(error) or "it took too long")
             self.missing = True

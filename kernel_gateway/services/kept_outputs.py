@@ -119,7 +119,10 @@ class KeptOutputs:
 
     def find(self, session_id: str, digest: str) -> Path | None:
         """A file that the store may not have yet. Blocking."""
-        return next((self._directory / session_id).glob(f"{digest}.*"), None)
+        place = self._directory / session_id
+        with contextlib.suppress(FileNotFoundError):  # also when it goes meanwhile, which `Path.glob` does not expect
+            return next((place / name for name in os.listdir(place) if name.startswith(f"{digest}.")), None)
+        return None
 
     def request_delivery(self, session_id: str) -> None:
         """Deliver soon, off the caller's path; what fails is tried again by the sweep."""

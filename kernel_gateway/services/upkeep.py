@@ -115,6 +115,7 @@ class Upkeep:
         await self._store_records()
         await self._parts.last_use.flush()
         await self._parts.audit.sweep()
+        await self._parts.audit.sign()
 
     async def _bring_to_store(self) -> None:
         """What may take as long as the store does: first what is to be kept. None that fails keeps another back."""

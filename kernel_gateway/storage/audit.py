@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, select
 
 from kernel_gateway.storage.columns import cursor_of, micros, page, place_of, seconds
 from kernel_gateway.storage.tables import audit, principals
@@ -17,7 +17,10 @@ MOST_LOOKED_THROUGH = 100_000
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One record as it is stored: `detail` is a JSON object, `principal` the name that belongs to the id, when read."""
+    """One record as it is stored: `detail` is a JSON object, `principal` the name that belongs to the id, when read.
+
+    `number` and `hash` are its place in the chain; one that is older than the chain has no hash.
+    """
 
     at: float
     kind: str
@@ -29,6 +32,7 @@ class AuditRow:
     session_id: str | None = None
     detail: bytes = b"{}"
     number: int = 0
+    hash: str | None = None
     principal: str | None = None
 
 
@@ -51,6 +55,7 @@ class AuditFilter:
 
 
 def add_all(connection: Connection, rows: Sequence[AuditRow]) -> None:
+    """Rows that have their numbers."""
     connection.execute(insert(audit), [_values(row) for row in rows])
 
 
@@ -71,19 +76,7 @@ def list_of(
     rows, following = page(connection, query, audit, limit, cursor, newest_first=True)
     if following is None and newest - MOST_LOOKED_THROUGH >= oldest:
         following = cursor_of(newest - MOST_LOOKED_THROUGH + 1)
-    return [_row(row) for row in rows], following
-
-
-def remove_old(connection: Connection, *, before: float, keep: int, at_once: int) -> int:
-    """Remove records from before that time, and the oldest of more than `keep`; at most `at_once`. Says how many."""
-    newest = connection.execute(select(func.max(audit.c.number))).scalar()
-    if newest is None:
-        return 0
-    removed = 0
-    for old in (audit.c.at < micros(before), audit.c.number <= newest - keep):
-        numbers = select(audit.c.number).where(old).order_by(audit.c.number).limit(at_once - removed)
-        removed += connection.execute(delete(audit).where(audit.c.number.in_(numbers))).rowcount
-    return removed
+    return [row_of(row, row.principal) for row in rows], following
 
 
 def _window(connection: Connection, cursor: str | None) -> tuple[int, int]:
@@ -112,6 +105,7 @@ def _conditions(wanted: AuditFilter) -> list[ColumnElement[bool]]:
 
 def _values(row: AuditRow) -> dict[str, Any]:
     return {
+        "number": row.number,
         "at": micros(row.at),
         "principal_id": row.principal_id,
         "session_id": row.session_id,
@@ -121,10 +115,11 @@ def _values(row: AuditRow) -> dict[str, Any]:
         "reason": row.reason,
         "target": row.target,
         "detail": row.detail,
+        "hash": row.hash,
     }
 
 
-def _row(row: Row[Any]) -> AuditRow:
+def row_of(row: Row[Any], principal: str | None = None) -> AuditRow:
     return AuditRow(
         at=seconds(row.at),
         kind=row.kind,
@@ -136,5 +131,6 @@ def _row(row: Row[Any]) -> AuditRow:
         session_id=row.session_id,
         detail=row.detail,
         number=row.number,
-        principal=row.principal,
+        hash=row.hash,
+        principal=principal,
     )

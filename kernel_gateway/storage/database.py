@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,6 +94,35 @@ class Database:
             raise DatabaseUnavailable("the database did not answer in time") from None
 
 
+@contextlib.contextmanager
+def reading(url: str) -> Iterator[Connection]:
+    """One transaction that sees the database as it is now, changes nothing and delays no writer of a running service.
+
+    Raises StartRefused when there is no such database, or it is not of this version.
+    """
+    sqlite = make_url(url).get_backend_name() == "sqlite"
+    path = make_url(url).database if sqlite else None
+    if path and path != ":memory:" and not path.startswith("file:") and not os.access(path, os.R_OK):
+        raise StartRefused(f"there is no database {path} that this user may read")
+    engine = create_engine(url) if sqlite else create_engine(url, isolation_level="REPEATABLE READ")
+    try:
+        with engine.connect() as connection:
+            if sqlite:
+                connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+                connection.exec_driver_sql("BEGIN")
+            _, present, head = _revisions(connection)
+            if present != head:
+                raise StartRefused(
+                    f"the database is at revision {present}, and this version has {head}: start its service first"
+                )
+            yield connection
+    except DBAPIError as error:
+        raise StartRefused(f"the database cannot be read: {error.orig}") from error
+    finally:
+        engine.dispose()
+
+
 def _sqlite_engine(url: str) -> Engine:
     path = make_url(url).database
     if path and path != ":memory:":
@@ -129,19 +158,25 @@ def _close_to_others(path: Path) -> None:
                 path.with_name(path.name + name).chmod(0o600)
 
 
+def _revisions(connection: Connection) -> tuple[Config, str | None, str | None]:
+    """How to migrate, the revision that the database is at, and the newest; raises DatabaseTooNew."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    script = ScriptDirectory.from_config(config)
+    present = MigrationContext.configure(connection).get_current_revision()
+    if present is not None and present not in {each.revision for each in script.walk_revisions()}:
+        raise DatabaseTooNew(
+            f"the database is at revision {present}, which this version does not know: "
+            "start the newer version of Sandcell that wrote it, or give another database"
+        )
+    return config, present, script.get_current_head()
+
+
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        config.attributes["connection"] = connection
-        script = ScriptDirectory.from_config(config)
-        present = MigrationContext.configure(connection).get_current_revision()
-        if present is not None and present not in {each.revision for each in script.walk_revisions()}:
-            raise DatabaseTooNew(
-                f"the database is at revision {present}, which this version does not know: "
-                "start the newer version of Sandcell that wrote it, or give another database"
-            )
-        if present != script.get_current_head():
+        config, present, head = _revisions(connection)
+        if present != head:
             command.upgrade(config, "head")
 
 

@@ -334,9 +334,28 @@ audit = Table(
     Column("reason", String, nullable=False),
     Column("target", String, nullable=False),
     Column("detail", LargeBinary, nullable=False),
+    Column("hash", String),
     Index("ix_audit_at", "at"),
     Index("ix_audit_principal_id_number", "principal_id", "number"),
     Index("ix_audit_session_id_number", "session_id", "number"),
 )
 """Who asked for what and what the answer was; `detail` is a JSON object. Its rows refer to no other table: they outlive
-what they speak of, and a caller who is nobody has no principal."""
+what they speak of, and a caller who is nobody has no principal. `hash` is the record's link in the chain of all; null:
+it is older than the chain."""
+
+audit_chain = Table(
+    "audit_chain",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("statement", LargeBinary, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+)
+"""Where the chain of audit records begins (`floor`) and ends (`head`): JSON, and the signature of just these bytes."""
+
+audit_sinks = Table(
+    "audit_sinks",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+)
+"""Up to which record each place has them that the audit log is sent to."""

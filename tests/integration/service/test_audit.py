@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -40,7 +42,9 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(make_service: MakeService) -> Place:
-    service = make_service(access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000)
+    service = make_service(
+        access_key_id=KEY, secret_access_key=SECRET, invocations_per_second=1000, trusted_proxies="127.0.0.1"
+    )
     return Place(service, service.data_dir / "state" / "audit.jsonl")
 
 
@@ -105,6 +109,15 @@ def test_callers_who_are_nobody_are_on_record(rest: Rest, place: Place) -> None:
     assert (found["principal"], found["allowed"]) == (None, False)
     assert found["detail"]["userIdentity"] == {"type": "Unknown"}
     assert (found["detail"]["userAgent"], found["detail"]["sourceIPAddress"]) == (agent, "127.0.0.1")
+
+
+def test_the_address_of_a_client_behind_a_trusted_proxy_is_on_record_for_every_face(rest: Rest, place: Place) -> None:
+    headers = {"X-Forwarded-For": "203.0.113.9, 198.51.100.7", "User-Agent": "behind-a-proxy"}
+    for path in ("/v1/sessions", "/api/kernels", "/code-interpreters/x"):
+        httpx.get(f"{place.service.url}{path}", headers=headers)
+    found = [each["detail"] for each in records(rest, "") if each["detail"]["userAgent"] == "behind-a-proxy"]
+    assert len({each["eventSource"] for each in found}) == 3
+    assert [each["sourceIPAddress"] for each in found] == ["198.51.100.7"] * 3
 
 
 def test_the_calls_of_a_session_through_boto3_are_on_record(rest: Rest, place: Place) -> None:
@@ -177,7 +190,7 @@ def test_principals_see_their_own_records_and_administrators_choose(rest: Rest, 
     assert "ListSessions\tallowed\tGET /v1/sessions" in told.stdout
 
 
-def test_what_was_answered_a_second_ago_survives_a_kill(make_service: MakeService) -> None:
+def test_what_was_answered_a_second_ago_survives_a_kill_in_one_chain(make_service: MakeService, tmp_path: Path) -> None:
     service = make_service()
     file = service.data_dir / "state" / "audit.jsonl"
     with Rest(service) as rest:
@@ -190,6 +203,22 @@ def test_what_was_answered_a_second_ago_survives_a_kill(make_service: MakeServic
     service.start()
     with Rest(service) as rest:
         assert ids <= {each["detail"]["requestID"] for each in records(rest, "event=ListSessions")}
+    shell = Shell(service, tmp_path)
+    data = ("--data-dir", str(service.data_dir))
+    assert "database: whole" in shell("audit", "verify", *data).stdout, "while it runs, after a kill"
+    assert "each record compared with the database" in shell("audit", "verify", *data, "--file", str(file)).stdout
+    service.kill()
+    with contextlib.closing(sqlite3.connect(service.data_dir / "state" / "sandcell.db")) as database, database:
+        database.execute("UPDATE audit SET principal_id = 'another' WHERE number = 7")
+    found = shell("audit", "verify", *data)
+    assert found.returncode == 1
+    assert "database: NOT WHOLE\n  record 7, ListSessions of " in found.stdout
+    assert "its columns were changed" in found.stdout
+    found = shell("audit", "verify", *data, "--file", str(file), "--json")
+    assert found.returncode == 1
+    [report] = json.loads(found.stdout)
+    assert [each["number"] for each in report["report"]["problems"]] == [7]
+    assert report["report"]["problems"][0]["text"].endswith("is another in the database: principal_id")
 
 
 def refused(call: Callable[[], Any]) -> str:

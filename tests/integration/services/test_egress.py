@@ -14,7 +14,9 @@ import pytest
 
 from kernel_gateway.errors import SandboxUnavailable
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.principal_shapes import DisablePrincipal
 from kernel_gateway.shapes import AuditRecord, Session
+from kernel_gateway.storage import principals
 from kernel_gateway.storage.audit import AuditFilter
 from tests.doubles.loopback_site import ADDRESS, loopback_site
 from tests.integration.services.conftest import Gateway, House
@@ -107,6 +109,30 @@ def test_what_is_allowed_is_reached_and_everything_is_on_record(
             assert ended.network.used.requests == 2
             assert ended.network.used.connections_open == 0
             assert (await gateway.show(session)).network == ended.network
+
+    asyncio.run(test())
+
+
+def test_what_a_session_that_was_handed_over_asks_for_is_on_its_new_owners_record(
+    house: House, declare: Callable[[str], Path], site: int
+) -> None:
+    declare(allowing(site))
+
+    async def test() -> None:
+        async with house.gateway(**private(site)) as gateway:
+            session = await gateway.start(environment="web")
+            await ask(gateway, session, f"http://{ADDRESS}:{site}/mine")
+            services, root = gateway.services, Principal("0", "root", admin=True)
+            await services.parts.database.run(lambda c: principals.add(c, STRANGER, 0))
+            body = DisablePrincipal(sessions="hand_over", to=STRANGER.name)
+            await services.principals.disable(root, gateway.me.name, body)
+            gateway.me = STRANGER
+            assert await ask(gateway, session, f"http://{ADDRESS}:{site}/theirs") == "'you asked for /theirs'"
+            found = await egress_records(gateway, session, root)
+            assert [(each.target.rpartition("/")[2], each.principal) for each in found] == [
+                ("mine", "admin"),
+                ("theirs", "stranger"),
+            ]
 
     asyncio.run(test())
 
@@ -312,7 +338,8 @@ async def answers(gateway: Gateway, session: Session) -> bool:
 
 def test_a_shutdown_writes_what_waits_and_the_sweep_removes_what_is_old(house: House) -> None:
     async def reasons(gateway: Gateway) -> list[str]:
-        return [each.reason for each in (await gateway.services.audit.list(gateway.me, AuditFilter())).items]
+        found = await gateway.services.audit.list(gateway.me, AuditFilter(kind="api"))
+        return [each.reason for each in found.items]
 
     async def test() -> None:
         async with house.gateway() as gateway:

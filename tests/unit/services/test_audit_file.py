@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.services.audit_file import AuditFile, line
-from kernel_gateway.storage.audit import AuditRow
+from kernel_gateway.services.audit_file import AuditFile
 
 LINE = b'{"n":1}\n'
 
@@ -102,36 +100,3 @@ def test_links_and_directories_are_refused_with_what_to_do(tmp_path: Path) -> No
         with pytest.raises(StartRefused, match="set audit_file to a file in a directory of its own"):
             AuditFile(tmp_path / name, 100, 2).open()
     assert target.read_text() == "precious"
-
-
-def row(kind: str, **values: Any) -> AuditRow:
-    return AuditRow(1.5, kind, "http", **{"allowed": True, **values})
-
-
-def test_records_of_every_kind_are_one_line_in_the_same_names() -> None:
-    api = row("api", detail=b'{"eventName":"StartSession"}')
-    assert line(api) == b'{"eventName":"StartSession"}\n'
-    egress = row(
-        "egress",
-        allowed=False,
-        reason="not_declared: it is no declared endpoint",
-        target="http://x/",
-        principal_id="p",
-        session_id="s",
-        detail=b'{"method":"GET"}',
-    )
-    assert json.loads(line(egress)) == {
-        "eventTime": "1970-01-01T00:00:01.500000Z",
-        "eventSource": "egress.sandcell",
-        "eventName": "http",
-        "userIdentity": {"type": "Principal", "principalId": "p"},
-        "errorCode": "not_declared",
-        "errorMessage": "it is no declared endpoint",
-        "additionalEventData": {
-            "address": "http://x/",
-            "sessionId": "s",
-            "reason": "not_declared: it is no declared endpoint",
-            "detail": {"method": "GET"},
-        },
-    }
-    assert line(egress).count(b"\n") == 1

@@ -1,0 +1,117 @@
+"""Queries on the chain of the audit log: its two ends, its records in order, and how far each sink has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from kernel_gateway.storage.audit import AuditRow, row_of
+from kernel_gateway.storage.tables import audit, audit_chain, audit_sinks
+
+READ_AT_ONCE = 1_000
+HEAD: Final = "head"
+FLOOR: Final = "floor"
+Signed = tuple[bytes, bytes]
+"""A statement and its signature."""
+# Made once: each batch of records runs these.
+_STATEMENT = select(audit_chain.c.statement, audit_chain.c.signature).where(audit_chain.c.name == bindparam("of"))
+_LAST_LINK = (
+    select(
+        audit_chain.c.statement,
+        audit_chain.c.signature,
+        select(func.max(audit.c.number)).scalar_subquery().label("newest"),
+    )
+    .where(audit_chain.c.name == HEAD)
+    .with_for_update(of=audit_chain)
+)
+_PUT = (
+    update(audit_chain)
+    .where(audit_chain.c.name == bindparam("of"))
+    .values(statement=bindparam("said"), signature=bindparam("signed"))
+)
+
+
+def statement(connection: Connection, name: str) -> Signed | None:
+    """What is said of one end, and its signature."""
+    found = connection.execute(_STATEMENT, {"of": name}).one_or_none()
+    return None if found is None else (found.statement, found.signature)
+
+
+def last_link(connection: Connection) -> tuple[Signed | None, int]:
+    """The statement named head, and the newest record's number; nobody else writes until the transaction is over."""
+    found = connection.execute(_LAST_LINK).one_or_none()
+    if found is None:
+        return None, newest(connection)
+    return (found.statement, found.signature), found.newest or 0
+
+
+def put_statement(connection: Connection, name: str, said: bytes, signature: bytes) -> None:
+    values = {"said": said, "signed": signature}
+    if not connection.execute(_PUT, {"of": name, **values}).rowcount:
+        connection.execute(insert(audit_chain).values(name=name, statement=said, signature=signature))
+
+
+def newest(connection: Connection) -> int:
+    """The number of the newest record; 0 when there is none."""
+    return connection.execute(select(func.max(audit.c.number))).scalar() or 0
+
+
+def has_links(connection: Connection) -> bool:
+    """Whether any record belongs to a chain."""
+    return connection.execute(select(audit.c.number).where(audit.c.hash.is_not(None)).limit(1)).first() is not None
+
+
+def oldest(connection: Connection, most: int) -> Iterator[Any]:
+    """Number, time in microseconds and hash of the oldest records, oldest first."""
+    columns = select(audit.c.number, audit.c.at, audit.c.hash)
+    yield from connection.execute(columns.order_by(audit.c.number).limit(most))
+
+
+def remove_until(connection: Connection, number: int) -> None:
+    connection.execute(delete(audit).where(audit.c.number <= number))
+
+
+def after(connection: Connection, number: int, most: int) -> list[AuditRow]:
+    """Records in order, those that come after this number."""
+    query = select(audit).where(audit.c.number > number).order_by(audit.c.number).limit(most)
+    return [row_of(each) for each in connection.execute(query)]
+
+
+def hash_at(connection: Connection, number: int) -> str | None:
+    found: str | None = connection.execute(select(audit.c.hash).where(audit.c.number == number)).scalar()
+    return found
+
+
+def raw_at(connection: Connection, number: int) -> Any:
+    """The row of this number as it is; None when there is none."""
+    return connection.execute(select(audit).where(audit.c.number == number)).one_or_none()
+
+
+def everything(connection: Connection) -> Iterator[Any]:
+    """All rows in order, as they are, in bounded memory: `audit.row_of` may fail on one that was tampered with."""
+    number: int | None = None
+    while True:
+        query = select(audit).order_by(audit.c.number).limit(READ_AT_ONCE)
+        rows = connection.execute(query if number is None else query.where(audit.c.number > number)).all()
+        if not rows:
+            return
+        number = rows[-1].number
+        yield from rows
+
+
+def position(connection: Connection, sink: str) -> int | None:
+    """Up to which record the sink has them; None for one that is new."""
+    return connection.execute(select(audit_sinks.c.number).where(audit_sinks.c.name == sink)).scalar()
+
+
+def furthest(connection: Connection) -> int:
+    """Up to which record any sink has them."""
+    return connection.execute(select(func.max(audit_sinks.c.number))).scalar() or 0
+
+
+def put_position(connection: Connection, sink: str, number: int) -> None:
+    changed = connection.execute(update(audit_sinks).where(audit_sinks.c.name == sink).values(number=number))
+    if not changed.rowcount:
+        connection.execute(insert(audit_sinks).values(name=sink, number=number))
