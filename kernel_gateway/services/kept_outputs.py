@@ -120,8 +120,8 @@ class KeptOutputs:
     def find(self, session_id: str, digest: str) -> Path | None:
         """A file that the store may not have yet. Blocking."""
         place = self._directory / session_id
-        with contextlib.suppress(FileNotFoundError):  # also when it goes meanwhile, which `Path.glob` does not expect
-            return next((place / name for name in os.listdir(place) if name.startswith(f"{digest}.")), None)
+        with contextlib.suppress(FileNotFoundError):  # it goes with its last file, also meanwhile: no `glob`
+            return next((path for path in place.iterdir() if path.name.startswith(f"{digest}.")), None)
         return None
 
     def request_delivery(self, session_id: str) -> None:
