@@ -132,10 +132,8 @@ class _Run:
         self._interrupts = hub.interrupts
         self._reply: dict[str, Any] | None = None
         self._usage: RunUsage | None = None
-        self._idle = False
+        self._failed = self._idle = False  # an error shown is the last output, unless the code goes on
         self._idle_since = 0.0
-        self._failed = False
-        """Whether it has shown an error: the last of it, unless the code goes on after it."""
         self._early = False
         """Whether the kernel said that it was idle and then showed more."""
         self._doubted = False

@@ -15,7 +15,7 @@ from kernel_gateway.settings import Settings
 
 TURN_SECONDS: Final = 20.0
 """How long a large request waits for its turn: less than clients wait for an answer."""
-SMALL_CODE: Final = 4_096
+SMALL_CODE_BYTES: Final = 4_096
 """Code of up to this many bytes needs no room: how many executions may wait bounds that."""
 
 
@@ -36,7 +36,7 @@ class BodyRoom:
     def keep_code(self, owner: str, code: str) -> Share | None:
         """Room for code as long as it waits; raises LimitReached at once: who submits it holds room for its body."""
         size = len(code.encode())
-        return self.whole.take_now(owner, size) if size > SMALL_CODE else None
+        return self.whole.take_now(owner, size) if size > SMALL_CODE_BYTES else None
 
 
 def _shares(what: str, total: int) -> FairShares:
