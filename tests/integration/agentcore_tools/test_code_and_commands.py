@@ -199,3 +199,23 @@ async def little_time(house: House) -> None:
 
 def test_what_runs_too_long_says_so_and_keeps_what_it_printed(house: House) -> None:
     asyncio.run(little_time(house))
+
+
+def test_code_whose_place_was_taken_meanwhile_waits_for_the_next(house: House) -> None:
+    """Its answer has begun, so that it cannot be throttled any more."""
+
+    async def test() -> None:
+        async with house.gateway(queue_length=1) as gateway:
+            session = await gateway.start()
+            tools = Tools(gateway, session)
+            running = await gateway.submit(session, "import time; time.sleep(600)")
+            await gateway.until_running(session, running)
+            waiting = await gateway.submit(session, "'in the only place'")
+            called = asyncio.create_task(tools.text("executeCode", code="print('after all')", language="python"))
+            done, _ = await asyncio.wait({called}, timeout=0.5)
+            assert not done
+            await gateway.services.executions.interrupt(gateway.me, session.id, running.id)
+            assert await called == "after all"
+            assert (await gateway.services.executions.get(gateway.me, session.id, waiting.id)).status == "ok"
+
+    asyncio.run(test())
