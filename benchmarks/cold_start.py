@@ -14,7 +14,8 @@ import httpx
 
 from benchmarks.raw_kernel import RawKernel
 from kernels.environment import Environment
-from kernels.oci import bundle, environments, processors
+from kernels.oci import bundle, environments
+from kernels.oci import runtime as processors
 from kernels.oci.cgroups import Cgroups
 from kernels.sandbox import SandboxSpec
 from tests.running_service import RunningService

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernels.connection import KernelConnection
-from kernels.dialing import dial_in
+from kernels.wire.connection import KernelConnection
+from kernels.wire.dialing import dial_in
 
-LAUNCHER = str(Path(__file__).parent.parent / "kernels" / "guest" / "kernel_main.py")
+LAUNCHER = str(Path(__file__).parent.parent / "kernels" / "guest" / "in_kernel" / "kernel_main.py")
 
 
 class HostKernel:

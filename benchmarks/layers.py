@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from kernels.environment import Environment
-from kernels.kernel_launcher import KernelLauncher
-from kernels.kernel_limits import KernelLimits
 from kernels.oci import environments
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandboxed.kernel_launcher import KernelLauncher
+from kernels.sandboxed.kernel_limits import KernelLimits
 from tests.running_service import RunningService
 
 PASSES = 30

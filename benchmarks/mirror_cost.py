@@ -20,7 +20,7 @@ from typing import BinaryIO
 from benchmarks.warm_execution import WARM_UP, KeptAlive
 from tests.running_service import RunningService
 from workspace_sync import AsOf, Mirror, ObjectStore, StoredObject, Written
-from workspace_sync.changes import Watched
+from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import ObjectNotFound
 from workspace_sync.store import Item, Opened, one_by_one
 

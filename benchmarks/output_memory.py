@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.host_kernel import HostKernel
-from kernels.execution import Outcome, execute
-from kernels.hub import Hub
-from kernels.outputs import OutputCaps
+from kernels.execution.execution import Outcome, execute
+from kernels.execution.hub import Hub
+from kernels.execution.outputs import OutputCaps
 
 MEGABYTE = 1_000_000
 BOUND_MB = 50

@@ -17,15 +17,15 @@ import nbformat
 
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
-from kernel_gateway.services.notebooks import worth_saving
-from kernel_gateway.services.record import Record
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.sessions.notebooks import worth_saving
 from kernel_gateway.storage import cells, executions, principals, sessions
 from kernel_gateway.storage.cells import Head
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.sessions import SessionRow
-from kernels import transcript
-from kernels.transcript import Blob
+from kernels.notebook import transcript
+from kernels.notebook.transcript import Blob
 from tests.running_service import RunningService
 
 SHORT, LONG = 10, 5_000

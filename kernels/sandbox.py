@@ -95,7 +95,8 @@ class SandboxRuntime(Protocol):
         """Counters of a sandbox; raises `SandboxGone`."""
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
-        """A connected, non-blocking stream socket of the guest or of a kernel; see `kernels.dialing.Dial` for names.
+        """A connected, non-blocking stream socket of the guest or of a kernel; see `kernels.wire.dialing.Dial` for
+        names.
 
         Waits a second at most for somebody to listen. Raises `NotListening`, `SandboxGone`, `SandboxFailed`.
         """

@@ -76,7 +76,7 @@ class RunningService:
         """The process that serves, None while there is none."""
         for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
             with suppress(OSError):  # it has ended
-                if b"kernel_gateway.serving" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"kernel_gateway.server.serving" in Path(f"/proc/{child}/cmdline").read_bytes():
                     return int(child)
         return None
 

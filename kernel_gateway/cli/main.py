@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import click
 
-from kernel_gateway.cli import exits
-from kernel_gateway.cli.agents import agents
-from kernel_gateway.cli.attach import attach
-from kernel_gateway.cli.attach_tokens import attach_token
-from kernel_gateway.cli.audit import audit
-from kernel_gateway.cli.datasets import dataset
-from kernel_gateway.cli.environments import environments
-from kernel_gateway.cli.inspection import output, variables
-from kernel_gateway.cli.kernelspec import kernelspec
-from kernel_gateway.cli.keys import keys
-from kernel_gateway.cli.leases import lease
-from kernel_gateway.cli.notebooks import notebook
-from kernel_gateway.cli.principals import admin, principal
-from kernel_gateway.cli.replaying import replay
-from kernel_gateway.cli.running import run
-from kernel_gateway.cli.service import doctor, serve
-from kernel_gateway.cli.sessions import session
-from kernel_gateway.cli.tokens import token
-from kernel_gateway.cli.usage import expire, usage
-from kernel_gateway.cli.workspaces import workspace
+from kernel_gateway import exits
+from kernel_gateway.cli.administration.agents import agents
+from kernel_gateway.cli.administration.audit import audit
+from kernel_gateway.cli.administration.environments import environments
+from kernel_gateway.cli.administration.keys import keys
+from kernel_gateway.cli.administration.principals import admin, principal
+from kernel_gateway.cli.administration.tokens import token
+from kernel_gateway.cli.host.kernelspec import kernelspec
+from kernel_gateway.cli.host.service import doctor, serve
+from kernel_gateway.cli.sessions.attach import attach
+from kernel_gateway.cli.sessions.attach_tokens import attach_token
+from kernel_gateway.cli.sessions.inspection import output, variables
+from kernel_gateway.cli.sessions.leases import lease
+from kernel_gateway.cli.sessions.notebooks import notebook
+from kernel_gateway.cli.sessions.replaying import replay
+from kernel_gateway.cli.sessions.running import run
+from kernel_gateway.cli.sessions.sessions import session
+from kernel_gateway.cli.workspaces.datasets import dataset
+from kernel_gateway.cli.workspaces.usage import expire, usage
+from kernel_gateway.cli.workspaces.workspaces import workspace
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=exits.explained())

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kernel_gateway.cli import exits
+from kernel_gateway import exits
 from kernel_gateway.cli.screen import say
 from kernel_gateway.client import Client, ConnectionFailed, SandcellError, Unauthorized
 from kernel_gateway.errors import GatewayError

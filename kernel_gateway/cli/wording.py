@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from kernel_gateway.shapes import EndpointInfo, Network
-from kernel_gateway.sync_shapes import Sync
+from kernel_gateway.models.shapes import EndpointInfo, Network
+from kernel_gateway.models.sync import Sync
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))

@@ -11,24 +11,24 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from kernel_gateway.client import administration_operations as a
-from kernel_gateway.client import attach_operations as at
-from kernel_gateway.client import dataset_operations as d
-from kernel_gateway.client import environment_operations as e
-from kernel_gateway.client import inspection_operations as i
-from kernel_gateway.client import lease_operations as le
-from kernel_gateway.client import operations as o
-from kernel_gateway.client import replay_operations as r
-from kernel_gateway.client import tenant_operations as te
 from kernel_gateway.client import transport as t
-from kernel_gateway.client import usage_operations as u
-from kernel_gateway.client import workspace_operations as w
 from kernel_gateway.client.errors import ConnectionFailed, error_of
 from kernel_gateway.client.event_stream import EventParser
 from kernel_gateway.client.files import replacing
+from kernel_gateway.client.operations import administration as a
+from kernel_gateway.client.operations import attach as at
+from kernel_gateway.client.operations import datasets as d
+from kernel_gateway.client.operations import environments as e
+from kernel_gateway.client.operations import inspection as i
+from kernel_gateway.client.operations import leases as le
+from kernel_gateway.client.operations import replays as r
+from kernel_gateway.client.operations import sessions as o
+from kernel_gateway.client.operations import tenants as te
+from kernel_gateway.client.operations import usage as u
+from kernel_gateway.client.operations import workspaces as w
 from kernel_gateway.client.saved import address
 from kernel_gateway.client.steps import ATTEMPTS, Answer, Ask, Operation, Pause, pause_seconds, quoted
-from kernel_gateway.shapes import Event, Session
+from kernel_gateway.models.shapes import Event, Session
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from kernel_gateway.shapes import Death, Execution, ExecutionError, Truncated
-from kernel_gateway.sync_shapes import ExecutionSync
+from kernel_gateway.models.shapes import Death, Execution, ExecutionError, Truncated
+from kernel_gateway.models.sync import ExecutionSync
 
 EXTENSIONS = {
     "image/png": "png",

@@ -12,8 +12,8 @@ import tempfile
 from typing import IO, Final
 
 from kernel_gateway.errors import NoSpace
-from kernel_gateway.services.body_room import BodyRoom
-from kernel_gateway.services.fair_shares import Share
+from kernel_gateway.services.admission.body_room import BodyRoom
+from kernel_gateway.services.admission.fair_shares import Share
 
 SMALL_BODY: Final = 65_536
 """A body of up to this many bytes needs no room: the number of connections bounds those."""

@@ -23,8 +23,8 @@ from kernel_gateway.identity.sigv4 import SignatureProblem
 
 if TYPE_CHECKING:
     from kernel_gateway.identity.principal import Caller
+    from kernel_gateway.services.admission.open_calls import OpenCall
     from kernel_gateway.services.composition import Services
-    from kernel_gateway.services.open_calls import OpenCall
 
 log = structlog.get_logger(__name__)
 LINGER_SECONDS = 5.0

@@ -13,64 +13,64 @@ from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.session_egress import S3Backends
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.identity.authentication import Identity
-from kernel_gateway.identity.last_use import LastUse
 from kernel_gateway.redact_patterns import Patterns
-from kernel_gateway.services.access_keys import AccessKeys
-from kernel_gateway.services.agents import Agents
-from kernel_gateway.services.attach_tokens import AttachTokens
-from kernel_gateway.services.attachments import Attachments
-from kernel_gateway.services.audit import Audit
+from kernel_gateway.services.administration.oversight import Oversight
+from kernel_gateway.services.administration.principals import Principals, Reach
+from kernel_gateway.services.admission.body_room import BodyRoom
+from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.open_calls import OpenCalls
+from kernel_gateway.services.admission.rates import Limits
+from kernel_gateway.services.attach.attach_tokens import AttachTokens
+from kernel_gateway.services.attach.attachments import Attachments
+from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
-from kernel_gateway.services.body_room import BodyRoom
 from kernel_gateway.services.clock import Clock, SystemClock
-from kernel_gateway.services.commands import Commands, Tasks
-from kernel_gateway.services.dataset_copies import DatasetCopies
-from kernel_gateway.services.datasets import Datasets
-from kernel_gateway.services.egress import Egress
-from kernel_gateway.services.environments import Environments
-from kernel_gateway.services.executions import Executions
-from kernel_gateway.services.fair_shares import FairShares
-from kernel_gateway.services.file_copies import FileCopies
-from kernel_gateway.services.files import Files
-from kernel_gateway.services.jobs import FinishedJobs
-from kernel_gateway.services.kept_outputs import KeptOutputs
+from kernel_gateway.services.credentials.access_keys import AccessKeys
+from kernel_gateway.services.credentials.authentication import Identity
+from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.credentials.tokens import Tokens
+from kernel_gateway.services.datasets.copies import DatasetCopies
+from kernel_gateway.services.datasets.datasets import Datasets
+from kernel_gateway.services.environments.agents import Agents
+from kernel_gateway.services.environments.egress import Egress
+from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.executions.commands import Commands, Tasks
+from kernel_gateway.services.executions.executions import Executions
+from kernel_gateway.services.executions.leases import Leases
+from kernel_gateway.services.executions.outputs import Outputs
+from kernel_gateway.services.executions.variables import Inspection
+from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.launching import Launcher
-from kernel_gateway.services.leases import Leases
-from kernel_gateway.services.lifecycle import Lifecycle
-from kernel_gateway.services.limits import Limits
-from kernel_gateway.services.mirrors import Mirrors, keep_account
-from kernel_gateway.services.notebooks import Notebooks
-from kernel_gateway.services.open_calls import OpenCalls
-from kernel_gateway.services.outputs import Outputs
-from kernel_gateway.services.oversight import Oversight
+from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.principals import Principals, Reach
-from kernel_gateway.services.record import Record
-from kernel_gateway.services.redaction import Redaction
-from kernel_gateway.services.registry import Registry
-from kernel_gateway.services.replay_stage import Doing
-from kernel_gateway.services.replays import Replays
-from kernel_gateway.services.retention import Retention
-from kernel_gateway.services.sessions import Sessions
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.replays.replays import Replays
+from kernel_gateway.services.replays.stage import Doing
+from kernel_gateway.services.results.jobs import FinishedJobs
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.results.redaction import Redaction
+from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.notebooks import Notebooks
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.shutdown import shut_down
-from kernel_gateway.services.spool import Spool
-from kernel_gateway.services.tokens import Tokens
 from kernel_gateway.services.upkeep import Upkeep
-from kernel_gateway.services.variables import Inspection
-from kernel_gateway.services.views import Start, Views
-from kernel_gateway.services.workspace_copies import WorkspaceCopies
-from kernel_gateway.services.workspace_ledger import WorkspaceLedger
-from kernel_gateway.services.workspace_links import WorkspaceLinks
-from kernel_gateway.services.workspace_removals import WorkspaceRemovals
-from kernel_gateway.services.workspaces import Workspaces
+from kernel_gateway.services.workspaces.file_copies import FileCopies
+from kernel_gateway.services.workspaces.files import Files
+from kernel_gateway.services.workspaces.links import WorkspaceLinks
+from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
+from kernel_gateway.services.workspaces.retention import Retention
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspaces.workspaces import Workspaces
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
-from kernels.kernel_launcher import KernelLauncher
-from kernels.kernel_limits import KernelLimits
-from kernels.outputs import OutputCaps
+from kernels.execution.outputs import OutputCaps
 from kernels.sandbox import SandboxRuntime
+from kernels.sandboxed.kernel_launcher import KernelLauncher
+from kernels.sandboxed.kernel_limits import KernelLimits
 from workspace_sync import ObjectStore
 
 log = structlog.get_logger(__name__)

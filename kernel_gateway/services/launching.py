@@ -1,7 +1,7 @@
 """What the services ask of the part below: a live kernel in a sandbox, and the one who launches and finds them.
 
-`kernels.sandboxed_kernel.SandboxedKernel` is the live kernel; `RuntimeLauncher` launches it on a runtime. A session's
-sandbox carries the session's id.
+`kernels.sandboxed.sandboxed_kernel.SandboxedKernel` is the live kernel; `RuntimeLauncher` launches it on a runtime. A
+session's sandbox carries the session's id.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
-from kernels.client_request import ClientRequest
 from kernels.errors import Death, GuestRefused
-from kernels.execution import Event, Outcome
-from kernels.guest_client import CommandResult, FileStat
-from kernels.hub import Hub
+from kernels.execution.execution import Event, Outcome
+from kernels.execution.hub import Hub
+from kernels.guest_client.client import CommandResult, FileStat
 from kernels.sandbox import SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.wire.client_request import ClientRequest
 
 
 class LiveGuest(Protocol):

@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kernel_gateway.errors import ShuttingDown
-from kernel_gateway.identity.last_use import LastUse
-from kernel_gateway.services.agents import Agents
-from kernel_gateway.services.audit import Audit
+from kernel_gateway.services.admission.body_room import BodyRoom
+from kernel_gateway.services.admission.disk_room import await_room, require_room
+from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.open_calls import OpenCalls
+from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
-from kernel_gateway.services.body_room import BodyRoom
 from kernel_gateway.services.clock import Clock
-from kernel_gateway.services.disk_room import await_room, require_room
-from kernel_gateway.services.durable_changes import DurableChanges
-from kernel_gateway.services.egress import Egress
-from kernel_gateway.services.environments import Environments
-from kernel_gateway.services.fair_shares import FairShares
-from kernel_gateway.services.jobs import FinishedJobs
-from kernel_gateway.services.kept_outputs import KeptOutputs
+from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.environments.agents import Agents
+from kernel_gateway.services.environments.egress import Egress
+from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.launching import Launcher
-from kernel_gateway.services.mirrors import Mirrors
-from kernel_gateway.services.open_calls import OpenCalls
-from kernel_gateway.services.record import Record
-from kernel_gateway.services.redaction import Redaction
-from kernel_gateway.services.spool import Spool
-from kernel_gateway.services.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.mirroring.durable_changes import DurableChanges
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.results.jobs import FinishedJobs
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 

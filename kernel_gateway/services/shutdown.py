@@ -7,10 +7,10 @@ import asyncio
 import structlog
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.services.lifecycle import Lifecycle
-from kernel_gateway.services.live_session import LiveSession
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.registry import Registry
+from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import sessions
 
 log = structlog.get_logger(__name__)

@@ -14,21 +14,21 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.services.attachments import forget_absent
+from kernel_gateway.models.sync import DurableExecution, Sync
+from kernel_gateway.services.attach.attachments import forget_absent
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.event_log import EventLog
-from kernel_gateway.services.jobs import Job
-from kernel_gateway.services.lifecycle import Lifecycle
-from kernel_gateway.services.live_session import LiveSession
-from kernel_gateway.services.notebooks import Notebooks
-from kernel_gateway.services.outcomes import died
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.registry import Registry
-from kernel_gateway.services.retention import Retention
-from kernel_gateway.services.workspace_removals import WorkspaceRemovals
+from kernel_gateway.services.results.event_log import EventLog
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.outcomes import died
+from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.notebooks import Notebooks
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
+from kernel_gateway.services.workspaces.retention import Retention
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow
-from kernel_gateway.sync_shapes import DurableExecution, Sync
 from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo
 from workspace_sync import AsOf

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from kernel_gateway.dataset_shapes import DatasetProfile
+from kernel_gateway.models.datasets import DatasetProfile
 from kernel_gateway.storage.columns import micros, page, seconds, to_json
 from kernel_gateway.storage.tables import datasets
 

@@ -13,8 +13,8 @@ from kernel_gateway.views.facts import facts, heading, in_full
 from kernel_gateway.views.sanitising import clean, clean_page
 from kernel_gateway.views.shown_outputs import left_out, shown
 from kernel_gateway.views.terminal_colours import coloured
-from kernels.notebook_file import read_document
-from kernels.notebook_json import NOTEBOOK_BYTES
+from kernels.notebook.notebook_file import read_document
+from kernels.notebook.notebook_json import NOTEBOOK_BYTES
 
 POLICY: Final = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """What a browser lets the page do; it is in the page too, for when it is opened as a file."""

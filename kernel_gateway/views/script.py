@@ -22,8 +22,8 @@ from kernel_gateway.views.plain_python import (
     shell,
     shell_script,
 )
-from kernels.notebook_file import read_document
-from kernels.notebook_json import NOTEBOOK_BYTES
+from kernels.notebook.notebook_file import read_document
+from kernels.notebook.notebook_json import NOTEBOOK_BYTES
 
 _STOPPED: Final = ("timeout", "interrupted", "died", "rejected", "queued", "running")
 

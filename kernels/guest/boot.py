@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 
-from .kernel import Kernel
-from .loopback import take_ports
-from .netlink import restrain
+from .network.loopback import take_ports
+from .network.netlink import restrain
 from .options import Options, parse_options
-from .reaper import Reaper
-from .spawn import harden
+from .processes.kernel import Kernel
+from .processes.reaper import Reaper
+from .processes.spawn import harden
 
 
 def main(arguments: list[str]) -> None:
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
         kernel.start(options.generation)
     except OSError as error:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
-    from .server import run  # noqa: PLC0415 - importing it is the slow part
+    from .server.server import run  # noqa: PLC0415 - importing it is the slow part
 
     run(options, reaper, kernel, ports)
 

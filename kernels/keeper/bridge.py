@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kernels.dialing import PATIENCE_SECONDS, Dial, kernel_socket
 from kernels.errors import NotListening, SandboxFailed
+from kernels.wire.dialing import PATIENCE_SECONDS, Dial, kernel_socket
 
 CHANNELS: Final = (1, 2, 3, 4, 5)
 """The numbers that end the addresses: shell, iopub, stdin, control, heartbeat."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kernels.environment import Environment, Resources
 from kernels.errors import KernelsError, SandboxFailed, UnknownEnvironment
-from kernels.guest_client import GuestClient, KernelExit, KernelStarted
+from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.keeper import locks
 from kernels.keeper.bridge import Bridge
 from kernels.keeper.wire import Order, Report, Request

@@ -17,7 +17,7 @@ from typing import Final
 
 from kernels import system_calls
 from kernels.launcher.plan import Confinement
-from kernels.oci import mounts
+from kernels.oci.namespaces import mounts
 
 _NEW_MOUNTS: Final = 0x00020000  # CLONE_NEWNS
 _NEW_NETWORK_IPC_AND_NAMES: Final = 0x40000000 | 0x08000000 | 0x04000000  # CLONE_NEWNET, NEWIPC, NEWUTS

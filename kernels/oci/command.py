@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from kernels.errors import RuntimeUnusable, SandboxFailed
-from kernels.oci import apart, bundle
+from kernels.oci import bundle
+from kernels.oci.namespaces import apart
 
 _ERROR_BYTES: Final = 2000
 _QUESTION_SECONDS: Final = 10

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from kernels.errors import RuntimeUnusable
-from kernels.oci import mounts
+from kernels.oci.namespaces import mounts
 from kernels.sandbox import SandboxInfo
 
 _LONGEST_SOCKET_NAME: Final = "/guest/deno-g99999999-4"

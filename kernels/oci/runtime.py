@@ -21,15 +21,55 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from kernels import dialing
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, SandboxGone
-from kernels.oci import bundle, confined, egress_sockets, host, host_shares, idmap, processors, storage, user_namespace
+from kernels.guest.processors import whole
+from kernels.oci import bundle, confined, egress_sockets, storage
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
-from kernels.oci.made_once import made_once
+from kernels.oci.host import findings as host
+from kernels.oci.host import shares as host_shares
+from kernels.oci.namespaces import idmap, user_namespace
 from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces, journalled_uid_base
 from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import Finding, SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.wire import dialing
+
+# Directories that are made once and shared: built beside their place and renamed into it, so never seen unfinished.
+
+
+def made_once(target: Path, fill: Callable[[Path], None]) -> Path:
+    """`target`, which `fill` writes the content of when it is not there; of several makers at once one's stays."""
+    if not target.exists():
+        building = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
+        building.mkdir(exist_ok=True)
+        try:
+            fill(building)
+            with contextlib.suppress(OSError):
+                building.rename(target)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    return target
+
+
+# The number of processors that a sandbox is shown at /sys/devices/system/cpu, where the C library asks for it.
+#
+# Without these files it would fall back to /proc/stat, which counts the host's.
+
+_PLACE: Final = "devices/system/cpu"
+_FILES: Final = ("online", "possible", "present")
+
+
+def shown(directory: Path, vcpus: float) -> Path:
+    """What to bind at /sys of a sandbox with so many vCPUs; made below `directory` once for each number."""
+    count = whole(vcpus)
+
+    def fill(building: Path) -> None:
+        (building / _PLACE).mkdir(parents=True, exist_ok=True)
+        for name in _FILES:
+            (building / _PLACE / name).write_text(f"0-{count - 1}\n" if count > 1 else "0\n")
+
+    return made_once(directory / f"processors-{count}", fill)
+
 
 T = TypeVar("T")
 
@@ -244,7 +284,7 @@ class OciRuntime:
                 workspace=str(places.storage / "workspace"),
                 home=str(places.storage / "home"),
                 temporary=str(places.storage / "tmp"),
-                processors=str(processors.shown(self.places.guests, vcpus)),
+                processors=str(shown(self.places.guests, vcpus)),
                 uid_base=root,
                 user_namespace=namespace,
                 cgroup=self.cgroups.path(spec.sandbox_id),
@@ -256,12 +296,15 @@ class OciRuntime:
 
     def _guest(self) -> Path:
         """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""
-        sources = {path.name: path.read_bytes() for path in sorted(_GUEST_SOURCE.glob("*.py"))}
+        found = sorted(_GUEST_SOURCE.glob("**/*.py"))
+        sources = {str(path.relative_to(_GUEST_SOURCE)): path.read_bytes() for path in found}
         digest = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
 
         def fill(building: Path) -> None:
             for name, content in sources.items():
-                (building / name).write_bytes(content)
+                place = building / name
+                place.parent.mkdir(exist_ok=True)
+                place.write_bytes(content)
 
         return made_once(self.places.guests / digest, fill)
 

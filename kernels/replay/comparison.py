@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kernels.outputs import Output
+from kernels.execution.outputs import Output
 from kernels.replay.alignment import common
 from kernels.replay.budget import MOST_OUTPUTS, Budget
 from kernels.replay.difference import MOST_DIFF, Lines, unified

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from kernels.outputs import Output
+from kernels.execution.outputs import Output
 from kernels.replay.ipython_source import read
 from kernels.replay.names import CellNames, names_of
 from kernels.replay.text import text_of

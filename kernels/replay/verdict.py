@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from kernels.outputs import Output
+from kernels.execution.outputs import Output
 from kernels.replay.comparison import Comparison, Showing, compare
 from kernels.replay.evidence import FROM_RUN_TO_RUN, Standing
 from kernels.replay.text import text_of

@@ -17,7 +17,7 @@ import pytest
 from tests.browser.canary import Canary, listening
 from tests.browser.chromium import DEADLINE_SECONDS, Page, chromium
 from tests.running_service import RunningService
-from tests.unit.views.test_sanitising import HOSTILE
+from tests.unit.kernel_gateway.views.test_sanitising import HOSTILE
 
 WATCHED_SECONDS = 2.0
 """How long a page is watched after it has loaded: what acts on a page acts at once, or after the moment it asks for."""

@@ -8,7 +8,7 @@ import sys
 
 def test_the_service_starts_without_what_reads_and_renders_strangers_notebooks() -> None:
     """nbformat takes 1.2 s where jsonschema's formats are installed beside it; nbconvert is the viewers' own."""
-    program = "import sys, kernel_gateway.serving, kernel_gateway.starting; print(*sys.modules)"
+    program = "import sys, kernel_gateway.server.serving, kernel_gateway.server.starting; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert "kernel_gateway.application" in loaded
+    assert "kernel_gateway.server.application" in loaded
     assert {"nbformat", "jsonschema", "nbconvert", "IPython"} & set(loaded) == set()

@@ -146,8 +146,8 @@ def test_without_a_run_before_unit_tests_are_thought_quick() -> None:
 
 def test_the_lines_are_for_people() -> None:
     assert (
-        describe_progress("tests/integration/cli", 2310, 8368, 1, 350)
-        == "tests/integration/cli  2,310 of 8,368  27 %  1 failed  about 6 min left"
+        describe_progress("tests/integration/kernel_gateway/cli", 2310, 8368, 1, 350)
+        == "tests/integration/kernel_gateway/cli  2,310 of 8,368  27 %  1 failed  about 6 min left"
     )
     assert describe_progress("tests/unit", 8367, 8368, 0, 2) == "tests/unit  8,367 of 8,368  99 %  about 1 min left"
     counts = {"passed": 8368, "skipped": 3, "": 16000, "warnings": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ def name(path: Path) -> str:
 def test_a_module_answers_one_question(path: Path) -> None:
     text = path.read_text()
     tree = ast.parse(text)
-    assert len(text.splitlines()) <= 400
+    lines = len(text.splitlines())
+    assert lines <= 700
+    if lines > 400:
+        warnings.warn(f"{name(path)} has {lines} lines: is it read in one piece?", stacklevel=1)
     assert path.stem not in FORBIDDEN_NAMES
     assert not text.strip() or ast.get_docstring(tree), "a module says what lives in it"
     long = {

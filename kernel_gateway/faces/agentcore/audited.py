@@ -9,8 +9,8 @@ import msgspec
 from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.identifiers import session_of
-from kernel_gateway.services.api_call import AGENTCORE, CLIENT_GONE, REVOKED, ApiCall
-from kernel_gateway.services.audit_parameters import shown
+from kernel_gateway.services.audit.api_call import AGENTCORE, CLIENT_GONE, REVOKED, ApiCall
+from kernel_gateway.services.audit.parameters import shown
 
 UNKNOWN: Final = "UnknownOperation"
 

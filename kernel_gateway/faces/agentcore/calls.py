@@ -11,7 +11,7 @@ from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
 from kernel_gateway.faces.agentcore.invocations import Invocations
 from kernel_gateway.identity.principal import Caller, Principal
-from kernel_gateway.services.fair_shares import FairShares, Share
+from kernel_gateway.services.admission.fair_shares import FairShares, Share
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services

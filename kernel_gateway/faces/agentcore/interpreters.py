@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec import UNSET
 
-from kernel_gateway.environment_shapes import ChangeTags, CreateEnvironment
 from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call, Encoded
@@ -15,7 +14,8 @@ from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
 from kernel_gateway.faces.agentcore.pages import naming_next_token
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.shapes import EnvironmentInfo
+from kernel_gateway.models.environments import ChangeTags, CreateEnvironment
+from kernel_gateway.models.shapes import EnvironmentInfo
 
 PAGE: Final = 10
 FIRST_CUSTOM: Final = "custom"

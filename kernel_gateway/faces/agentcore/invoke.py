@@ -16,7 +16,7 @@ from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_sessi
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
 from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, tool_of
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.services.fair_shares import Share
+from kernel_gateway.services.admission.fair_shares import Share
 
 QUEUED: Final = "executeCode"
 """The tool whose work waits in the session's queue."""

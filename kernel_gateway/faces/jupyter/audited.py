@@ -10,8 +10,8 @@ from typing import Any
 
 from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.jupyter.calls import Call
-from kernel_gateway.services.api_call import CLIENT_GONE, JUPYTER, REVOKED, ApiCall
-from kernel_gateway.services.audit_parameters import shown
+from kernel_gateway.services.audit.api_call import CLIENT_GONE, JUPYTER, REVOKED, ApiCall
+from kernel_gateway.services.audit.parameters import shown
 
 UNKNOWN = "UnknownRoute"
 OPENED = "OpenChannels"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernel_gateway.errors import Forbidden, NotFound, Unauthorized
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.identity.principal import Caller, Principal
-from kernel_gateway.services.attachments import Visitor
+from kernel_gateway.services.attach.attachments import Visitor
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services

@@ -24,9 +24,9 @@ from kernel_gateway.faces.jupyter.credentials import client_session_of, paramete
 from kernel_gateway.faces.jupyter.outlet import Outlet
 from kernel_gateway.faces.jupyter.routes import CHANNELS_SCOPE
 from kernel_gateway.faces.receiving import ours, pause
-from kernel_gateway.services.api_call import CLIENT_GONE
-from kernel_gateway.services.attachments import Attachment, Ended, Outgoing
-from kernel_gateway.services.open_calls import OpenCall
+from kernel_gateway.services.admission.open_calls import OpenCall
+from kernel_gateway.services.attach.attachments import Attachment, Ended, Outgoing
+from kernel_gateway.services.audit.api_call import CLIENT_GONE
 
 log = structlog.get_logger(__name__)
 FRAME_BYTES: Final = 64 * 1024

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from kernel_gateway.faces.jupyter import framing
-from kernels.message import Message
+from kernels.wire.message import Message
 
 
 def frame_v1(channel: str, message: Message) -> list[bytes]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel_gateway.services.attachments import Incoming
-from kernels.message import Message
+from kernel_gateway.services.attach.attachments import Incoming
+from kernels.wire.message import Message
 
 V1: Final = "v1.kernel.websocket.jupyter.org"
 LEGACY_BYTES: Final = 10 * 1024 * 1024

@@ -16,7 +16,7 @@ from kernel_gateway.faces.jupyter.calls import Call, Face
 from kernel_gateway.faces.jupyter.credentials import parameters, token_of
 from kernel_gateway.faces.jupyter.routes import Route
 from kernel_gateway.faces.receiving import ReceivingHandler, ours
-from kernel_gateway.services.attachments import Visitor
+from kernel_gateway.services.attach.attachments import Visitor
 
 PUBLIC = ("/", "/tree", "/tree/")
 

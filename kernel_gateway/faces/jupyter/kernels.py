@@ -9,7 +9,7 @@ from typing import Any
 from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEnvironment
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
-from kernel_gateway.shapes import Session, StartSession
+from kernel_gateway.models.shapes import Session, StartSession
 from kernel_gateway.storage.columns import MOST_ROWS
 
 START_SECONDS = 38.0

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway import constraints
-from kernel_gateway.faces.operations import VERSION
 from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP
+from kernel_gateway.faces.rest.operations import VERSION
 from kernel_gateway.faces.rest.parameters import ErrorBody
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE, any_route
+from kernel_gateway.models import constraints
 from kernel_gateway.settings import Settings
 
 REFERENCE = "#/components/schemas/{name}"

@@ -6,33 +6,8 @@ An address is written with its parameters in braces; `{path}` comes last and tak
 from __future__ import annotations
 
 from kernel_gateway import errors as e
-from kernel_gateway.attach_shapes import AttachToken, CreateAttachToken
-from kernel_gateway.environment_shapes import (
-    AgentInfo,
-    AttachAgents,
-    ChangeTags,
-    CreateEnvironment,
-    Dependents,
-    Moved,
-    PutAgent,
-)
 from kernel_gateway.faces import errors as r
-from kernel_gateway.faces import operations
-from kernel_gateway.faces.rest import (
-    administration_routes,
-    attaching,
-    dataset_routes,
-    durable_routes,
-    environments,
-    files,
-    inspection_routes,
-    leases,
-    replay_routes,
-    replays,
-    sessions,
-    tenant_routes,
-    usage_routes,
-)
+from kernel_gateway.faces.rest import operations
 from kernel_gateway.faces.rest.calls import EVENTS, HTML, JSON, NOTEBOOK, OCTETS, PYTHON, Call, Document
 from kernel_gateway.faces.rest.parameters import (
     AnyObject,
@@ -45,8 +20,26 @@ from kernel_gateway.faces.rest.parameters import (
     Removal,
     SessionsPage,
 )
+from kernel_gateway.faces.rest.resources import administration as administration_routes
+from kernel_gateway.faces.rest.resources import attaching, environments, files, leases, replays, sessions
+from kernel_gateway.faces.rest.resources import datasets as dataset_routes
+from kernel_gateway.faces.rest.resources import durable as durable_routes
+from kernel_gateway.faces.rest.resources import inspection as inspection_routes
+from kernel_gateway.faces.rest.resources import replays as replay_routes
+from kernel_gateway.faces.rest.resources import tenants as tenant_routes
+from kernel_gateway.faces.rest.resources import usage as usage_routes
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.shapes import (
+from kernel_gateway.models.attach import AttachToken, CreateAttachToken
+from kernel_gateway.models.environments import (
+    AgentInfo,
+    AttachAgents,
+    ChangeTags,
+    CreateEnvironment,
+    Dependents,
+    Moved,
+    PutAgent,
+)
+from kernel_gateway.models.shapes import (
     Command,
     CommandRequest,
     EnvironmentInfo,
@@ -58,8 +51,8 @@ from kernel_gateway.shapes import (
     StartSession,
     Submission,
 )
-from kernel_gateway.workspace_shapes import Removed
-from kernels.chain import Manifest
+from kernel_gateway.models.workspaces import Removed
+from kernels.notebook.chain import Manifest
 
 
 async def openapi(call: Call) -> Document:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conformance.agentcore.accounts import Account, Session
 from tests.conformance.agentcore.signed_requests import invocation, send, signed
-from tests.integration.service.eventually import eventually
+from tests.integration.kernel_gateway.server.eventually import eventually
 
 Start = Callable[..., Session]
 MEBIBYTE = 1024 * 1024

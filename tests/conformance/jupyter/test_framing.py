@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from kernel_gateway.faces.jupyter import framing
 from kernel_gateway.faces.jupyter.framing import MalformedFrame
-from kernel_gateway.services.attachments import Incoming
-from kernels.message import Message, header_of
+from kernel_gateway.services.attach.attachments import Incoming
+from kernels.wire.message import Message, header_of
 
 VALUES = st.recursive(
     st.none()

@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
+from kernel_gateway.server.starting import installation
 from kernel_gateway.settings import Settings
-from kernel_gateway.starting import installation
 from kernel_gateway.viewers import viewer_plan
 from kernels.environment import Environment
 from kernels.launcher import server as serving

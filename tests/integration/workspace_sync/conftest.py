@@ -14,8 +14,8 @@ from tests.doubles.faulty_s3 import FaultyS3
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.integration.workspace_sync.hostile_trees import Canary
 from workspace_sync import ObjectStore
-from workspace_sync.local_store import LocalStore
-from workspace_sync.s3_store import S3Store
+from workspace_sync.stores.local import LocalStore
+from workspace_sync.stores.s3.store import S3Store
 
 CEPH = pytest.param("ceph", marks=pytest.mark.long)
 """Its packages are large, and it takes twenty seconds to start."""

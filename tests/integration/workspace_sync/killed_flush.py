@@ -16,8 +16,8 @@ from typing import Any
 from tests.doubles.forked import die, serve
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from workspace_sync import AsOf, Mirror, TransferLimits
-from workspace_sync.local_store import LocalStore
-from workspace_sync.s3_store import S3Store
+from workspace_sync.stores.local import LocalStore
+from workspace_sync.stores.s3.store import S3Store
 
 LARGE_BYTES = 8 * 1024 * 1024 + 1_000
 """Sent to S3 in parts."""

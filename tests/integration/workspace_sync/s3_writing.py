@@ -10,7 +10,7 @@ from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 
 OPENING = """
 import sys
-from workspace_sync.s3_store import S3Store
+from workspace_sync.stores.s3.store import S3Store
 from workspace_sync.store import FileSource
 endpoint, bucket, prefix, file, size, key_id, secret = sys.argv[1:]
 store, size = S3Store(bucket, prefix, endpoint_url=endpoint, access_key=(key_id, secret)), int(size)

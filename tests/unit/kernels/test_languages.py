@@ -8,12 +8,12 @@ from typing import Any
 import nbformat
 import pytest
 
-from kernels.deno_dialect import DenoDialect
-from kernels.dialect import Dialect
 from kernels.errors import Death
+from kernels.execution.dialect import Dialect
+from kernels.execution.outputs import UserError
 from kernels.languages import runtime_of
-from kernels.outputs import UserError
-from kernels.transcript import Cell, Note, notebook
+from kernels.notebook.transcript import Cell, Note, notebook
+from kernels.sandboxed.deno_dialect import DenoDialect
 
 UNEXPLAINED: dict[str, Any] = {"status": "error", "ename": "Error", "evalue": "Execution failed", "traceback": []}
 THROWN: dict[str, Any] = {**UNEXPLAINED, "traceback": ["Error", "at x"]}

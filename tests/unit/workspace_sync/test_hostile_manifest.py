@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workspace_sync.durable import DurableFiles
 from workspace_sync.entry import ENTRIES, Entry
 from workspace_sync.errors import ManifestUnreadable
-from workspace_sync.local_store import LocalStore
 from workspace_sync.manifest import (
     AsOf,
     Manifest,
@@ -23,7 +21,9 @@ from workspace_sync.manifest import (
     manifest_lines,
     read_manifest,
 )
+from workspace_sync.mirroring.durable import DurableFiles
 from workspace_sync.names import key_of, path_of
+from workspace_sync.stores.local import LocalStore
 from workspace_sync.table import Table
 
 names = (

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workspace_sync import table as table_module
-from workspace_sync.baseline import SEEN, Baseline, Seen
+from workspace_sync.directory.scan import SIGNATURES, Signature
 from workspace_sync.entry import ENTRIES, Entry
+from workspace_sync.mirroring.baseline import SEEN, Baseline, Seen
 from workspace_sync.names import key_of
-from workspace_sync.scan import SIGNATURES, Signature
 from workspace_sync.table import Codec, Table
 
 NUMBERS = Codec[int](lambda _, number: b"%d" % number, lambda _, data: int(data))

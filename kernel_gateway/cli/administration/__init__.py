@@ -1,0 +1,1 @@
+"""Commands for administrators: principals, credentials, the audit log, environments and agents."""

@@ -1,0 +1,1 @@
+"""Commands that work on this host and need no service: `serve`, `doctor`, `kernelspec`."""

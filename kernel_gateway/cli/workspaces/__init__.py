@@ -1,0 +1,1 @@
+"""Commands on what outlives sessions: workspaces, their files, datasets, usage."""

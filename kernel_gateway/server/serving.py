@@ -1,0 +1,71 @@
+"""The service's process, as the launcher starts it: `python -m kernel_gateway.server.serving SETTINGS LAUNCHER`.
+
+Both are numbers of descriptors: a file in memory with what the service is handed, and the socket to the launcher. By
+now this process has no privileges and no way back to any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from typing import Final
+
+import msgspec
+
+from kernel_gateway.errors import GatewayError, translate
+from kernel_gateway.exits import REFUSED
+from kernel_gateway.logs import configure_logs
+from kernel_gateway.server import application
+from kernel_gateway.server.inherited import Inherited
+from kernel_gateway.server.welcome import SavedTokens
+from kernel_gateway.settings import Settings, adopt_variables
+from kernels import system_calls
+from kernels.errors import KernelsError
+from kernels.launcher.client import LauncherRuntime
+from kernels.launcher.plan import read_back
+from workspace_sync import WorkspaceSyncError
+
+_PR_SET_DUMPABLE: Final = 4
+
+
+def main(handed: int, launcher: int) -> None:
+    """Serve until told to end; a start that is refused says why and ends with that status."""
+    close_to_others()
+    inherited = msgspec.json.decode(read_back(handed), type=Inherited)
+    adopt_variables(inherited.variables)
+    settings = Settings(**inherited.settings)  # type: ignore[arg-type]
+    configure_logs(settings)
+    for number in (launcher, *inherited.sockets):
+        os.set_inheritable(number, False)  # noqa: FBT003
+    os.close(handed)
+    try:
+        asyncio.run(_serve(settings, inherited, launcher))
+    except (GatewayError, KernelsError, WorkspaceSyncError) as error:
+        sys.stderr.write(f"sandcell: {translate(error)}\n")
+        sys.exit(REFUSED)
+
+
+async def _serve(settings: Settings, inherited: Inherited, launcher: int) -> None:
+    sockets = [socket.socket(fileno=number) for number in inherited.sockets]
+    runtime = LauncherRuntime(socket.socket(fileno=launcher))
+    try:
+        await application.run(
+            settings,
+            inherited.environments,
+            runtime,
+            sockets,
+            SavedTokens(inherited.token_path, before=inherited.token_saved),
+        )
+    finally:
+        await runtime.aclose()
+
+
+def close_to_others() -> None:
+    """Keep other processes of this user out of this one: its memory, environment, descriptors. It leaves no core."""
+    system_calls.prctl(_PR_SET_DUMPABLE, 0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,173 @@
+"""How `sandcell serve` begins, as root: look whether this host will do, prepare, then become the launcher.
+
+Everything that can refuse a start is asked before anything is changed. Then this process is replaced (exec) by the
+launcher, a program that knows sandboxes and nothing of HTTP, principals or SQL; the launcher starts the service
+(`serving`) as a user without privileges and hands it the listening sockets. Settings, secrets among them, travel in
+memory: they are on no command line and on no disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import re
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from tornado.netutil import bind_sockets
+
+import kernel_gateway
+from kernel_gateway.errors import SettingInvalid, translated
+from kernel_gateway.exits import REFUSED
+from kernel_gateway.logs import configure_logs
+from kernel_gateway.server import data_directory, sandboxes
+from kernel_gateway.server.inherited import Inherited
+from kernel_gateway.server.token_file import TokenFile, open_token_file
+from kernel_gateway.setting import PREFIX
+from kernel_gateway.settings import Settings, process_environment
+from kernel_gateway.viewers import viewer_plan
+from kernels import launcher
+from kernels.environment import Environment
+from kernels.launcher.checks import Bounds
+from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
+from kernels.oci.host import findings as host
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
+from workspace_sync import open_store
+from workspace_sync.errors import StoreUnusable
+
+_LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
+_PLAIN = re.compile(r"PATH|HOME|LANG|LANGUAGE|TZ|TMPDIR|LD_PRELOAD|LD_LIBRARY_PATH|(LC|PYTHON|MALLOC)_?[A-Z_0-9]*")
+_CODE = Path(kernel_gateway.__file__).resolve().parent.parent
+
+
+def serve(settings: Settings) -> None:
+    """Become the launcher; returns never, or raises our errors when the service cannot start."""
+    configure_logs(settings)
+    with data_directory.only_one(Path(settings.data_dir)) as lock:
+        sockets = _bound(settings)
+        text = sandboxes.environments_text(settings)
+        environments = sandboxes.installed(settings, text)
+        oci = sandboxes.oci_settings(settings, environments.values(), service_uid=settings.service_uid)
+        _require_store_url(settings)
+        asyncio.run(_require_host(oci))
+        _require_any(environments, settings)
+        data_directory.prepare(settings)
+        tokens = open_token_file()
+        inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
+        handed = [inherited, *(each.fileno() for each in sockets)]
+        token = tokens.plan(_url(settings, sockets))
+        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encoded())
+        for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
+            os.set_inheritable(descriptor, True)  # noqa: FBT003
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
+
+
+async def _require_host(oci: OciSettings) -> None:
+    runtime = OciRuntime(oci)
+    try:
+        host.require(await runtime.check())
+    finally:
+        await runtime.aclose()
+
+
+def _require_any(environments: Mapping[str, Environment], settings: Settings) -> None:
+    if not environments:
+        raise SettingInvalid(
+            f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
+        )
+
+
+def _require_store_url(settings: Settings) -> None:
+    """Raises SettingInvalid. Whether the store can be used is for the service to find out, as the user that will."""
+    with translated(), contextlib.suppress(StoreUnusable):
+        open_store(settings.store_url).close()
+
+
+def _bound(settings: Settings) -> list[socket.socket]:
+    """Take the address first: a start that cannot have it leaves everything else alone."""
+    try:
+        return bind_sockets(settings.port, settings.host)
+    except OSError as error:
+        raise SettingInvalid(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}; choose another host or port"
+        ) from None
+
+
+def _handed_over(settings: Settings, environments: str, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
+    numbers = [each.fileno() for each in sockets]
+    values = dataclasses.asdict(settings)
+    variables = [os.fsencode(f"{name}={value}") for name, value in _split_variables()[1].items()]
+    return msgspec.json.encode(Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one()))
+
+
+def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
+    """Variables that a process has to be started with, for its libraries and its interpreter; and all others.
+
+    The others may be secrets (a store's credentials): they are handed over in memory. Our own are in the settings.
+    """
+    every = {name: value for name, value in process_environment().items() if not name.startswith(PREFIX)}
+    plain = {name: value for name, value in every.items() if _PLAIN.fullmatch(name)}
+    return plain, {name: value for name, value in every.items() if name not in plain}
+
+
+def _url(settings: Settings, sockets: list[socket.socket]) -> str:
+    """Where the commands of the user who starts the service find it."""
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
+    return f"{settings.scheme}://{host}:{sockets[0].getsockname()[1]}"
+
+
+def _plan(
+    settings: Settings,
+    oci: OciSettings,
+    environments: Mapping[str, Environment],
+    handed: list[int],
+    token: TokenPlan,
+) -> Plan:
+    return Plan(
+        oci=oci,
+        environments=str(settings.environments_path.absolute()),
+        bounds=_bounds(settings, oci, environments),
+        service=ServicePlan(
+            uid=settings.service_uid,
+            command=[sys.executable, "-m", "kernel_gateway.server.serving", str(handed[0])],
+            variables=_split_variables()[0],
+            directory=str(_CODE),
+            descriptors=handed,
+            reach=_reach(settings),
+            refusal=REFUSED,
+        ),
+        token=token,
+        viewer=viewer_plan(settings, installation()),
+    )
+
+
+def _bounds(settings: Settings, oci: OciSettings, environments: Mapping[str, Environment]) -> Bounds:
+    """What the environments ask for, or those may that principals make, is the most that any sandbox gets."""
+    resources = [each.resources for each in environments.values()]
+    return Bounds(
+        memory_mb=max(settings.memory_mb_max, *(each.memory_mb for each in resources)),
+        storage_mb=max(settings.storage_mb_max, *(each.storage_mb for each in resources)),
+        pids=max(settings.pids, *(each.pids for each in resources)),
+        sandboxes=2 * settings.live_sessions + 2 * settings.starts_at_once,
+        runtimes=(oci.runtime, *oci.more_runtimes),
+    )
+
+
+def _reach(settings: Settings) -> list[str]:
+    """What the service must be able to reach: Python, this installation, its data."""
+    data = [str(each.absolute()) for each in data_directory.places(settings) if each.exists()]
+    return list(dict.fromkeys([*installation(), *data]))
+
+
+def installation() -> list[str]:
+    """Python, and all that it imports."""
+    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
+    path = [each for each in sys.path if each and Path(each).is_dir()]
+    return list(dict.fromkeys([*python, str(_CODE), *path]))

@@ -1,0 +1,1 @@
+"""What only administrators do: principals with their quotas, and sessions of anybody."""

@@ -1,0 +1,70 @@
+"""Anybody's sessions, for administrators: list, look into, end. The audit log names the administrator."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kernel_gateway.errors import NotFound
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.principals import OwnedSession
+from kernel_gateway.models.shapes import Page, Session, SessionStatus
+from kernel_gateway.services.credentials.tokens import require_administrator
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.sessions.sessions import Sessions, ended_session
+from kernel_gateway.storage import sessions
+
+WHAT = "the sessions of others"
+
+
+class Oversight:
+    """Raises Forbidden for everybody but administrators."""
+
+    def __init__(self, parts: Parts, registry: Registry, sessions_: Sessions) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._sessions = sessions_
+
+    async def owner(self, principal: Principal, session_id: str) -> Principal:
+        """Whose session this is, as other services take them; raises NotFound."""
+        require_administrator(principal, WHAT)
+        found = await self._parts.database.run(lambda connection: sessions.owner_of(connection, session_id))
+        if found is None:
+            raise NotFound("there is no such session")
+        return Principal(*found, admin=False)
+
+    async def list(
+        self,
+        principal: Principal,
+        limit: int = 100,
+        cursor: str | None = None,
+        *,
+        owner: str | None = None,
+        status: SessionStatus | None = None,
+    ) -> Page[OwnedSession]:
+        """Everybody's sessions or one principal's, newest first."""
+        require_administrator(principal, WHAT)
+        rows, following = await self._parts.database.run(
+            lambda connection: sessions.list_all(connection, limit, cursor, owner, status)
+        )
+        shown = []
+        for row, name in rows:
+            live = self._registry.get(row.id)
+            session = ended_session(row) if live is None else live.shape(live.sandbox.last_usage, live.sandbox.sync())
+            shown.append(_owned(session, name))
+        return Page(shown, following)
+
+    async def show(self, principal: Principal, session_id: str) -> OwnedSession:
+        """A session, whoever owns it; raises NotFound."""
+        owner = await self.owner(principal, session_id)
+        return _owned(await self._sessions.get(owner, session_id), owner.name)
+
+    async def stop(self, principal: Principal, session_id: str) -> OwnedSession:
+        """End a session, as its owner can; raises NotFound, DeadlinePassed."""
+        owner = await self.owner(principal, session_id)
+        ended = await self._sessions.stop(owner, session_id, f"it was stopped by {principal.name}, an administrator")
+        return _owned(ended, owner.name)
+
+
+def _owned(session: Session, principal: str) -> OwnedSession:
+    return OwnedSession(**msgspec.structs.asdict(session), principal=principal)

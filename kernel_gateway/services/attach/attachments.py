@@ -1,0 +1,179 @@
+"""People's clients attached to live kernels: what they send, what they are sent, how that ends.
+
+A *visitor* is who attaches, an *attachment* one connection of theirs, a *client session* the name under which a client
+comes back and goes on where it was. Knows no HTTP and no framing: messages come in and go out as their JSON parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import structlog
+
+from kernel_gateway.errors import GatewayError, LimitReached, NotFound
+from kernel_gateway.services.attach.visits import Incoming, Reach, Visit, Visitor
+from kernel_gateway.services.executions.executions import Executions
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.sessions.audience import MOST_CLIENTS, Audience, Cursor, Ended, Outgoing
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.sessions.sessions import Sessions
+
+__all__ = ["Attachment", "Attachments", "Ended", "Incoming", "Outgoing", "Visitor"]
+
+log = structlog.get_logger(__name__)
+LONGEST_CLIENT_SESSION = 256
+RETRY_SECONDS = 5.0
+
+
+class Attachment:
+    """One connection of a client's to a session. Close it with `aclose`, whatever happened."""
+
+    def __init__(self, reach: Reach, visit: Visit, client: str, client_session: str) -> None:
+        self.client_session = client_session
+        self.ended: Ended | None = None
+        self._reach = reach
+        self._visit = visit
+        self._over: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._cursor: Cursor = reach.audience.enter(client, self._ended)
+        visit.cursor = self._cursor
+
+    @property
+    def refused(self) -> int:
+        """How many of the client's messages were refused."""
+        return self._visit.refused
+
+    async def send(self, message: Incoming) -> None:
+        """Take a message of the client's; returns when the next one may come. Raises GatewayError: it was refused.
+
+        A cell that is refused is answered with an error, as a failed one is, and raises nothing.
+        """
+        if self.ended is None:
+            await self._visit.take(message)
+
+    async def wait_ended(self) -> Ended:
+        """Wait until `ended` is set: a client that does not read is told nothing by `follow`."""
+        return await asyncio.shield(self._over)
+
+    async def follow(self) -> AsyncIterator[Outgoing]:
+        """What comes after the last message that was delivered; ends when `ended` is set.
+
+        A message counts as delivered when the next one is asked for. One consumer at a time.
+        """
+        audience, cursor = self._reach.audience, self._cursor
+        note = audience.missed(cursor)
+        if note is not None:
+            yield note
+        while not self._is_replaced():
+            outgoing, position = audience.ring.following(cursor.position, cursor.client)
+            if outgoing is not None:
+                yield outgoing
+                if self._is_replaced():
+                    return
+            elif self.ended is not None:
+                return
+            cursor.position = max(cursor.position, position)
+            if outgoing is None:
+                await audience.changed()
+
+    async def aclose(self) -> None:
+        """The client has gone; it may come back under the same client session."""
+        self._reach.audience.leave(self._cursor, self._ended, self._reach.parts.clock.now())
+        self._ended(Ended("closed"))
+
+    def _ended(self, ended: Ended) -> None:
+        """Called by the audience; the first reason stays."""
+        if self.ended is None:
+            self.ended = ended
+            self._over.set_result(ended)
+            self._reach.audience.wake()
+
+    def _is_replaced(self) -> bool:
+        """Whether it ended for itself alone: a session that ends is told to the last message."""
+        return self.ended is not None and self.ended.reason not in {"draining", "session_ended"}
+
+
+class Attachments:
+    """Opens attachments and knows who is attached."""
+
+    def __init__(self, parts: Parts, registry: Registry, executions: Executions, sessions: Sessions) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._executions = executions
+        self._sessions = sessions
+
+    async def open(self, visitor: Visitor, session_id: str, client_session: str) -> Attachment:
+        """Attach to a session; an older attachment of the same client session ends as `replaced`.
+
+        A session that has lost its sandbox gets another. Being attached is no activity. Raises NotFound (also outside
+        the visitor's reach), SessionTerminated, LimitReached, ShuttingDown.
+        """
+        self._parts.require_accepting()
+        if visitor.session_id not in {None, session_id}:
+            raise NotFound("there is no such session")
+        live = await self._registry.require(visitor.principal, session_id)
+        audience = self._audience(live)
+        client = f"{visitor.author}/{client_session[:LONGEST_CLIENT_SESSION]}"
+        if not audience.has(client) and audience.connections >= MOST_CLIENTS:
+            raise LimitReached(
+                f"{MOST_CLIENTS} clients are attached to this session, which is the most: close one",
+                retry_after_seconds=RETRY_SECONDS,
+            )
+        reach = Reach(live, audience, self._parts, self._executions, self._sessions)
+        attachment = Attachment(reach, Visit(visitor, reach), client, client_session)
+        if live.sandbox.live_generation is None and live.worker_task is not None:
+            self._parts.background.spawn(_start_kernel(live), f"kernel of {live.id}")
+        log.info("client_attached", session=live.id, connections=audience.connections)
+        return attachment
+
+    def connections(self, session_id: str) -> int:
+        """How many clients are attached now."""
+        live = self._registry.get(session_id)
+        return 0 if live is None or live.audience is None else live.audience.connections
+
+    def execution_state(self, session_id: str) -> str:
+        """The kernel's state as clients see it: starting, idle, busy, restarting or dead."""
+        live = self._registry.get(session_id)
+        if live is None or live.ending is not None:
+            return "dead"
+        kernel = live.sandbox.kernel
+        if kernel is None or live.sandbox.live_generation is None:
+            return "starting"
+        if kernel.hub is None:
+            return "restarting"
+        return "busy" if live.running is not None else "idle"
+
+    def _audience(self, live: LiveSession) -> Audience:
+        if live.audience is None:
+            live.audience = Audience(self._parts.settings.attach_replay_bytes)
+            kernel = live.sandbox.kernel
+            if kernel is not None and kernel.hub is not None:
+                live.audience.connect(kernel.hub)
+            else:
+                live.audience.await_kernel()
+        return live.audience
+
+
+def forget_absent(parts: Parts, registry: Registry) -> None:
+    """Forget the clients that have been gone for long, and what was kept for them; called by the sweep.
+
+    A cell that waits for the input of one of them is interrupted: others' code waits behind it.
+    """
+    before = parts.clock.now() - parts.settings.attach_keep_seconds
+    for live in registry:
+        kernel = live.sandbox.kernel
+        if live.audience is not None and kernel is not None and live.audience.deserted(before):
+            log.info("deserted_cell_interrupted", session=live.id)
+            parts.background.spawn(kernel.interrupt(), f"interrupt of {live.id}")
+        if live.audience is not None and not live.audience.forget(before):
+            live.audience.close(Ended("draining"))
+            live.audience = None
+
+
+async def _start_kernel(live: LiveSession) -> None:
+    """Make the sandbox that an attached client waits for; what fails is said to who runs something."""
+    try:
+        await live.sandbox.started()
+    except GatewayError as error:
+        log.warning("kernel_not_started", session=live.id, error=error.code)

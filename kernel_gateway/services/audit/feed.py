@@ -1,0 +1,192 @@
+"""The audit log on its way to one place outside the database: in order, each record once, or again after a kill.
+
+What was just written comes from memory; what a sink has missed, since it was down or behind, from the database, where
+its position is kept. A sink that takes nothing delays neither calls nor other sinks, and loses only what retention
+removes meanwhile, which is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.audit.chain import entries_after
+from kernel_gateway.services.audit.line import Entry
+from kernel_gateway.storage import audit_chain
+from kernel_gateway.storage.database import Database
+
+MOST_AT_ONCE = 500
+MOST_BYTES_AT_ONCE = 1_000_000
+MOST_REMEMBERED = 2_000
+MOST_BYTES_REMEMBERED = 4_000_000
+DELIVER_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
+"""Time that a sink has at the service's end for what it lacks; the rest follows after the next start."""
+SAVE_SECONDS = 10.0
+"""How often a position is written down at most: what a killed service delivered since comes again."""
+RETRY_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+NOT_KNOWN = -1
+log = structlog.get_logger(__name__)
+
+
+class Sink(Protocol):
+    """A place for lines. `last` is the number and hash of the last line that it knows to be there, if it can say so."""
+
+    name: str
+
+    async def open(self) -> tuple[int, str] | None:
+        """Raises StartRefused for what only the operator can put right."""
+
+    async def deliver(self, entries: Sequence[Entry]) -> None:
+        """Have them for good when this returns; raises OSError, and then none, some or all of them are there."""
+
+    async def close(self) -> None: ...
+
+
+class Feed:
+    """`run` delivers for as long as the service lives, `offer` says what is new, `close` delivers the rest."""
+
+    def __init__(self, database: Database, sink: Sink) -> None:
+        self._database = database
+        self._sink = sink
+        self._position = NOT_KNOWN
+        self._saved = (0, 0.0)
+        self._recent: deque[Entry] = deque()
+        self._recent_bytes = 0
+        self._behind = True  # the database has what memory has not
+        self._wake = asyncio.Event()
+        self._wake.set()
+        self._down = False
+
+    async def open(self) -> None:
+        """Find out where to go on; a new sink begins with the next record. Raises StartRefused, DatabaseUnavailable."""
+        last = await self._sink.open()
+
+        def find(connection: Connection) -> int:
+            position = audit_chain.position(connection, self._sink.name)
+            if position is None:
+                position = audit_chain.newest(connection)
+                audit_chain.put_position(connection, self._sink.name, position)
+            if last is not None and last[0] > position and audit_chain.hash_at(connection, last[0]) == last[1]:
+                return last[0]
+            return position
+
+        self._position = await self._database.run(find)
+        self._saved = (self._position, time.monotonic())
+
+    def offer(self, entries: Sequence[Entry]) -> None:
+        """These are in the database now."""
+        self._recent.extend(entries)
+        self._recent_bytes += sum(len(each.line) for each in entries)
+        if len(self._recent) > MOST_REMEMBERED or self._recent_bytes > MOST_BYTES_REMEMBERED:
+            self._forget()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Deliver what comes, and again what could not be delivered."""
+        pause = RETRY_SECONDS
+        while True:
+            await self._wake.wait()
+            try:
+                await self.deliver()
+                pause = RETRY_SECONDS
+            except Exception as error:  # whatever it is, the next try may go well, and nothing is lost meanwhile
+                self._log_down(error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def deliver(self) -> None:
+        """Deliver what there is, all of it; raises OSError, TimeoutError, GatewayError."""
+        if self._position == NOT_KNOWN:
+            await self.open()
+        while True:
+            self._wake.clear()
+            try:
+                entries = self._remembered() or (await self._read() if self._behind else [])
+                if not entries:
+                    await self._save(only_later=True)
+                    return
+                async with asyncio.timeout(DELIVER_SECONDS):
+                    await self._sink.deliver(entries)
+            except BaseException:
+                self._wake.set()
+                raise
+            self._advance(entries)
+            await self._save(only_later=True)
+
+    async def close(self) -> None:
+        """The service ends."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                if self._position != NOT_KNOWN:
+                    await self.deliver()
+        except (OSError, TimeoutError, GatewayError) as error:
+            self._log_down(error)
+        with contextlib.suppress(GatewayError):
+            await self._save()
+        await self._sink.close()
+
+    def _remembered(self) -> list[Entry]:
+        """The next ones, if memory has them; where numbers are left out, the database says whether that is so."""
+        while self._recent and self._recent[0].number <= self._position:
+            self._recent_bytes -= len(self._recent.popleft().line)
+        if not self._recent:
+            return []
+        if self._recent[0].number != self._position + 1:
+            self._behind = True
+            return []
+        return _batch(each for place, each in enumerate(self._recent, self._position + 1) if each.number == place)
+
+    async def _read(self) -> list[Entry]:
+        """The next ones that the database has; none: memory has all that come."""
+        position = self._position
+        entries = await self._database.run(lambda c: entries_after(c, position, MOST_AT_ONCE))
+        self._behind = bool(entries)
+        return _batch(entries)
+
+    def _advance(self, entries: Sequence[Entry]) -> None:
+        if entries[0].number > self._position + 1:
+            log.error("audit_sink_lacks", sink=self._sink.name, first=self._position + 1, last=entries[0].number - 1)
+        self._position = entries[-1].number
+        if self._down:
+            self._down = False
+            log.info("audit_sink_back", sink=self._sink.name)
+
+    async def _save(self, *, only_later: bool = False) -> None:
+        position, (saved, at) = self._position, self._saved
+        if position in {NOT_KNOWN, saved} or (only_later and time.monotonic() - at < SAVE_SECONDS):
+            return
+        await self._database.run(lambda c: audit_chain.put_position(c, self._sink.name, position))
+        self._saved = (position, time.monotonic())
+
+    def _forget(self) -> None:
+        self._behind = True
+        self._recent.clear()
+        self._recent_bytes = 0
+
+    def _log_down(self, error: Exception) -> None:
+        if not self._down:
+            self._down = True
+            reason = str(error) or "it took too long"
+            log.error("audit_sink_down", sink=self._sink.name, error=reason, delivered=self._position)
+
+
+def _batch(entries: Iterable[Entry]) -> list[Entry]:
+    """The first of them, as many as go at once."""
+    taken: list[Entry] = []
+    size = 0
+    for each in entries:
+        size += len(each.line)
+        if taken and (len(taken) >= MOST_AT_ONCE or size > MOST_BYTES_AT_ONCE):
+            break
+        taken.append(each)
+    return taken

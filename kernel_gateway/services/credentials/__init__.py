@@ -1,0 +1,1 @@
+"""Credentials: bearer tokens and access keys are made, found, remembered and revoked here."""

@@ -1,0 +1,87 @@
+"""How a bearer token becomes a caller, and where the first administrator comes from.
+
+The first start makes the principal `admin` with a token: the given one (`SANDCELL_TOKEN`), or a new one that is shown
+once. A given token that is not known yet becomes one more token of `admin` at any later start; a revoked one stays
+revoked and is refused. With no token left that counts, a start makes a new one, so nobody is locked out for good.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import SettingInvalid, Unauthorized
+from kernel_gateway.identity.principal import Caller, Principal, new_token, token_digest
+from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.credentials.remembered import Remembered
+from kernel_gateway.storage import principals
+from kernel_gateway.storage.database import Database
+
+ADMIN = "admin"
+LONGEST_TOKEN = 1_000
+
+
+class Identity:
+    """Knows tokens by their digests; remembers the last ones seen, and forgets them when one is revoked."""
+
+    def __init__(
+        self, database: Database, now: Callable[[], float] = time.time, last_use: LastUse | None = None
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._remembered = Remembered[Caller](trusted=database.sole_user)
+        self.last_use = last_use or LastUse(database)
+
+    async def open(self, given_token: str, now: float) -> str | None:
+        """Make sure there is an administrator; returns the token when one was made."""
+        return await self._database.run(lambda connection: _ensure_admin(connection, given_token, now))
+
+    async def authenticate(self, bearer_token: str) -> Caller:
+        """Who calls with this token; raises Unauthorized, the same for every token that does not count."""
+        if not bearer_token or len(bearer_token) > LONGEST_TOKEN:
+            raise Unauthorized
+        digest = token_digest(bearer_token)
+        caller = await self._remembered.ask(digest, lambda: self._look_up(digest))
+        now = self._now()
+        if caller is None or not caller.counts_at(now):
+            raise Unauthorized
+        self.last_use.token(caller.credential_id, now)
+        return caller
+
+    async def _look_up(self, digest: str) -> Caller | None:
+        return await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
+
+    def forget(self) -> None:
+        """Ask the database again for every token: one was revoked, or a principal disabled."""
+        self._remembered.forget()
+
+
+def _ensure_admin(connection: Connection, given_token: str, now: float) -> str | None:
+    admin = principals.find_by_name(connection, ADMIN)
+    if admin is None:
+        admin = Principal(str(uuid.uuid4()), ADMIN, admin=True)
+        principals.add(connection, admin, now)
+    if given_token:
+        _take_given(connection, admin, token_digest(given_token), now)
+        return None
+    if principals.has_admin_token(connection, admin.id, now):
+        return None
+    made = new_token()
+    _add(connection, admin, "first", token_digest(made), now)
+    return made
+
+
+def _take_given(connection: Connection, admin: Principal, digest: str, now: float) -> None:
+    owner = principals.find_by_digest(connection, digest)
+    if owner is not None:
+        return
+    if principals.knows_digest(connection, digest):
+        raise SettingInvalid("the given token was revoked or replaced: give another one, or none")
+    _add(connection, admin, "SANDCELL_TOKEN", digest, now)
+
+
+def _add(connection: Connection, owner: Principal, name: str, digest: str, now: float) -> None:
+    principals.add_token(connection, owner, token_id=str(uuid.uuid4()), name=name, digest=digest, now=now)

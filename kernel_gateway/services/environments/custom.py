@@ -1,0 +1,130 @@
+"""What a principal may ask of an environment, and what the row of one becomes. Pure.
+
+A made environment is one of the host's (image, interpreter, runtime, processes) with resources, a network and a role of
+its own. What it may be is asked again at every use: an operator who narrows the settings narrows those made before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import secrets
+import string
+from collections.abc import Mapping, Sequence
+
+from kernel_gateway.environments_file import ROLE_ARN, DeclaredRole
+from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.environments import CreateEnvironment
+from kernel_gateway.settings import Settings, table
+from kernel_gateway.storage.environments import EnvironmentRow
+from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+
+NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}")
+ID = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10}")
+TAG = re.compile(r"[a-zA-Z0-9\s._:/=+@-]*", re.ASCII)
+UNFIT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+LONGEST_DESCRIPTION = 4096
+MOST_TAGS = 50
+LONGEST_TAG_KEY = 128
+LONGEST_TAG_VALUE = 256
+ID_LETTERS = string.ascii_letters + string.digits
+LEAST = {row.name: int(row.low or 0) for row in table() if row.name in ("memory_mb", "storage_mb")}
+
+
+class Unavailable(Exception):
+    """An environment cannot be started from now; the message says why."""
+
+
+def new_row(
+    principal: Principal, body: CreateEnvironment, hosts: Mapping[str, Environment], settings: Settings, now: float
+) -> EnvironmentRow:
+    """The row of what is asked for; raises InvalidRequest, naming what to change."""
+    if not NAME.fullmatch(body.name):
+        raise InvalidRequest("an environment's name is a letter and up to 47 letters, digits and _", field="name")
+    host = hosts.get(body.image)
+    usual = host.resources if host is not None else Resources()
+    row = EnvironmentRow(
+        id=f"{body.name}-{''.join(secrets.choice(ID_LETTERS) for _ in range(10))}",
+        principal_id=principal.id,
+        owner=principal.name,
+        name=body.name,
+        description=described(body.description),
+        image=body.image,
+        memory_mb=min(usual.memory_mb, settings.memory_mb_max) if body.memory_mb is None else body.memory_mb,
+        storage_mb=min(usual.storage_mb, settings.storage_mb_max) if body.storage_mb is None else body.storage_mb,
+        network=body.network,
+        role_arn=body.role_arn,
+        tags=tagged({}, body.tags, ()),
+        created=now,
+        updated=now,
+    )
+    if row.role_arn and not ROLE_ARN.fullmatch(row.role_arn):
+        raise InvalidRequest("role_arn is written as arn:aws:iam::123456789012:role/NAME", field="role_arn")
+    try:
+        made(row, hosts, (), settings)
+    except Unavailable as error:
+        raise InvalidRequest(str(error)) from None
+    return row
+
+
+def made(
+    row: EnvironmentRow, hosts: Mapping[str, Environment], roles: Sequence[DeclaredRole], settings: Settings
+) -> Environment:
+    """The environment as it is today; raises Unavailable when the host or its settings have it no more."""
+    host = hosts.get(row.image)
+    if host is None:
+        known = ", ".join(sorted(hosts)) or "none"
+        raise Unavailable(f"the host has no environment {row.image!r} to make one from; it has: {known}")
+    _require_range("memory_mb", row.memory_mb, settings.memory_mb_max)
+    _require_range("storage_mb", row.storage_mb, settings.storage_mb_max)
+    if row.network not in settings.made_network_modes.split(","):
+        modes = " and ".join(settings.made_network_modes.split(","))
+        raise Unavailable(f"network {row.network} is not for environments made here; those may have {modes}")
+    return dataclasses.replace(
+        host,
+        name=row.id,
+        image=host.image or host.name,
+        description=row.description,
+        resources=Resources(row.memory_mb, row.storage_mb, host.resources.pids),
+        network=NetworkPolicy(NetworkMode(row.network)),
+        role=granted(row, roles),
+    )
+
+
+def granted(row: EnvironmentRow, roles: Sequence[DeclaredRole]) -> ExecutionRole | None:
+    """What the operator has declared for the row's role and its owner; None where that is nothing."""
+    found = next((each for each in roles if each.arn == row.role_arn), None)
+    return found.role if found is not None and found.is_for(row.owner) else None
+
+
+def tagged(present: Mapping[str, str], more: Mapping[str, str], remove: Sequence[str]) -> dict[str, str]:
+    """The tags after a change; raises InvalidRequest."""
+    gone = frozenset(remove)
+    tags = {key: value for key, value in present.items() if key not in gone} | dict(more)
+    if len(tags) > MOST_TAGS:
+        raise InvalidRequest(f"an environment has at most {MOST_TAGS} tags", field="tags")
+    for key, value in more.items():
+        if not (1 <= len(key) <= LONGEST_TAG_KEY and len(value) <= LONGEST_TAG_VALUE):
+            raise InvalidRequest(
+                f"a tag's key has 1 to {LONGEST_TAG_KEY} characters, its value at most {LONGEST_TAG_VALUE}",
+                field="tags",
+            )
+        if not (TAG.fullmatch(key) and TAG.fullmatch(value)):
+            raise InvalidRequest("tags are of letters, digits, spaces and . _ : / = + @ -", field="tags")
+    return tags
+
+
+def described(text: str) -> str:
+    """A description that can be stored; raises InvalidRequest."""
+    if len(text) > LONGEST_DESCRIPTION or UNFIT.search(text):
+        raise InvalidRequest(
+            f"a description has at most {LONGEST_DESCRIPTION:,} characters and no control characters",
+            field="description",
+        )
+    return text
+
+
+def _require_range(name: str, value: int, most: int) -> None:
+    if not LEAST[name] <= value <= most:
+        raise Unavailable(f"{name} must be between {LEAST[name]:,} and {most:,}, and is {value:,}")

@@ -1,0 +1,270 @@
+"""Shell commands and background tasks in a live session. Each is recorded: a row while it runs, then a `%%bash` cell.
+
+A background task has its cell when it was started; what becomes of it is asked for by its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import (
+    DatabaseUnavailable,
+    InvalidRequest,
+    NoSpace,
+    NotFound,
+    PayloadTooLarge,
+    SandboxUnavailable,
+    translated,
+)
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.shapes import Command, CommandRequest, Truncated
+from kernel_gateway.models.sync import ExecutionSync
+from kernel_gateway.services.mirroring.flushes import told
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.results.outcomes import died, trimmed
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.provenance import found_after, provenance_of
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.errors import KernelsError, SandboxGone
+from kernels.guest_client.client import CommandResult
+
+log = structlog.get_logger(__name__)
+PAUSE_SECONDS = 1.0
+
+
+KILLED = 137
+"""What a shell says of a program that got SIGKILL, be it for want of memory."""
+
+
+class Commands:
+    """Run a command to its end, or start it in the background. A caller who goes away stops nothing."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+
+    async def run(
+        self,
+        principal: Principal,
+        session_id: str,
+        request: CommandRequest,
+        *,
+        face: str = "rest",
+        lease: str | None = None,
+    ) -> Command:
+        """A foreground command's result, or the background task just started. It came through that `face`.
+
+        Raises SessionBusy while another than the caller's `lease` lasts.
+        """
+        self._parts.require_accepting()
+        timeout = self._timeout(request)
+        _require_text(request.command, self._parts.settings.code_bytes)
+        live = await self._registry.require(principal, session_id)
+        live.require_unleased(lease)
+        self._parts.require_disk()
+        row = self._row(live, request, timeout, author=principal.name, face=face)
+        return await self._parts.background.carry_out(self._run(live, request, row), f"command in {live.id}")
+
+    async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow) -> Command:
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            row = await self._begin(live, row)
+            try:
+                result = await kernel.guest.run_command(
+                    request.command,
+                    timeout_seconds=row.timeout_seconds,
+                    output_bytes=self._parts.settings.command_output_bytes,
+                    background=request.background,
+                    merge_output=request.merge_output,
+                )
+            except KernelsError as error:
+                await self._finish(live, replace(row, status="died", outcome=died("sandbox", str(error))))
+                raise
+            if result.exit_code == KILLED:
+                kernel.note_life()
+            if not request.background:
+                row = replace(row, ended_number=live.sandbox.flushes.next_number())
+            row = await self._finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
+            if request.background:
+                live.remember_task(result.id, kernel)
+                return command_of(result)
+            return command_of(result, await self._synced(live, row))
+
+    async def _synced(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
+        """Ask for a flush; what is said of the files, once they are in the store where the answer waits for that."""
+        flushes = live.sandbox.flushes
+        ticket = flushes.request(row)
+        return await flushes.covered(ticket) if row.sync == "before_return" else told(row, flushes.sync())
+
+    def _row(
+        self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
+    ) -> ExecutionRow:
+        return ExecutionRow(
+            id=str(uuid.uuid4()),
+            session_id=live.id,
+            status="running",
+            language="bash",
+            runtime="bash",
+            code=request.command,
+            generation=live.sandbox.generation,
+            timeout_seconds=timeout,
+            expect_generation=None,
+            idempotency_key=None,
+            request_digest=None,
+            queued=self._parts.clock.now(),
+            kind="command",
+            author=author,
+            face=face,
+            sync="async" if request.background else request.sync or live.row.sync,
+        )
+
+    async def _begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
+        """It is on record before it runs: a service that starts anew says that it was cut off."""
+        row = replace(row, generation=live.sandbox.generation, started=self._parts.clock.now())
+
+        def store(connection: Connection) -> None:
+            executions.add(connection, row)
+            executions.begin(connection, row.id, row.generation, row.started or row.queued)
+
+        await self._parts.database.run(store)
+        return row
+
+    async def _finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
+        """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
+        row = await asyncio.to_thread(self._parts.redaction.row, row) if self._parts.redaction.wanted else row
+        outcome = trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes)
+        provenance = provenance_of(None, live.sandbox.environment_digest)
+        row = replace(row, outcome=outcome, provenance=provenance, ended=self._parts.clock.now())
+        live.notebook_stale = True
+        try:
+            await self._store(live, row)
+        except (NoSpace, DatabaseUnavailable) as error:
+            log.error("command_not_stored", session=live.id, execution=row.id, error=error.code)
+            live.unstored[row.id] = row
+            self._parts.background.spawn(self._insist(live, row), f"end of command {row.id}")
+        return row
+
+    async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
+        # While code runs beside it, nobody can tell whose changes the files are: they count as the code's.
+        look = partial(found_after, live) if live.running is None else None
+        with self._parts.record.ending(live.id, row.id, look):
+            await self._parts.database.run(lambda connection: executions.finish(connection, row))
+
+    async def _insist(self, live: LiveSession, row: ExecutionRow) -> None:
+        while True:
+            await self._parts.clock.sleep(PAUSE_SECONDS)
+            try:
+                await self._store(live, row)
+            except (NoSpace, DatabaseUnavailable):
+                continue
+            live.unstored.pop(row.id, None)
+            return
+
+    def _timeout(self, request: CommandRequest) -> float:
+        if request.background and request.sync == "before_return":
+            raise InvalidRequest(
+                "a background task's answer does not wait for its files: leave `sync` out, or run it in the foreground",
+                field="sync",
+            )
+        settings = self._parts.settings
+        most = settings.task_timeout_seconds if request.background else settings.command_timeout_seconds
+        timeout = most if request.timeout_seconds is None else request.timeout_seconds
+        if not 0 < timeout <= most:
+            raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {most:g}")
+        return timeout
+
+
+class Tasks:
+    """Background commands by id. Asking after one does not count as activity."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+
+    async def get(self, principal: Principal, session_id: str, task_id: str) -> Command:
+        """Its state and output so far; `lost` when its sandbox is gone."""
+        live = await self._registry.require(principal, session_id)
+        return await self._ask(live, task_id, stop=False)
+
+    async def stop(self, principal: Principal, session_id: str, task_id: str) -> Command:
+        """End it and all its processes; one that has ended stays as it ended."""
+        live = await self._registry.require(principal, session_id)
+        live.touch()
+        return await self._ask(live, task_id, stop=True)
+
+    async def _ask(self, live: LiveSession, task_id: str, *, stop: bool) -> Command:
+        """Without the memory of a task (an earlier process of ours started it) the guest is asked all the same."""
+        kernel = live.sandbox.kernel
+        if task_id in live.tasks and live.tasks[task_id] is not kernel:
+            return Command(task_id, "lost")
+        if kernel is None:
+            raise NotFound("there is no such task", reason="not_found")
+        try:
+            with translated():
+                result = await (kernel.guest.stop_task(task_id) if stop else kernel.guest.task(task_id))
+        except SandboxUnavailable as error:
+            if isinstance(error.__cause__, SandboxGone):
+                return Command(task_id, "lost")
+            raise
+        if stop:
+            live.sandbox.flushes.request()
+        return command_of(result)
+
+
+def command_of(result: CommandResult, sync: ExecutionSync | None = None) -> Command:
+    """A command as callers see it."""
+    return Command(
+        id=result.id,
+        status=result.status,  # type: ignore[arg-type]
+        stdout=result.stdout,
+        stderr=result.stderr,
+        exit_code=result.exit_code,
+        timed_out=result.timed_out,
+        duration_seconds=result.duration_seconds,
+        truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
+        sync=sync or ExecutionSync(),
+    )
+
+
+def _status(result: CommandResult) -> str:
+    """As an execution's; a background task has been started."""
+    if result.timed_out:
+        return "timeout"
+    if result.status == "stopped":
+        return "interrupted"
+    return "ok" if result.status == "running" or result.exit_code == 0 else "error"
+
+
+def _outcome(result: CommandResult) -> StoredOutcome:
+    return StoredOutcome(
+        stdout=result.stdout,
+        stderr=result.stderr,
+        outputs=[*_stream("stdout", result.stdout), *_stream("stderr", result.stderr)],
+        truncated=Truncated(stdout=result.stdout_truncated, stderr=result.stderr_truncated),
+        exit_code=result.exit_code,
+        task=result.id if result.status == "running" else None,
+    )
+
+
+def _stream(name: str, text: str) -> list[dict[str, Any]]:
+    return [{"output_type": "stream", "name": name, "text": text}] if text else []
+
+
+def _require_text(command: str, most_bytes: int) -> None:
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest("a command must be valid UTF-8 text") from None
+    if not command.strip() or "\0" in command:
+        raise InvalidRequest("a command must have text and no NUL character")
+    if size > most_bytes:
+        raise PayloadTooLarge(f"the command has {size:,} bytes; the most is {most_bytes:,}")

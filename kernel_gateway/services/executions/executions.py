@@ -1,0 +1,353 @@
+"""Executions as callers see them: submit, wait, look back, follow, interrupt."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import msgspec
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from kernel_gateway.errors import (
+    GatewayError,
+    GenerationMismatch,
+    IdempotencyConflict,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    SessionBusy,
+)
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.shapes import Event, Execution, Page, Submission
+from kernel_gateway.models.sync import ExecutionSync, Sync
+from kernel_gateway.services.mirroring.flushes import told
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.results.event_log import EventLog
+from kernel_gateway.services.results.jobs import Asked, Job
+from kernel_gateway.services.results.outcomes import execution_of, with_late
+from kernel_gateway.services.results.stored_events import replayed
+from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, interrupt_code
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.languages import runtime_of
+from kernels.wire.client_request import ClientRequest
+
+LONGEST_KEY = 255
+
+
+class Executions:
+    """The verbs on executions. An execution belongs to the service: a caller that goes away cancels nothing."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+
+    async def submit(
+        self,
+        principal: Principal,
+        session_id: str,
+        submission: Submission,
+        idempotency_key: str | None = None,
+        *,
+        face: str = "rest",
+        lease: str | None = None,
+    ) -> Execution:
+        """Store an execution and queue it; the row is durable when this returns. It came through that `face`.
+
+        While another than the caller's `lease` lasts, it waits, or is refused by any other `on_busy` than queue.
+
+        The same key and the same submission return the same execution, also when its session has ended. Otherwise
+        raises NotFound, SessionTerminated, InvalidRequest, PayloadTooLarge, SessionBusy (on_busy=reject: nothing is
+        stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
+        interrupts what runs and then waits its turn like any other.
+        """
+        row = self._checked(session_id, submission, idempotency_key, author=principal.name, face=face)
+        try:
+            taken = await self._submit(principal, row, submission, lease)
+        except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
+            before = await self._submitted_before(principal, row) if idempotency_key is not None else None
+            if before is None:
+                raise
+            taken = before
+        # What was taken before may be in memory, where its answer still waits for the store.
+        return taken if taken.id == row.id else await self.get(principal, session_id, taken.id)
+
+    async def _submit(
+        self, principal: Principal, row: ExecutionRow, submission: Submission, lease: str | None
+    ) -> Execution:
+        session_id = row.session_id
+        self._parts.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        self._parts.require_disk()
+        _require_generation(live, submission.expect_generation)
+        if submission.on_busy != "queue":
+            live.require_unleased(lease)
+        if submission.on_busy == "reject" and (live.running is not None or live.waiting):
+            raise SessionBusy("something runs in this session", session_id=session_id)
+        admit = self._admit(live, row, submission, lease=lease)
+        return await self._parts.background.carry_out(admit, f"submit {row.id}")
+
+    async def submit_attached(
+        self,
+        live: LiveSession,
+        request: ClientRequest,
+        code: str,
+        *,
+        author: str,
+        told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None],
+    ) -> None:
+        """Store and queue a cell that an attached client sent; `told` hears of its beginning and its end.
+
+        It is for the kernel that its author sees: what waits when that one ends does not run on the next. Raises as
+        `submit` does.
+        """
+        self._parts.require_accepting()
+        live.require_live()
+        self._parts.require_disk()
+        row = replace(
+            self._checked(live.id, Submission(code), None, author=author, face="jupyter"),
+            timeout_seconds=self._parts.settings.attached_timeout_seconds,
+            expect_generation=live.sandbox.live_generation,
+        )
+        admit = self._admit(live, row, Submission(code), asked=Asked(request, told))
+        await self._parts.background.carry_out(admit, f"submit {row.id}")
+
+    async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
+        """The execution once it has ended; cancelling the wait does not touch it.
+
+        Bounded by the session's time-to-live, at whose end all its executions have ended.
+        """
+        job = await self._job(principal, session_id, execution_id)
+        if job is None or job.has_ended:
+            return await self.get(principal, session_id, execution_id)
+        return await job.wait()
+
+    async def get(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
+        """An execution: whole for a while after it ended, later with its text cut to what is stored of it."""
+        job = await self._job(principal, session_id, execution_id)
+        row = job.row if job is not None else await self._row(principal, session_id, execution_id)
+        live = self._registry.find(principal, session_id)
+        if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
+            row = replace(row, outcome=with_late(row.outcome, late, self._parts.settings.stored_text_bytes))
+        sync = await self._sync(principal, session_id)
+        return execution_of(row, told(row, sync, None if job is None else job.answered))
+
+    async def list(
+        self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
+    ) -> Page[Execution]:
+        """The session's executions, oldest first."""
+        await self._registry.row(principal, session_id)
+        rows, following = await self._parts.database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
+        sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
+        held = live.running if live is not None and live.running is not None and live.running.is_settling else None
+        shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
+        return Page([execution_of(row, told(row, sync)) for row in shown], following)
+
+    async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
+        """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.
+
+        Returns when it has ended. One that runs and does not heed it is still running then, and `why` says so.
+        """
+        live = self._registry.find(principal, session_id)
+        job = live.find_job(execution_id) if live is not None else None
+        if live is not None and job is not None:
+            live.touch()
+            if live.withdraw(job):
+                await self._parts.background.carry_out(self._drop(live, job), f"interrupt {execution_id}")
+            elif job.interrupt():
+                looking = await interrupt_code(self._parts, live)
+                if looking is not None:
+                    await asyncio.shield(looking)
+        return await self.get(principal, session_id, execution_id)
+
+    async def _drop(self, live: LiveSession, job: Job) -> None:
+        """End a job that was taken out of the queue; raises when that cannot be stored now, and it is stored later."""
+        if not await job.is_stored():
+            return
+        outcome = StoredOutcome(why=BEFORE_IT_BEGAN)
+        self._parts.background.spawn(live.worker.finish(job, "interrupted", outcome), f"end of {job.row.id}")
+        await job.wait()
+
+    async def events(
+        self, principal: Principal, session_id: str, execution_id: str, after: int = 0, *, late: bool = False
+    ) -> AsyncIterator[Event]:
+        """Await it for the checks, then iterate: what follows sequence `after`, ending with `ended`.
+
+        With `late` it goes on after that, with late output, for as long as the kernel lives.
+        """
+        if after < 0:
+            raise InvalidRequest("an event's sequence is not negative")
+        job = await self._job(principal, session_id, execution_id)
+        if job is not None:
+            return job.log.follow(after, late=late)
+        row = await self._row(principal, session_id, execution_id)
+        return replayed(row, after, told(row, await self._sync(principal, session_id)))
+
+    def _checked(
+        self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str
+    ) -> ExecutionRow:
+        settings = self._parts.settings
+        try:
+            size = len(submission.code.encode())
+        except UnicodeEncodeError:
+            raise InvalidRequest("code must be valid UTF-8 text, without half surrogate pairs") from None
+        if size > settings.code_bytes:
+            raise PayloadTooLarge(f"code has {size:,} bytes; the most is {settings.code_bytes:,}")
+        timeout = submission.timeout_seconds
+        if timeout is None:
+            timeout = settings.execution_timeout_seconds
+        if not 0 < timeout <= settings.execution_timeout_max_seconds:
+            most = settings.execution_timeout_max_seconds
+            raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {most:g}")
+        if idempotency_key is not None and not 1 <= len(idempotency_key) <= LONGEST_KEY:
+            raise InvalidRequest(f"an idempotency key has 1 to {LONGEST_KEY} characters")
+        return ExecutionRow(
+            id=str(uuid.uuid4()),
+            session_id=session_id,
+            status="queued",
+            language=submission.language,
+            runtime=_runtime(submission),
+            code=submission.code,
+            generation=0,
+            timeout_seconds=timeout,
+            expect_generation=submission.expect_generation,
+            idempotency_key=idempotency_key,
+            request_digest=_digest(submission) if idempotency_key is not None else None,
+            queued=self._parts.clock.now(),
+            clear_context=submission.clear_context,
+            author=author,
+            face=face,
+        )
+
+    async def _admit(
+        self,
+        live: LiveSession,
+        row: ExecutionRow,
+        submission: Submission,
+        *,
+        asked: Asked | None = None,
+        lease: str | None = None,
+    ) -> Execution:
+        """The place in the queue first, then the row: what is acknowledged is both queued and stored.
+
+        A row that an idle kernel takes at once is stored as running in the same transaction; not one for a blank
+        kernel, whose generation is not known yet.
+        """
+        row = replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
+        job = self._queue(live, row, asked, lease)
+        taken = None if row.clear_context else live.takes_at_once(job)
+
+        def store(connection: Connection) -> None:
+            executions.add(connection, row)
+            if taken is not None:
+                executions.begin(connection, row.id, taken, row.queued)
+
+        try:
+            await self._parts.database.run(store)
+            job.begun = taken
+        except BaseException as error:
+            live.withdraw(job)
+            job.mark_stored(stored=False)
+            if isinstance(error, IntegrityError) and row.idempotency_key is not None:
+                return await self._twin(row)
+            raise
+        job.mark_stored(stored=True)
+        if submission.on_busy == "interrupt" and live.running is not job and live.interrupt_running():
+            with contextlib.suppress(GatewayError):  # what cannot be interrupted ends by its deadline
+                await interrupt_code(self._parts, live)
+        return execution_of(job.row)
+
+    def _queue(self, live: LiveSession, row: ExecutionRow, asked: Asked | None, lease: str | None) -> Job:
+        """A job in its place, with room for its code until it runs."""
+        job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
+        job.lease = lease
+        job.room = self._parts.body_room.keep_code(live.row.principal_id, row.code)
+        try:
+            live.admit(job, self._parts.settings.queue_length)
+        except GatewayError:
+            job.leave_room()
+            raise
+        return job
+
+    async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
+        if self._registry.find(principal, row.session_id) is None:
+            await self._registry.row(principal, row.session_id)
+        key = row.idempotency_key or ""
+        found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
+        return None if found is None else _same(found, row)
+
+    async def _twin(self, row: ExecutionRow) -> Execution:
+        """The execution that won the race for an idempotency key."""
+        key = row.idempotency_key or ""
+        found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
+        if found is None:
+            raise NotFound("the session is gone")
+        return _same(found, row)
+
+    async def _job(self, principal: Principal, session_id: str, execution_id: str) -> Job | None:
+        """The execution if it is in memory and the principal's."""
+        live = self._registry.find(principal, session_id)
+        job = live.find_job(execution_id) if live is not None else None
+        if job is None:
+            job = self._parts.finished.find(session_id, execution_id)
+            if job is not None and live is None:
+                await self._registry.row(principal, session_id)
+        return job
+
+    async def _sync(self, principal: Principal, session_id: str) -> Sync:
+        """How far the files of a session are in the store, live or as it ended."""
+        live = self._registry.find(principal, session_id)
+        if live is not None:
+            return live.sandbox.flushes.sync()
+        return (await self._registry.row(principal, session_id)).record.sync
+
+    async def _row(self, principal: Principal, session_id: str, execution_id: str) -> ExecutionRow:
+        await self._registry.row(principal, session_id)
+        row = await self._parts.database.run(lambda c: executions.find(c, session_id, execution_id))
+        if row is None or row.kind != "code":
+            raise NotFound("there is no such execution in this session")
+        return row
+
+
+def _runtime(submission: Submission) -> str:
+    """What runs this code; raises InvalidRequest when that is no runtime of its language, or keeps no context."""
+    try:
+        runtime = runtime_of(submission.language, submission.runtime)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    if submission.clear_context and runtime != "python":
+        raise InvalidRequest("clear_context is for Python code: restart the session's kernel to clear other languages")
+    return runtime
+
+
+def _require_generation(live: LiveSession, expected: int | None) -> None:
+    now = live.sandbox.generation
+    if expected is not None and expected != now:
+        raise GenerationMismatch(
+            f"the kernel is of generation {now}, not {expected}: its globals are not yours",
+            generation=now,
+            expect_generation=expected,
+        )
+
+
+def _digest(submission: Submission) -> str:
+    """What makes two submissions the same; how long the caller stays to wait does not."""
+    asked = {name: value for name, value in msgspec.to_builtins(submission).items() if name != "wait"}
+    if submission.sync is None:  # as the digests that were stored before there was such a member
+        del asked["sync"]
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
+
+
+def _same(found: ExecutionRow, row: ExecutionRow) -> Execution:
+    if found.request_digest != row.request_digest:
+        raise IdempotencyConflict(
+            "the idempotency key was used with another submission in this session", execution_id=found.id
+        )
+    return execution_of(found)

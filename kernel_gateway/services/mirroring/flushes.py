@@ -1,0 +1,126 @@
+"""Whether what a session's executions leave is durable: what is asked of its mirror, and what is said of an execution.
+
+Whatever ends in a session (an execution, a command) has a number, one more than the one before. A flush that begins
+after that covers it and all before it; the newest number that a complete flush covered is what is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from kernel_gateway.models.sync import DurableExecution, ExecutionSync, Restoring, Sync, SyncMode
+from kernel_gateway.services.clock import rfc3339_or_none
+from kernel_gateway.storage.executions import ExecutionRow
+from workspace_sync import AsOf, Mirror
+from workspace_sync.errors import MirrorClosed, WorkspaceSyncError
+
+GONE = "the sandbox was gone before its files were in the store"
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A flush that was asked for; None when there was no mirror to ask."""
+
+    mirror: Mirror
+    number: int
+
+
+class Flushes:
+    """Those of one session, over all the sandboxes that it has one after another."""
+
+    def __init__(self, mode: SyncMode, deadline_seconds: float, durable: DurableExecution | None = None) -> None:
+        self.mode = mode
+        self.last: AsOf | None = None
+        """What ended last, once its row is stored."""
+        self.find_mirror: Callable[[], Mirror | None] = lambda: None
+        self.on_durable: Callable[[], Awaitable[None]] = _nothing
+        """Awaited before an answer says that its files are durable."""
+        self.deadline_seconds = deadline_seconds
+        """How long an answer waits."""
+        self._number = 0
+        self._said = Sync(mode=mode, durable=durable)
+
+    def take_up(self, last: tuple[str, int] | None) -> None:
+        """Go on counting where an earlier process of ours ended."""
+        if last is not None:
+            self._number = last[1]
+            self.last = AsOf(*last)
+        if self._said.durable is not None:
+            self._number = max(self._number, self._said.durable.number)
+
+    def next_number(self) -> int:
+        """The number of what has ended just now, taken before its row is stored."""
+        self._number += 1
+        return self._number
+
+    def request(self, ended: ExecutionRow | None = None) -> Ticket | None:
+        """Ask for a flush of what is in the workspace now: `ended` is stored, and it left the last of it."""
+        number = None if ended is None else ended.ended_number
+        if ended is not None and number is not None and (self.last is None or number > self.last.number):
+            self.last = AsOf(ended.id, number)
+        mirror = self.find_mirror()
+        try:
+            return None if mirror is None else Ticket(mirror, mirror.request_flush(self.last))
+        except MirrorClosed:
+            return None
+
+    async def covered(self, ticket: Ticket | None) -> ExecutionSync:
+        """Wait until the flush is complete, or until it takes too long; how that ended is told, not raised."""
+        if ticket is None:
+            return ExecutionSync("before_return", durable=False, error=GONE)
+        try:
+            await ticket.mirror.flushed(ticket.number, self.deadline_seconds)
+        except WorkspaceSyncError as error:
+            return ExecutionSync("before_return", durable=False, error=str(error))
+        self.note(ticket.mirror)
+        await self.on_durable()
+        return ExecutionSync("before_return", durable=True, error=ticket.mirror.state.error)
+
+    def sync(self) -> Sync:
+        """How far the mirror is; as it was last, when there is none."""
+        mirror = self.find_mirror()
+        if mirror is not None:
+            self.note(mirror)
+        return self._said
+
+    def end(self, mirror: Mirror, *, waits: bool) -> None:
+        """Note how far a mirror came whose sandbox goes now: nothing is pending but what waits on this host."""
+        self.note(mirror)
+        self._said = replace(self._said, pending=waits, retry_at=None)
+
+    def note(self, mirror: Mirror) -> None:
+        """Remember how far a mirror is; called last before it is closed."""
+        state, durable = mirror.state, self._said.durable
+        if state.told and state.durable is not None:  # what is read in the store may be of an earlier session
+            durable = DurableExecution(state.durable.execution_id, state.durable.number)
+        left = state.restoring
+        self._said = Sync(
+            last_flush_at=rfc3339_or_none(state.last_flush_at),
+            pending=state.pending,
+            error=state.error,
+            mode=self.mode,
+            durable=durable,
+            pending_files=state.pending_files,
+            pending_bytes=state.pending_bytes,
+            retry_at=rfc3339_or_none(state.retry_at),
+            restoring=None if left is None else Restoring(left.files_left, left.bytes_left, left.error),
+        )
+
+
+async def _nothing() -> None:
+    pass
+
+
+def told(row: ExecutionRow, session: Sync, answered: ExecutionSync | None = None) -> ExecutionSync:
+    """What is said of an execution, given how far its session's mirror is, and what its answer said."""
+    if row.ended is None or row.ended_number is None:
+        return ExecutionSync(row.sync)
+    reached = session.durable.number if session.durable is not None else 0
+    if row.ended_number <= reached:
+        return ExecutionSync(row.sync, durable=True, error=answered.error if answered and answered.durable else None)
+    if answered is not None and row.sync == "before_return":
+        return answered
+    return ExecutionSync(row.sync, durable=False, error=session.error)

@@ -1,0 +1,1 @@
+"""The record of a session: executions as cells of a notebook, written once and kept beside the workspace."""

@@ -1,0 +1,1 @@
+"""Replays: a notebook's cells run again, and the verdict on each."""

@@ -1,0 +1,178 @@
+"""From a notebook's cells to what a replay does with each of them. Pure.
+
+Cells of our own records say more than their source: that they were shell commands, JavaScript, that they asked for a
+blank kernel, on which generation of the kernel they ran, how they ended. Of a foreign cell only its source and outputs
+are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from kernel_gateway.errors import InvalidRequest
+from kernels.errors import InvalidNotebook
+from kernels.execution.outputs import Output
+from kernels.languages import RUNTIMES
+from kernels.notebook.notebook_file import CodeCell, NotebookFile, read_outputs
+from kernels.notebook.revised import revisers, written_outputs
+from kernels.replay import missing_name
+
+BASH: Final = "%%bash\n"
+UNRUN: Final = frozenset({"queued", "running", "rejected"})
+STOPPED: Final = frozenset({"timeout", "interrupted"})
+"""How executions end that the clock or a person stopped: they are stopped again, after as long."""
+SHORTEST_SECONDS: Final = 1.0
+LANGUAGE_OF: Final = {"deno": "javascript", "nodejs": "javascript"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cell to run. `number` is its place in the notebook from 1; `skipped` says why it is not to be run.
+
+    `recorded` is None when the notebook does not say what the cell shows. `timeout_seconds` is None when the replay's
+    own counts. `digests` are of streams that are cut, by their names. `together` are the sources that ran on the same
+    kernel, of which this is number `place`. `as_written` is what it showed before the cells `revised_by` updated
+    displays of it; None when none did, or when that is not on record.
+    """
+
+    number: int
+    id: str
+    kind: Literal["code", "command", "task"]
+    source: str
+    recorded: list[Output] | None
+    status: str | None = None
+    language: str = "python"
+    runtime: str = "python"
+    clear_context: bool = False
+    generation: int | None = None
+    exit_code: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    skipped: str = ""
+    ours: bool = False
+    as_written: list[Output] | None = None
+    revised_by: frozenset[str] = frozenset()
+    place: int = 0
+    together: list[str] = field(default_factory=list)
+
+    def missing_name(self, outputs: Sequence[Output]) -> str | None:
+        """The name for want of which it failed, when no recorded cell of its kernel defines it."""
+        return missing_name(outputs, self.together, self.place)
+
+
+def steps_of(notebook: NotebookFile) -> list[Step]:
+    """A step for each code cell, in order."""
+    steps: list[Step] = []
+    together: list[str] = []
+    for cell in notebook.cells:
+        step = _step(cell, notebook.document["cells"][cell.index]["metadata"].get("language"))
+        if step.clear_context or (steps and step.generation != steps[-1].generation):
+            together = []
+        steps.append(replace(step, place=len(together), together=together))
+        together.append(step.source if step.kind == "code" and step.runtime == "python" and not step.skipped else "")
+    return steps
+
+
+def last_step(steps: Sequence[Step], until: int | str | None) -> int:
+    """How many steps there are to the one that is named by its id or number, it included; raises InvalidRequest."""
+    if until is None:
+        return len(steps)
+    for place, step in enumerate(steps, 1):
+        if step.id == until:
+            return place
+    number = int(until) if isinstance(until, int) or (until.isascii() and until.isdigit() and len(until) < 10) else None
+    for place, step in enumerate(steps, 1):
+        if step.number == number:
+            return place
+    named = f"cell {number}" if number is not None else f"cell with the id {str(until)[:64]!a}"
+    numbers = ", ".join(str(step.number) for step in steps[:20]) + (", ..." if len(steps) > 20 else "")
+    raise InvalidRequest(
+        f"the notebook has no code {named}: its code cells are {numbers or 'none'} (numbers count all cells from 1)",
+        field="until",
+    )
+
+
+def _step(cell: CodeCell, written_in: Any) -> Step:
+    about = cell.about
+    status = _text(about.get("status"))
+    command = about.get("kind") == "command" and cell.source.startswith(BASH)
+    runtime = _text(about.get("runtime")) or "python"
+    language = written_in if runtime in RUNTIMES.get(str(written_in), ()) else LANGUAGE_OF.get(runtime, "python")
+    started = _text(about.get("started_at"))
+    ran = status not in UNRUN if status is not None else bool(cell.outputs or cell.execution_count is not None)
+    shown = {"outputs": cell.outputs, "metadata": {"sandcell": about}}
+    by = revisers(shown)
+    return Step(
+        number=cell.index + 1,
+        id=cell.id,
+        kind="code" if not command else "task" if isinstance(about.get("task"), str) else "command",
+        source=cell.source.removeprefix(BASH) if command else cell.source,
+        recorded=cell.outputs if ran else None,
+        status=status,
+        language=language,
+        runtime=runtime if runtime in LANGUAGE_OF else "python",
+        clear_context=about.get("clear_context") is True and runtime == "python",
+        generation=_whole(about.get("generation")),
+        exit_code=_whole(about.get("exit_code")),
+        started_at=started,
+        ended_at=_text(about.get("ended_at")),
+        digests=digests_of(about.get("full")),
+        timeout_seconds=_lasted(started, about.get("ended_at")) if status in STOPPED else None,
+        skipped=LATE if about.get("kind") == "late" else _skipped(status, started),
+        ours=isinstance(about.get("execution_id"), str),
+        as_written=_as_written(shown) if ran and by else None,
+        revised_by=by,
+    )
+
+
+def _as_written(shown: Mapping[str, Any]) -> list[Output] | None:
+    """The record of an uploaded notebook may say anything."""
+    try:
+        return read_outputs(written_outputs(shown))
+    except InvalidNotebook:
+        return None
+
+
+LATE: Final = "it is output that came late, which no code of its own shows"
+
+
+def digests_of(full: Any) -> dict[str, str]:
+    """The SHA-256 of streams that are kept in full, by their names, from what a cell says of them."""
+    found = [each for each in full if isinstance(each, dict)] if isinstance(full, list) else []
+    digests = {_text(each.get("stream")): _text(each.get("sha256")) for each in found if not each.get("omitted_bytes")}
+    return {name: digest for name, digest in digests.items() if name is not None and digest is not None}
+
+
+def began(document: Mapping[str, Any]) -> str | None:
+    """When the recorded run began, as far as its cells and notes say."""
+    said = [cell["metadata"].get("sandcell") for cell in document["cells"]]
+    times = [_text(each.get(name)) for each in said if isinstance(each, dict) for name in ("at", "started_at")]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _skipped(status: str | None, started: str | None) -> str:
+    if status == "interrupted" and started is None:
+        return "it was interrupted before it ran"
+    return f"it was {status} and never ran" if status in UNRUN else ""
+
+
+def _lasted(started: Any, ended: Any) -> float:
+    """How long it ran before it was stopped, so that it is stopped after as long."""
+    try:
+        seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()
+    except (TypeError, ValueError):
+        seconds = 0.0
+    return max(seconds, SHORTEST_SECONDS)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int else None

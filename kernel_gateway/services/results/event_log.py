@@ -1,0 +1,91 @@
+"""The log of one running execution: numbered events, bounded in bytes, with any number of followers.
+
+A follower reads from the log itself, so a slow one costs nothing: when it falls behind what is kept, it is told how
+much it missed by a `truncated` event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from kernel_gateway.models.shapes import Event
+
+EVENT_BYTES = 256
+"""What a kept event is counted as beside its data."""
+
+
+class EventLog:
+    """Sequence numbers start at 1; the oldest events go first when `limit_bytes` is passed."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.size_bytes = 0
+        self.last_sequence = 0
+        self._limit_bytes = limit_bytes
+        self._dropped = 0
+        self._events: deque[tuple[Event, int]] = deque()
+        self._changed: asyncio.Event | None = None
+        """Set at the next change; made by the first follower that waits for it."""
+        self._closed = False
+        self._over = False
+
+    def append(self, event: str, data: dict[str, Any]) -> None:
+        """Add an event and wake the followers; a closed log takes no more."""
+        if not self._closed:
+            self._add(event, data)
+
+    def append_late(self, data: dict[str, Any]) -> None:
+        """Add what came after the end, until the log is over."""
+        if not self._over:
+            self._add("late", data)
+
+    def _add(self, event: str, data: dict[str, Any]) -> None:
+        self.last_sequence += 1
+        size = EVENT_BYTES + len(msgspec.json.encode(data))
+        self._events.append((Event(self.last_sequence, event, data), size))
+        self.size_bytes += size
+        while self.size_bytes > self._limit_bytes and len(self._events) > 1:
+            self.size_bytes -= self._events.popleft()[1]
+            self._dropped += 1
+        self._wake()
+
+    def close(self) -> None:
+        """No more events come but late ones; followers end when they have read the last."""
+        self._closed = True
+        self._wake()
+
+    def finish(self) -> None:
+        """Nothing comes any more, for nobody."""
+        self._closed = self._over = True
+        self._wake()
+
+    async def follow(self, after: int, *, late: bool = False) -> AsyncIterator[Event]:
+        """Events past sequence `after`, those kept first, then as they come, until the log is closed.
+
+        With `late` until nothing more can come.
+        """
+        position = min(max(after, 0), self.last_sequence)
+        while True:
+            while position < self.last_sequence:
+                if position < self._dropped:
+                    missed = {"dropped_from": position + 1, "dropped_to": self._dropped}
+                    position = self._dropped
+                    yield Event(position, "truncated", missed)
+                else:
+                    event = self._events[position - self._dropped][0]
+                    position = event.sequence
+                    yield event
+            if self._over or (self._closed and not late):
+                return
+            if self._changed is None:
+                self._changed = asyncio.Event()
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None

@@ -1,0 +1,252 @@
+"""One execution while it waits or runs, and for a while after: its row, its log, and those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.models.shapes import Execution
+from kernel_gateway.models.sync import ExecutionSync
+from kernel_gateway.services.admission.fair_shares import Share
+from kernel_gateway.services.results.displays import targets, updated
+from kernel_gateway.services.results.event_log import EventLog
+from kernel_gateway.services.results.kept_outputs import FullText
+from kernel_gateway.services.results.outcomes import closing_event, execution_of
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
+from kernels.wire.client_request import ClientRequest
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The message of an attached client that a job carries out, and who is told when it begins and has ended."""
+
+    request: ClientRequest
+    told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None]
+
+
+class Job:
+    """An execution in memory. It takes its place in the queue first and is run only once its row is stored."""
+
+    def __init__(self, row: ExecutionRow, log: EventLog, asked: Asked | None = None) -> None:
+        self.row = row
+        self.log = log
+        self.asked = asked
+        """Until it has ended."""
+        stops = asked is not None and asked.request.stop_on_error and not asked.request.silent
+        self.aborts = asked.request.session if asked is not None and stops else None
+        """The client session whose later cells do not run when this one fails."""
+        self.interrupted = False
+        """Asked to stop before it ran."""
+        self.executing = False
+        """Whether its code runs: it has been sent to a kernel, and has not ended."""
+        self.deaf = False
+        """Interrupted while it ran, and it went on."""
+        self._code_ended = asyncio.Event()
+        self.answered: ExecutionSync | None = None
+        """What its answer says of its files."""
+        self._settling: asyncio.Task[ExecutionSync] | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self.lease: str | None = None
+        """The lease that whoever submitted it holds, or says to."""
+        self.room: Share | None = None
+        """Memory for its code while it waits."""
+        self.full_text: FullText | None = None
+        """What keeps its text in full while it runs."""
+        self.begun: int | None = None
+        """The generation it is stored as running on, once it is."""
+        self._stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[Execution] | None = None
+        self._answer: Execution | None = None
+
+    def mark_stored(self, *, stored: bool) -> None:
+        """The row is in the database, or could not get there: then the job is not run."""
+        if not self._stored.done():
+            self._stored.set_result(stored)
+        if not stored:
+            self.leave_room()
+
+    def leave_room(self) -> None:
+        """Its code waits no more."""
+        if self.room is not None:
+            self.room.release()
+            self.room = None
+
+    async def is_stored(self) -> bool:
+        return await self._stored
+
+    def asked_to_stop(self) -> bool:
+        """Whether somebody interrupted it; asked anew after every wait."""
+        return self.interrupted
+
+    @property
+    def has_ended(self) -> bool:
+        return self._answer is not None
+
+    async def wait(self) -> Execution:
+        """The whole answer, once its outcome is stored; raises when storing it fails."""
+        if self._answer is not None:
+            return self._answer
+        if self._ended is None:
+            self._ended = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._ended)
+
+    async def prepare(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for what it needs before it runs; no longer than until somebody interrupts it."""
+        preparing = self._preparing = asyncio.get_running_loop().create_task(waiting)
+        try:
+            await asyncio.wait([preparing])
+            if not preparing.cancelled():
+                preparing.result()
+        finally:
+            preparing.cancel()
+            self._preparing = None
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the code has ended and the answer waits for the store."""
+        return self._settling is not None
+
+    async def settle(self, waiting: Coroutine[Any, Any, ExecutionSync]) -> ExecutionSync:
+        """Wait for the store, unless somebody interrupts that."""
+        self._settling = asyncio.get_running_loop().create_task(waiting)
+        try:
+            await asyncio.wait([self._settling])
+            return self._settling.result()
+        except asyncio.CancelledError:
+            if not self._settling.cancelled():
+                self._settling.cancel()
+                raise
+            return ExecutionSync("before_return", durable=False, error="the wait for the store was interrupted")
+        finally:
+            self._settling = None
+
+    def interrupt(self) -> bool:
+        """Ask it to stop; whether its code runs, so that the kernel has to be told."""
+        self.interrupted = True
+        if self._preparing is not None:
+            self._preparing.cancel()
+        if self._settling is not None:
+            self._settling.cancel()
+            return False
+        return self.row.started is not None
+
+    @contextlib.contextmanager
+    def execution(self) -> Iterator[None]:
+        """Around the time in which its code runs."""
+        self.executing = True
+        try:
+            yield
+        finally:
+            self.executing = False
+            self._code_ended.set()
+
+    async def executes_within(self, seconds: float) -> None:
+        """Wait until its code has ended, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._code_ended.wait()
+
+    def ignore_interrupt(self, why: str) -> None:
+        """Its code goes on although it was interrupted: whoever asks or follows hears so."""
+        self.deaf = True
+        self.row = replace(self.row, outcome=StoredOutcome(why=why))
+        self.log.append("interrupt", {"effect": False, "why": why})
+
+    def end(self, row: ExecutionRow, sync: ExecutionSync) -> None:
+        """The outcome is stored: wake those who wait, close the log."""
+        self.leave_room()
+        self.row, self.answered = row, sync
+        self._answer = execution_of(row, sync)
+        self.log.append("ended", closing_event(row, sync))
+        self.log.close()
+        if row.started is None or row.status == "died":
+            self.log.finish()
+        self._tell()
+        self.asked = None
+        waiting, self._ended = self._ended, None
+        if waiting is not None:
+            waiting.set_result(self._answer)
+
+    def trouble(self, error: GatewayError) -> None:
+        """The outcome cannot be stored yet: those who wait now get the error, the job goes on trying."""
+        waiting, self._ended = self._ended, None
+        if waiting is not None:
+            waiting.set_exception(error)
+            waiting.exception()
+
+    def begin(self, generation: int, now: float) -> None:
+        self.leave_room()
+        self.row = replace(self.row, status="running", generation=generation, started=now)
+        self.log.append("started", {"execution_id": self.row.id, "generation": generation})
+        self._tell()
+
+    def _tell(self) -> None:
+        """An attached client's cell has begun or ended; what goes wrong with telling it is no matter of the job's."""
+        if self.asked is not None:
+            try:
+                self.asked.told(self.asked.request, self.row, self.answered)
+            except Exception:
+                log.exception("client_not_told", execution=self.row.id)
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it holds in memory: its events and its answer."""
+        outcome, size = self.row.outcome, self.log.size_bytes + len(self.row.code)
+        if outcome is None:
+            return size
+        rich = sum(len(str(value)) for each in outcome.outputs for value in each.get("data", {}).values())
+        return size + 2 * (len(outcome.stdout) + len(outcome.stderr)) + rich + 2_000
+
+
+class FinishedJobs:
+    """Executions that ended lately, whole and with their logs, up to `limit_bytes` in all: for those who come back."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._jobs: OrderedDict[str, tuple[Job, int]] = OrderedDict()
+
+    def keep(self, job: Job) -> None:
+        size = job.size_bytes
+        before = self._jobs.pop(job.row.id, None)
+        self._size_bytes += size - (before[1] if before is not None else 0)
+        self._jobs[job.row.id] = job, size
+        while self._jobs and self._size_bytes > self._limit_bytes:
+            oldest, its_size = self._jobs.popitem(last=False)[1]
+            self._size_bytes -= its_size
+            oldest.log.finish()
+
+    def update(self, session_id: str, updates: Sequence[StoredUpdate], told: str = "") -> None:
+        """Displays of executions were changed: those who ask for them, or follow them, get what became of them.
+
+        The followers of `told` know already.
+        """
+        for execution_id in targets(updates):
+            job = self.find(session_id, execution_id)
+            if job is None or job.row.outcome is None:
+                continue
+            job.row = replace(job.row, outcome=updated(job.row.outcome, execution_id, updates)[0])
+            for each in updates if execution_id != told else ():
+                if any(name == execution_id for name, _ in each.places):
+                    data = {"display_id": each.display_id, "data": each.data, "metadata": each.metadata}
+                    job.log.append_late({"event": "update", "data": data})
+            self.keep(job)
+
+    def finish(self, session_id: str, generation: int | None = None) -> None:
+        """Nothing comes any more of what ran in this session, or in its kernels before this generation."""
+        for job, _ in self._jobs.values():
+            if job.row.session_id == session_id and (generation is None or job.row.generation < generation):
+                job.log.finish()
+
+    def find(self, session_id: str, execution_id: str) -> Job | None:
+        found = self._jobs.get(execution_id)
+        return found[0] if found is not None and found[0].row.session_id == session_id else None

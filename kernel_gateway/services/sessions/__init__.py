@@ -1,0 +1,1 @@
+"""Live sessions: their life, their sandbox, the worker that runs their executions, who listens."""

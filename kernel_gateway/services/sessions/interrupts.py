@@ -1,0 +1,49 @@
+"""Interrupting what a session runs, and saying so when its code does not heed that."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from kernel_gateway.errors import GatewayError, translated
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.sessions.live_session import LiveSession
+
+BEFORE_IT_BEGAN: Final = "it was interrupted before it began"
+NO_EFFECT: Final = (
+    "the interrupt has had no effect within {grace:g} s: the code catches KeyboardInterrupt, or is in a call that does"
+    " not return to Python. What ends it is its timeout of {timeout:g} s, after which its kernel is killed, or now a"
+    " restart of the kernel, which costs its globals"
+)
+LATER: Final = "it was interrupted while it ran, which had no effect"
+
+
+async def interrupt_code(parts: Parts, live: LiveSession) -> asyncio.Task[None] | None:
+    """Send the interrupt; the task ends when the code has, or when it has been said that it goes on.
+
+    Raises our errors. None: no code runs.
+    """
+    job, kernel = live.running, live.sandbox.kernel
+    if kernel is None:
+        return None
+    with translated():
+        await kernel.interrupt()
+    if job is None or not job.executing:
+        return None
+    return parts.background.spawn(_look(parts, live, job), f"interrupt of {job.row.id}")
+
+
+async def _look(parts: Parts, live: LiveSession, job: Job) -> None:
+    grace = parts.settings.interrupt_grace_seconds
+    await job.executes_within(grace)
+    if not job.executing:
+        with contextlib.suppress(TimeoutError, GatewayError):  # its outcome is being stored
+            async with asyncio.timeout(grace):
+                await job.wait()
+        return
+    why = NO_EFFECT.format(grace=grace, timeout=job.row.timeout_seconds)
+    job.ignore_interrupt(why)
+    if live.audience is not None:
+        live.audience.say(f"[{why}]\n")

@@ -1,0 +1,230 @@
+"""What a session's kernels show after the execution it belongs to has ended: heard, told to followers, and recorded.
+
+A thread prints, a task of an event loop goes on, code said too early that it had ended. What is heard is gathered for a
+moment and becomes a row of its own and a cell of the notebook, and is shown with the execution that it is of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import msgspec
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import DatabaseUnavailable, NoSpace
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.results import displays
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.outcomes import stored_outcome, with_late
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.storage import executions
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.execution.hub import Hub
+from kernels.execution.outputs import Event, OutputCaps, OutputCollector
+from kernels.execution.runs import OUTPUTS
+from kernels.wire.message import Message
+
+log = structlog.get_logger(__name__)
+QUIET_SECONDS: Final = 0.5
+"""How long late output is gathered before it is written down."""
+LONGEST_SECONDS: Final = 30.0
+"""The same of a kernel that goes on and on: each time it waits twice as long, so that hours of it are few cells. One
+that was silent for as long is heard as at first."""
+CLOSE_SECONDS: Final = 5.0
+MOST_SOURCES: Final = 8
+"""Executions whose late output is gathered at once; that of further ones is of no known execution."""
+MOST_UNSTORED: Final = 32
+"""Late outputs that wait for the database; then the oldest are lost."""
+TEXT_BYTES: Final = 256 * 1024
+RICH_BYTES: Final = 4 * 1024 * 1024
+
+
+class _Heard:
+    """Late output of one execution, or of none that is known, since it was last written down."""
+
+    def __init__(self, of: str, now: float, generation: int) -> None:
+        self.of = of
+        self.generation = generation
+        self.first = self.last = now
+        self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES))
+
+    def outcome(self) -> StoredOutcome:
+        return stored_outcome(self.collector.snapshot())
+
+
+@dataclass(frozen=True)
+class _Unstored:
+    """Late output that is to be stored: of which execution it is, and which of its outputs have display ids."""
+
+    of: str
+    row: ExecutionRow
+    displays: Mapping[str, Sequence[int]]
+
+
+class LateOutputs:
+    """Those of one live session. Everything but `flush` and `close` returns at once."""
+
+    def __init__(self, parts: Parts, live: LiveSession) -> None:
+        self._parts = parts
+        self._live = live
+        self._heard: dict[str, _Heard] = {}
+        self._unstored: list[_Unstored] = []
+        self._storing = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pause = QUIET_SECONDS
+        self._last_heard = 0.0
+        self._closed = False
+
+    def connect(self, hub: Hub) -> None:
+        """Listen to another kernel, as long as it lives."""
+        hub.subscribe(partial(self._deliver, hub), skipped=partial(self._skip, hub))
+
+    def pending(self, execution_id: str) -> StoredOutcome | None:
+        """What was heard of an execution and is not written down yet."""
+        heard = self._heard.get(execution_id)
+        return None if heard is None else heard.outcome()
+
+    async def flush(self) -> None:
+        """Write down what was heard; what the database does not take is tried again."""
+        async with self._storing:
+            for heard in [each for each in self._heard.values() if self._live.find_job(each.of) is None]:
+                del self._heard[heard.of]
+                self._add(heard)
+            del self._unstored[:-MOST_UNSTORED]
+            while self._unstored:
+                try:
+                    await self._store(self._unstored[0])
+                except (NoSpace, DatabaseUnavailable) as error:
+                    log.error("late_output_not_stored", session=self._live.id, error=error.code)
+                    break
+                del self._unstored[0]
+        if self._heard or self._unstored:
+            self._schedule()
+
+    def _add(self, heard: _Heard) -> None:
+        """What was heard is to be stored: outputs, updates of displays that are known, or both."""
+        shown = heard.collector.snapshot()
+        updates = self._live.displays.updates(heard.generation, shown.updates)
+        if shown.outputs or updates:
+            row = self._row(heard, msgspec.structs.replace(stored_outcome(shown), updates=updates))
+            self._unstored.append(_Unstored(heard.of, row, shown.displays))
+
+    async def close(self) -> None:
+        """Write down the rest; the session has ended, or another process goes on with it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.flush()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _deliver(self, hub: Hub, channel: str, message: Message) -> None:
+        """A message of a kernel's; called by the hub for each."""
+        if channel != "iopub" or message.msg_type not in OUTPUTS:
+            return
+        of = hub.runs.late_of(message)
+        if of is None:
+            return
+        heard = self._of(of)
+        if message.outgrown:
+            events = heard.collector.skip(message.size_bytes, "it holds more values than are decoded")
+        else:
+            events = heard.collector.feed(message.msg_type, message.content)
+        self._tell(of, events)
+
+    def _skip(self, hub: Hub, parent_id: str, size_bytes: int) -> None:
+        of = hub.runs.late_of_skipped(parent_id)
+        if of is not None:
+            self._tell(of, self._of(of).collector.skip(size_bytes))
+
+    def _of(self, of: str) -> _Heard:
+        now = self._parts.clock.now()
+        heard = self._heard.get(of)
+        if heard is None:
+            of = of if len(self._heard) < MOST_SOURCES else ""
+            heard = self._heard.setdefault(of, _Heard(of, now, self._live.sandbox.generation))
+        if now - self._last_heard > LONGEST_SECONDS:
+            self._pause = QUIET_SECONDS
+        heard.last = self._last_heard = now
+        self._schedule()
+        return heard
+
+    def _tell(self, of: str, events: list[Event]) -> None:
+        job = self._job(of)
+        for event in events if job is not None else []:
+            if job is not None and event.kind != "beyond":
+                job.log.append_late({"event": event.kind, "data": event.data})
+
+    def _job(self, of: str) -> Job | None:
+        return self._live.find_job(of) or self._parts.finished.find(self._live.id, of)
+
+    def _schedule(self) -> None:
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(self._pause, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._pause = min(2 * self._pause, LONGEST_SECONDS)
+        self._parts.background.spawn(self.flush(), f"late output of {self._live.id}")
+
+    def _row(self, heard: _Heard, outcome: StoredOutcome) -> ExecutionRow:
+        return ExecutionRow(
+            id=str(uuid.uuid4()),
+            session_id=self._live.id,
+            status="ok",
+            language="python",
+            code="# output of no known cell",
+            generation=heard.generation,
+            timeout_seconds=0.0,
+            expect_generation=None,
+            idempotency_key=None,
+            request_digest=None,
+            queued=heard.first,
+            kind="late",
+            outcome=outcome,
+            started=heard.first,
+            ended=heard.last,
+        )
+
+    async def _store(self, unstored: _Unstored) -> None:
+        of, row = unstored.of, unstored.row
+        parts, most = self._parts, self._parts.settings.stored_text_bytes
+        row = await asyncio.to_thread(parts.redaction.row, row) if parts.redaction.wanted else row
+
+        def store(connection: Connection) -> None:
+            stored = displays.store(connection, row)
+            origin = executions.find(connection, row.session_id, of) if of else None
+            executions.add_ended(connection, stored if origin is None else _named(stored, origin))
+            if origin is not None and origin.outcome is not None:
+                executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
+
+        await parts.database.run(store)
+        self._live.displays.add(row, unstored.displays)
+        parts.finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
+        job = parts.finished.find(row.session_id, of)
+        if job is not None and job.row.outcome is not None:
+            job.row = replace(job.row, outcome=with_late(job.row.outcome, row.outcome, most))
+            parts.finished.keep(job)
+        self._live.notebook_stale = True
+        parts.record.request(row.session_id)
+
+
+def _named(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
+    number = origin.id if origin.execution_count is None else origin.execution_count
+    return replace(
+        row,
+        code=f"# late output of cell {number}",
+        language=origin.language,
+        runtime=origin.runtime,
+        generation=origin.generation,
+        author=origin.author,
+        face=origin.face,
+        provenance={"late_of": origin.id},
+    )

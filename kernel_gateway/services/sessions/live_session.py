@@ -1,0 +1,277 @@
+"""One live session in memory: who may still use it, what waits in it, what runs, and when it last did something."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
+from kernel_gateway.models.shapes import Session, Usage
+from kernel_gateway.models.sync import Sync
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.launching import LiveKernel
+from kernel_gateway.services.results.displays import Displays
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.sessions.audience import Audience, Ended
+from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
+from kernel_gateway.storage.executions import ExecutionRow, NoteRow
+from kernel_gateway.storage.sessions import Record, SessionRow
+from kernels.execution.hub import Hub
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.sessions.late_outputs import LateOutputs
+    from kernel_gateway.services.sessions.worker import Worker
+
+MOST_TASKS = 1_000
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a session is about to end."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Held:
+    """A lease: who has the session to themselves, and until when."""
+
+    id: str
+    holder: str
+    expires: float
+
+
+class LiveSession:
+    """Its row, its sandbox and its queue. Everything here runs on the loop and nothing but `next_job` waits."""
+
+    def __init__(self, row: SessionRow, clock: Clock) -> None:
+        self.row = row
+        self.sandbox: SessionSandbox
+        self.worker: Worker
+        self.late: LateOutputs
+        self.ending: Ending | None = None
+        self.end_task: asyncio.Task[SessionRow] | None = None
+        self.start_task: asyncio.Task[None] | None = None
+        self.worker_task: asyncio.Task[None] | None = None
+        self.timer_task: asyncio.Task[None] | None = None
+        self.running: Job | None = None
+        self.executions = row.executions
+        self.last_activity = row.last_activity
+        self.stored_activity = row.last_activity
+        self.stored_record = row.record.network, row.record.sync.durable
+        """What of its record is written down as it changes."""
+        self.notebook_stale = False
+        self.tasks: dict[str, LiveKernel] = {}
+        self.unstored: dict[str, ExecutionRow] = {}
+        """Commands that have ended, and whose rows the database has not taken yet."""
+        self.paused = False
+        self.displays = Displays()
+        self.audience: Audience | None = None
+        """The clients attached to it, once there are any."""
+        self.lease: Held | None = None
+        self.lease_task: asyncio.Task[None] | None = None
+        self._clock = clock
+        self._queue: deque[Job] = deque()
+        self._wake = asyncio.Event()
+        self._in_use = 0
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    @property
+    def in_work(self) -> bool:
+        """Whether a command or a change of a file is under way."""
+        return self._in_use > 0
+
+    @property
+    def waiting(self) -> int:
+        """How many executions wait."""
+        return len(self._queue)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs or waits in it."""
+        return self.running is not None or bool(self._queue) or self._in_use > 0
+
+    @property
+    def idle_expires(self) -> float:
+        """When it will have been idle too long, if nothing happens; work under way counts as happening now."""
+        since = self._clock.now() if self.busy else self.last_activity
+        return since + self.row.idle_timeout_seconds
+
+    def touch(self) -> None:
+        """Somebody did something."""
+        self.last_activity = self._clock.now()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Work other than an execution: touches the idle clock at both ends and keeps it from running out between."""
+        self.require_live()
+        self.touch()
+        self._in_use += 1
+        try:
+            yield
+        finally:
+            self._in_use -= 1
+            self.touch()
+
+    def require_live(self) -> None:
+        """Raises SessionTerminated once the session is ending."""
+        if self.ending is not None:
+            raise SessionTerminated(
+                f"the session has ended: {self.ending.reason}",
+                session_id=self.id,
+                reason=self.ending.reason,
+                detail=self.ending.detail,
+            )
+
+    def require_room(self, queue_length: int) -> None:
+        """Raises QueueFull when no further execution may wait."""
+        if len(self._queue) >= queue_length:
+            raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
+
+    @property
+    def held(self) -> Held | None:
+        """The lease that lasts now."""
+        return self.lease if self.lease is not None and self._clock.now() < self.lease.expires else None
+
+    def require_unleased(self, lease_id: str | None) -> None:
+        """Raises SessionBusy while somebody else has the session to themselves."""
+        held = self.held
+        if held is not None and held.id != lease_id:
+            raise SessionBusy(
+                f"{held.holder} has this session to themselves until {rfc3339(held.expires)}",
+                session_id=self.id,
+                lease={"holder": held.holder, "expires_at": rfc3339(held.expires)},
+                retry_after_seconds=max(held.expires - self._clock.now(), 0.0),
+            )
+
+    def may_run(self, job: Job) -> bool:
+        """Whether it is this job's time: while a lease lasts, its holder's, those of attached clients, and what only
+        ends, since it was interrupted before it ran."""
+        held = self.held
+        return held is None or job.interrupted or job.row.face == "jupyter" or job.lease == held.id
+
+    def wake(self) -> None:
+        """Look at the queue again: what had to wait may run."""
+        self._wake.set()
+
+    def admit(self, job: Job, queue_length: int) -> None:
+        """Give a job its place in the queue; raises QueueFull, SessionTerminated."""
+        self.require_live()
+        self.require_room(queue_length)
+        self._queue.append(job)
+        self.touch()
+        self._wake.set()
+
+    def takes_at_once(self, job: Job) -> int | None:
+        """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel."""
+        alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
+        alone = alone and self.sandbox.furnished
+        return self.sandbox.live_generation if alone and self.may_run(job) else None
+
+    def readmit(self, job: Job) -> None:
+        """A job that was queued before the service restarted."""
+        self._queue.append(job)
+        self._wake.set()
+
+    def withdraw(self, job: Job) -> bool:
+        """Take a job out of the queue; says whether it was still there."""
+        try:
+            self._queue.remove(job)
+        except ValueError:
+            return False
+        return True
+
+    def take_followers(self, job: Job) -> list[Job]:
+        """Take the cells out of the queue that the client of this one sent after it, to run only if it goes well."""
+        followers = [
+            each
+            for each in self._queue
+            if each.asked is not None and job.aborts is not None and each.asked.request.session == job.aborts
+        ]
+        for each in followers:
+            self._queue.remove(each)
+        return followers
+
+    def dismiss(self, reason: str, detail: str) -> None:
+        """End what is attached."""
+        if self.audience is not None:
+            self.audience.close(Ended(reason, detail))
+
+    def connected(self, hub: Hub) -> None:
+        """Another kernel is connected; called before anything runs in it."""
+        self.late.connect(hub)
+        if self.audience is not None:
+            self.audience.connect(hub)
+
+    def take_all(self) -> list[Job]:
+        """Empty the queue."""
+        waiting = list(self._queue)
+        self._queue.clear()
+        return waiting
+
+    async def next_job(self) -> Job:
+        """The first job that may run, which becomes the running one; the worker waits here for as long as it lives."""
+        while (job := next(filter(self.may_run, self._queue), None)) is None or self.paused:
+            self._wake.clear()
+            await self._wake.wait()
+        self._queue.remove(job)
+        self.running = job
+        return job
+
+    def interrupt_running(self) -> bool:
+        """Ask what runs to stop; whether its code runs, so that the kernel has to be told."""
+        return self.running is not None and self.running.interrupt()
+
+    def find_job(self, execution_id: str) -> Job | None:
+        """A job that waits or runs."""
+        running = [self.running] if self.running is not None else []
+        return next((job for job in (*running, *self._queue) if job.row.id == execution_id), None)
+
+    def remember_task(self, task_id: str, kernel: LiveKernel) -> None:
+        """A background command was started; the oldest are forgotten when there are too many."""
+        self.tasks[task_id] = kernel
+        while len(self.tasks) > MOST_TASKS:
+            del self.tasks[next(iter(self.tasks))]
+
+    def note(self, kind: str, body: str) -> NoteRow:
+        """A note of what happens now."""
+        return NoteRow(self.id, self.sandbox.generation, self._clock.now(), kind, body)
+
+    def record(self, usage: Usage) -> Record:
+        """What is stored of it beside its row."""
+        usage.executions = self.executions
+        way_out = self.sandbox.way_out
+        return Record(usage, self.sandbox.sync(), way_out.runtime, way_out.network())
+
+    def shape(self, usage: Usage, sync: Sync) -> Session:
+        """The session as callers see it."""
+        row = self.row
+        usage.executions = self.executions
+        return Session(
+            id=row.id,
+            name=row.name,
+            status="READY",
+            environment=row.environment,
+            workspace_id=row.workspace_id,
+            generation=self.sandbox.generation,
+            created_at=rfc3339(row.created),
+            last_activity_at=rfc3339(self.last_activity),
+            expires_at=rfc3339(row.expires),
+            idle_expires_at=rfc3339(min(self.idle_expires, row.expires)),
+            timeout_seconds=row.timeout_seconds,
+            idle_timeout_seconds=row.idle_timeout_seconds,
+            usage=usage,
+            sync=sync,
+            labels=row.labels,
+            agent=row.agent,
+            runtime=self.sandbox.way_out.runtime,
+            network=self.sandbox.way_out.network(),
+        )

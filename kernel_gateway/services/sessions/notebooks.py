@@ -1,0 +1,234 @@
+"""A session's notebook: its written cells between a head and an ending, and kept beside the workspace in the store.
+
+It is saved when it has grown by half since the last time, or after a time that rises with its size, and at the
+session's end: all that is ever written of it is a few times what it is, however long the session (docs/notebook.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO, cast
+from weakref import WeakValueDictionary
+
+import msgspec
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import GatewayError, PayloadTooLarge
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.mirroring.mirrors import MANIFEST, NOTEBOOK
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.records.revised_cells import read_page, read_shown, shown_bytes
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.storage import cells, sessions
+from kernel_gateway.storage.cells import Head
+from kernels.notebook import chain, transcript
+from workspace_sync.errors import WorkspaceSyncError
+
+log = structlog.get_logger(__name__)
+GROWTH = 0.5
+"""The share of itself by which a notebook has to grow to be saved at the next sweep."""
+SAVED_BYTES_PER_SECOND = 5_000
+"""What a notebook that grows less is saved with, on average."""
+IN_MEMORY_BYTES = 8_000_000
+"""Of a notebook that is being saved; a larger one is put together in a file."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A notebook's bytes, which come piece by piece, and how many there are; `head` is how far the record is in it."""
+
+    size: int
+    chunks: AsyncIterator[bytes]
+    head: Head
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """How large a notebook was when it was last saved, and when."""
+
+    total_bytes: int
+    at: float
+
+
+class Notebooks:
+    """Read whether the session lives or not. What the store did not take is saved again by `save_stale`."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._unsaved: dict[str, None] = {}
+        """In the order in which they are tried: one that failed comes after the others."""
+        self._saving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """An older notebook is never written over a newer one, nor beside the manifest of another."""
+        self._saved: dict[str, _Saved] = {}
+        self._marks = parts.settings.state_path / "unsaved"
+        """An empty file for each notebook that is to be saved, named after its session."""
+
+    async def notebook(self, principal: Principal, session_id: str) -> bytes:
+        """The same as one value, for those who look into it; raises PayloadTooLarge beyond `notebook_bytes`."""
+        reading, most = await self.read(principal, session_id), self._parts.settings.notebook_bytes
+        if reading.size > most:
+            raise PayloadTooLarge(
+                f"the notebook has {reading.size:,} bytes, and those up to {most:,} are looked into: get it as ipynb"
+            )
+        return b"".join([chunk async for chunk in reading.chunks])
+
+    async def read(self, principal: Principal, session_id: str) -> Reading:
+        """The `.ipynb`, UTF-8 JSON, nbformat 4.5, of all that has ended: the same record has the same bytes."""
+        await self._registry.row(principal, session_id)
+        return await self._open(session_id)
+
+    async def manifest(self, principal: Principal, session_id: str) -> bytes:
+        """What `kernels.notebook.chain.verify` holds against the notebook: JSON, ids and links of all cells."""
+        await self._registry.row(principal, session_id)
+        head = await self._settled(session_id)
+        return await self._manifest(session_id, head)
+
+    def take_up(self) -> None:
+        """Know again which notebooks an earlier process had still to save; called once at start."""
+        self._marks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._unsaved |= dict.fromkeys(sorted(mark.name for mark in self._marks.iterdir()))
+
+    def expect(self, session_id: str) -> None:
+        """The notebook is to be saved, whatever becomes of this process; called before a session is over."""
+        self._unsaved[session_id] = None
+        with contextlib.suppress(OSError):  # without the mark it is saved all the same, unless this process dies
+            (self._marks / session_id).touch()
+
+    async def save(self, session_id: str, *, wait: bool = True) -> bool:
+        """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
+        self.expect(session_id)
+        if not wait:
+            return False
+        async with self._saving.setdefault(session_id, asyncio.Lock()):
+            return await self._save(session_id)
+
+    async def _save(self, session_id: str) -> bool:
+        self._unsaved.pop(session_id, None)  # who expects it to be saved from here on is not meant by this one
+        try:
+            async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
+                await self._parts.outputs.deliver(session_id)
+                size = await self._deliver(session_id)
+        except (WorkspaceSyncError, GatewayError, OSError) as error:  # the store, the database, the disk, the time
+            log.warning("notebook_not_saved", session=session_id, error=str(error))
+            self._unsaved[session_id] = None
+            return False
+        except Exception as error:
+            # One that cannot be built is no reason to hold up the session's end, the sweep or other notebooks.
+            log.error("notebook_not_built", session=session_id, error=repr(error))
+        else:
+            if session_id in self._registry:
+                self._saved[session_id] = _Saved(size, self._parts.clock.now())
+        if session_id not in self._unsaved:
+            with contextlib.suppress(OSError):
+                (self._marks / session_id).unlink()
+        return True
+
+    async def _deliver(self, session_id: str) -> int:
+        """Put notebook and manifest into the store, by way of a file: a notebook may be larger than memory.
+
+        How large the notebook is.
+        """
+        reading, durable = await self._open(session_id), self._parts.mirrors.durable(session_id)
+        manifest = await self._manifest(session_id, reading.head)
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
+            async for chunk in reading.chunks:
+                await asyncio.to_thread(file.write, chunk)
+            file.seek(0)
+            put = partial(durable.put_stream_beside, NOTEBOOK, cast("BinaryIO", file), reading.size)
+            await self._parts.mirrors.run(put)
+        await self._parts.mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
+        return reading.size
+
+    async def close(self, session_id: str, *, wait: bool) -> None:
+        """The session has ended: its notebook is whole, and saved if the store is there."""
+        await self.save(session_id, wait=wait)
+        self._saved.pop(session_id, None)
+        self._parts.record.forget(session_id)
+        self._parts.outputs.forget(session_id)
+
+    async def save_stale(self) -> None:
+        """Save the notebooks of sessions that ran something since the last time, and those that failed then."""
+        for live in [live for live in self._registry if live.notebook_stale]:
+            if await self._worth_saving(live.id):
+                live.notebook_stale = False
+                self._unsaved[live.id] = None
+        for session_id in list(self._unsaved):
+            if not await self.save(session_id):
+                return  # the store is away: the rest waits with it
+
+    async def _worth_saving(self, session_id: str) -> bool:
+        """Whether the notebook has grown enough, or waited long enough for its size."""
+        last = self._saved.get(session_id)
+        if last is None:
+            return True
+        total = await self._parts.database.run(lambda c: shown_bytes(c, session_id, cells.head(c, session_id)))
+        return worth_saving(last.total_bytes, total, self._parts.clock.now() - last.at)
+
+    async def _settled(self, session_id: str) -> Head:
+        """How far the record is, once what has ended is in it; what cannot be written now is left out."""
+        live = self._registry.get(session_id)
+        try:
+            if live is not None:
+                await live.late.flush()
+            return await self._parts.record.settle(session_id)
+        except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
+            log.warning("record_not_written", session=session_id, error=str(error))
+            return await self._parts.database.run(lambda c: cells.head(c, session_id))
+
+    async def _open(self, session_id: str) -> Reading:
+        head, environment = await self._settled(session_id), await self._environment(session_id)
+        last = head.hash or chain.genesis(session_id, environment)
+        ending = transcript.ending(session_id, environment, cells=head.cells, head=last)
+        between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
+        shown = await self._parts.database.run(lambda c: shown_bytes(c, session_id, head))
+        size = len(transcript.HEAD) + shown + between + len(ending)
+        return Reading(size, self._chunks(session_id, head, ending), head)
+
+    async def _chunks(self, session_id: str, head: Head, ending: bytes) -> AsyncIterator[bytes]:
+        lead, place = transcript.HEAD, Head()
+        while place.cells < head.cells:
+            first = place.cells
+            page, revised, place = await self._parts.database.run(partial(_page, session_id, place, head.cells))
+            page = page[: head.cells - first]  # not what was written meanwhile
+            start = 0
+            for index in [*(each - first for each in revised if each < head.cells), len(page)]:
+                if start < index:
+                    yield lead + transcript.BETWEEN.join(page[start:index])
+                    lead = transcript.BETWEEN
+                if index < len(page):  # one by one: what became of a cell may be many times as large as it was
+                    read = partial(_shown, session_id, first + index, page[index], head.cells)
+                    yield lead + await self._parts.database.run(read)
+                    lead = transcript.BETWEEN
+                start = index + 1
+        yield ending if head.cells else lead + ending
+
+    async def _manifest(self, session_id: str, head: Head) -> bytes:
+        environment = await self._environment(session_id)
+        found = await self._parts.database.run(lambda c: cells.links(c, session_id))
+        links = [chain.Link(*each) for each in found[: head.cells]]
+        return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
+
+    async def _environment(self, session_id: str) -> str:
+        row = await self._parts.database.run(lambda c: sessions.find(c, session_id))
+        return row.environment if row else ""
+
+
+def worth_saving(saved_bytes: int, total_bytes: int, waited_seconds: float) -> bool:
+    """Whether a notebook has grown enough since it was saved, or waited long enough for its size. Pure."""
+    grown = total_bytes >= saved_bytes * (1 + GROWTH)
+    return grown or waited_seconds * SAVED_BYTES_PER_SECOND >= total_bytes
+
+
+def _page(session_id: str, place: Head, count: int, connection: Connection) -> tuple[list[bytes], list[int], Head]:
+    return read_page(connection, session_id, place, count)
+
+
+def _shown(session_id: str, position: int, cell: bytes, count: int, connection: Connection) -> bytes:
+    return read_shown(connection, session_id, position, cell, count)

@@ -1,0 +1,41 @@
+"""What an execution used and changed: what its kernel says, and what is seen from outside the sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernels.execution.run_usage import RunUsage
+from workspace_sync.directory.changes import Changes
+
+
+def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, Any]:
+    """What is stored beside an execution's outcome: `usage` by its names as far as it is known, and the image."""
+    used = {} if usage is None else {name: value for name, value in asdict(usage).items() if value is not None}
+    return {**used, "environment_digest": environment_digest} if environment_digest else used
+
+
+async def changed_files(live: LiveSession) -> Changes:
+    """The files of the workspace that changed since this was last asked, or since the sandbox began.
+
+    Called when an execution has ended, before the next one begins. A look bounds itself; the record bounds its wait.
+    """
+    watched = live.sandbox.watched
+    if watched is None:
+        return Changes(unknown="the sandbox is gone")
+    return Changes() if watched.is_quiet() else await asyncio.to_thread(watched.look)
+
+
+async def found_after(live: LiveSession) -> dict[str, Any]:
+    """What is found out about an execution once it has ended, as a part of its provenance."""
+    return described(await changed_files(live))
+
+
+def described(changes: Changes) -> dict[str, Any]:
+    """Changes as a part of an execution's provenance: `files` and `files_omitted`, or why they are not known."""
+    if changes.unknown:
+        return {"files_unknown": changes.unknown}
+    told: dict[str, Any] = {"files": [asdict(each) for each in changes.files]}
+    return {**told, "files_omitted": changes.omitted} if changes.omitted else told

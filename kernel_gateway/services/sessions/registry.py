@@ -1,0 +1,62 @@
+"""The live sessions of this process, by id, and how callers find theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernel_gateway.errors import NotFound, SessionTerminated
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.storage import sessions
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.sessions import SessionRow
+
+
+class Registry:
+    """A session is here from before its row is written until after its sandbox is removed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._live: dict[str, LiveSession] = {}
+
+    def __iter__(self) -> Iterator[LiveSession]:
+        return iter(list(self._live.values()))
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._live
+
+    def add(self, live: LiveSession) -> None:
+        self._live[live.id] = live
+
+    def remove(self, live: LiveSession) -> None:
+        self._live.pop(live.id, None)
+
+    def get(self, session_id: str) -> LiveSession | None:
+        """A session that lives here, whoever's it is."""
+        return self._live.get(session_id)
+
+    def find(self, principal: Principal, session_id: str) -> LiveSession | None:
+        """The principal's session, if it lives here."""
+        live = self._live.get(session_id)
+        return live if live is not None and live.row.principal_id == principal.id else None
+
+    async def require(self, principal: Principal, session_id: str) -> LiveSession:
+        """The principal's live session; raises NotFound, SessionTerminated."""
+        live = self.find(principal, session_id)
+        if live is not None:
+            live.require_live()
+            return live
+        row = await self.row(principal, session_id)
+        raise SessionTerminated(
+            f"the session has ended: {row.ended_reason}",
+            session_id=session_id,
+            reason=row.ended_reason,
+            detail=row.ended_detail,
+        )
+
+    async def row(self, principal: Principal, session_id: str) -> SessionRow:
+        """The principal's session as it is stored; raises NotFound."""
+        row = await self._database.run(lambda c: sessions.find(c, session_id, principal.id))
+        if row is None:
+            raise NotFound("there is no such session")
+        return row

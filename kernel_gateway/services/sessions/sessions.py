@@ -1,0 +1,263 @@
+"""Sessions as callers see them: start, show, list, stop, interrupt, restart."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import replace
+from typing import cast
+
+import structlog
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from kernel_gateway.errors import (
+    DeadlinePassed,
+    GatewayError,
+    InvalidRequest,
+    NotFound,
+    SessionLimit,
+    SessionTerminated,
+    Unauthorized,
+    WorkspaceInUse,
+    translated,
+)
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
+from kernel_gateway.models.sync import SyncMode
+from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.environments.agents import Chosen
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.sessions.interrupts import interrupt_code
+from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.storage import executions, principals, sessions
+from kernel_gateway.storage.sessions import SessionRow
+
+log = structlog.get_logger(__name__)
+RETRY_SECONDS = 10.0
+END_SECONDS = 180.0
+"""How long a stop waits past the flush deadline before it says that the end goes on without it."""
+LONGEST_NAME = 200
+MOST_LABELS = 50
+
+
+class Sessions:
+    """The verbs on sessions; another principal's session is not found."""
+
+    def __init__(self, parts: Parts, registry: Registry, lifecycle: Lifecycle) -> None:
+        self._parts = parts
+        self._registry = registry
+        self._lifecycle = lifecycle
+
+    async def start(self, principal: Principal, body: StartSession, session_id: str | None = None) -> Session:
+        """Start a session and return when its kernel takes code; its id is a new one unless given, a UUID.
+
+        Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
+        (workspace), WorkspaceInUse, NoSpace, SandboxUnavailable, StoreUnavailable, ShuttingDown, DeadlinePassed. A
+        start that fails leaves nothing but its row, which says why.
+        """
+        self._parts.require_accepting()
+        chosen = await self._parts.agents.choose(principal, body.environment, body.agent)
+        row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
+        await self._parts.await_disk()
+        self._parts.require_accepting()
+        live = self._lifecycle.make(row)
+        live.sandbox.way_out.expect(chosen.environment)
+        live.start_task = self._parts.background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
+        try:
+            await asyncio.shield(live.start_task)
+        except asyncio.CancelledError:
+            if live.start_task.cancelled():
+                raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
+            raise
+        return live.shape(await live.sandbox.usage(), live.sandbox.sync())
+
+    async def get(self, principal: Principal, session_id: str) -> Session:
+        live = self._registry.find(principal, session_id)
+        if live is not None:
+            return live.shape(await live.sandbox.usage(), live.sandbox.sync())
+        return ended_session(await self._registry.row(principal, session_id))
+
+    async def list(
+        self,
+        principal: Principal,
+        limit: int = 100,
+        cursor: str | None = None,
+        status: SessionStatus | None = None,
+        *,
+        environment: str | None = None,
+    ) -> Page[Session]:
+        """The principal's sessions, of one status and environment or of any, newest first; usage as last asked for."""
+        rows, following = await self._parts.database.run(
+            lambda connection: sessions.list_of(
+                connection, principal.id, limit, cursor, status, environment=environment
+            )
+        )
+        return Page([self._shape(principal, row) for row in rows], following)
+
+    async def stop(self, principal: Principal, session_id: str, why: str = "it was stopped on request") -> Session:
+        """End a session, waiting for its last flush; ending an ended one answers with how it ended."""
+        live = self._registry.find(principal, session_id)
+        if live is None:
+            return ended_session(await self._registry.row(principal, session_id))
+        ending = self._lifecycle.end(live, "stopped", why)
+        try:
+            async with asyncio.timeout(self._parts.settings.flush_deadline_seconds + END_SECONDS):
+                return ended_session(await asyncio.shield(ending))
+        except TimeoutError:
+            raise DeadlinePassed("the session is still ending; ask for it again later") from None
+
+    async def interrupt(self, principal: Principal, session_id: str) -> None:
+        """Interrupt what runs, what an attached client's widget called as well; nothing running is fine."""
+        live = await self._registry.require(principal, session_id)
+        live.touch()
+        running = live.interrupt_running()
+        if live.sandbox.kernel is not None and (running or live.audience is not None):
+            await interrupt_code(self._parts, live)
+
+    async def restart(self, principal: Principal, session_id: str, *, author: str | None = None) -> Session:
+        """A blank kernel of the next generation in the same sandbox; what ran ends as `died`.
+
+        The record says who asked for it: `author`, or else the principal.
+        """
+        self._parts.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        with translated(), live.in_use():
+            before = live.sandbox.kernel
+            kernel = await live.sandbox.started()
+            who = (author or principal.name).replace("`", "'")
+            await self._parts.record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
+            if kernel is before:
+                await kernel.restart()
+        return live.shape(await live.sandbox.usage(), live.sandbox.sync())
+
+    def _row(self, principal: Principal, body: StartSession, environment: str, session_id: str) -> SessionRow:
+        settings, now = self._parts.settings, self._parts.clock.now()
+        if len(body.name) > LONGEST_NAME or len(body.labels) > MOST_LABELS:
+            raise InvalidRequest(f"a name has at most {LONGEST_NAME} characters, a session {MOST_LABELS} labels")
+        if body.agent is not None and len(body.agent) > LONGEST_NAME:
+            raise InvalidRequest(f"an agent's name has at most {LONGEST_NAME} characters")
+        if any(len(each) > LONGEST_NAME for label in body.labels.items() for each in label):
+            raise InvalidRequest(f"a label has at most {LONGEST_NAME} characters")
+        most = settings.session_timeout_max_seconds
+        timeout = _within("timeout_seconds", body.timeout_seconds, settings.session_timeout_seconds, most)
+        idle = _within("idle_timeout_seconds", body.idle_timeout_seconds, settings.idle_timeout_seconds, most)
+        return SessionRow(
+            id=session_id,
+            principal_id=principal.id,
+            workspace_id=body.workspace_id or session_id,
+            name=body.name or f"session-{session_id[:8]}",
+            environment=environment,
+            generation=1,
+            created=now,
+            last_activity=now,
+            expires=now + timeout,
+            timeout_seconds=timeout,
+            idle_timeout_seconds=idle,
+            agent=body.agent,
+            labels=body.labels,
+            sync=body.sync or cast("SyncMode", settings.sync),
+        )
+
+    async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
+        """The row first, then the sandbox; what cannot be started is ended before the error goes out."""
+        try:
+            await self._parts.database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
+        except BaseException as error:
+            self._registry.remove(live)
+            if isinstance(error, IntegrityError):
+                raise _in_use(live.row.workspace_id) from None
+            raise
+        try:
+            settings = self._parts.settings
+            await self._parts.durable_changes.settled(live.row.workspace_id, settings.restore_deadline_seconds)
+            await live.sandbox.started()
+        except GatewayError as error:
+            live.start_task = None
+            await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))
+            raise
+        live.touch()
+        self._lifecycle.open(live)
+        log.info("session_started", session=live.id, principal=live.row.principal_id, environment=live.row.environment)
+
+    def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
+        """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""
+        row = live.row
+        chosen.require(connection)
+        self._require_room(connection, row.principal_id)
+        if workspace_id is None:
+            sessions.add_workspace(connection, row.id, row.principal_id, row.created)
+        else:
+            workspace = sessions.claim_workspace(connection, workspace_id, row.principal_id)
+            if workspace is None:
+                raise NotFound("there is no such workspace")
+            if workspace.live:
+                raise _in_use(workspace_id, workspace.session_id)
+        sessions.add(connection, replace(row, record=live.record(Usage())))
+        executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
+
+    def _require_room(self, connection: Connection, principal_id: str) -> None:
+        """Raises SessionLimit, Unauthorized."""
+        most = self._parts.settings.live_sessions
+        disabled, quota = principals.standing(connection, principal_id)
+        if disabled:  # since this call was let in
+            raise Unauthorized
+        own = quota or self._parts.settings.own_sessions
+        if sessions.count_live(connection) >= most:
+            raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
+        if own < most and sessions.count_live(connection, principal_id) >= own:
+            raise SessionLimit(
+                f"{own:,} of your sessions are live, which is the most that one principal may have: stop one first",
+                retry_after_seconds=RETRY_SECONDS,
+            )
+
+    def _shape(self, principal: Principal, row: SessionRow) -> Session:
+        live = self._registry.find(principal, row.id)
+        return ended_session(row) if live is None else live.shape(live.sandbox.last_usage, live.sandbox.sync())
+
+
+def ended_session(row: SessionRow) -> Session:
+    """A session as callers see it once it is no longer live."""
+    ended = None
+    if row.ended is not None:
+        ended = Ended(row.ended_reason or "", row.ended_detail or "", rfc3339(row.ended))
+    row.record.usage.executions = row.executions
+    return Session(
+        id=row.id,
+        name=row.name,
+        status=row.status,  # type: ignore[arg-type]
+        environment=row.environment,
+        workspace_id=row.workspace_id,
+        generation=row.generation,
+        created_at=rfc3339(row.created),
+        last_activity_at=rfc3339(row.last_activity),
+        expires_at=rfc3339(row.expires),
+        idle_expires_at=rfc3339(min(row.last_activity + row.idle_timeout_seconds, row.expires)),
+        timeout_seconds=row.timeout_seconds,
+        idle_timeout_seconds=row.idle_timeout_seconds,
+        ended=ended,
+        usage=row.record.usage,
+        sync=row.record.sync,
+        labels=row.labels,
+        agent=row.agent,
+        runtime=row.record.runtime,
+        network=row.record.network,
+    )
+
+
+def _within(name: str, asked: int | None, default: int, most: int) -> int:
+    if asked is None:
+        return default
+    if not 1 <= asked <= most:
+        raise InvalidRequest(f"{name} must be between 1 and {most:,}")
+    return asked
+
+
+def _in_use(workspace_id: str, session_id: str | None = None) -> WorkspaceInUse:
+    return WorkspaceInUse(
+        "a live session holds this workspace: stop it first, or use its files",
+        workspace_id=workspace_id,
+        session_id=session_id,
+    )

@@ -1,0 +1,288 @@
+"""Runs a session's executions, one at a time and in order, and stores how each ended.
+
+An execution is marked as running, durably, before its code goes to the kernel: whatever happens to this process, it is
+never run twice. Its outcome is stored before anybody is told; while it cannot be stored nothing else runs in the
+session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
+from kernel_gateway.models.sync import ExecutionSync
+from kernel_gateway.services.launching import LiveKernel
+from kernel_gateway.services.mirroring.flushes import Ticket, told
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.results import displays as known_displays
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.outcomes import died, outcome_of, refused, trimmed
+from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.provenance import found_after, provenance_of
+from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.errors import Death, KernelsError
+from kernels.execution.execution import Event, Outcome
+from kernels.execution.run_usage import RunUsage
+
+log = structlog.get_logger(__name__)
+SLACK_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 5.0
+NO_DISPLAYS: Mapping[str, Sequence[int]] = {}
+NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
+
+
+class Worker:
+    """The one who runs the jobs of one session."""
+
+    def __init__(self, parts: Parts, live: LiveSession) -> None:
+        self._parts = parts
+        self._live = live
+
+    async def run(self) -> None:
+        """Take jobs until cancelled; no job's failure ends the worker."""
+        while True:
+            job = await self._live.next_job()
+            try:
+                if await job.is_stored():
+                    await self._parts.record.looked_at(self._live.id)
+                    await self._carry_out(job)
+                    await self._abort_followers(job)
+            except Exception as error:
+                await self._confess(job, error)
+            finally:
+                self._live.running = None
+
+    async def finish(
+        self,
+        job: Job,
+        status: str,
+        outcome: StoredOutcome,
+        execution_count: int | None = None,
+        usage: RunUsage | None = None,
+        *,
+        displays: Mapping[str, Sequence[int]] = NO_DISPLAYS,
+        updates: Mapping[str, Mapping[str, Any]] = NO_UPDATES,
+    ) -> None:
+        """Store how a job ended and what it used, then tell; an update of what others displayed is stored with it."""
+        if job.has_ended:
+            return
+        if updates:
+            outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
+        flushes = self._live.sandbox.flushes
+        row = self._ended_row(job, status, outcome, usage, execution_count=execution_count)
+        ran = row.started is not None
+        row = await self._with_full_text(job, row)
+        stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
+        with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
+            await self._store(job, stored, count=ran)
+            self._live.displays.add(row, displays)
+            self._parts.finished.update(row.session_id, row.outcome.updates if row.outcome else ())
+            self._live.executions += ran
+            self._live.notebook_stale = True
+            self._live.touch()
+            self._live.stored_activity = self._live.last_activity
+            ticket = flushes.request(row)
+            if not ran or row.sync == "async":
+                job.end(row, told(row, flushes.sync()))  # they have their answer before anybody looks at the files
+        if not job.has_ended:
+            await self._settle(job, row, ticket)
+        self._parts.finished.keep(job)
+
+    def _ended_row(
+        self,
+        job: Job,
+        status: str,
+        outcome: StoredOutcome,
+        usage: RunUsage | None,
+        *,
+        execution_count: int | None,
+    ) -> ExecutionRow:
+        """Made at once: a copy of a row is among the dearer steps of a short execution."""
+        row, sandbox = job.row, self._live.sandbox
+        provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
+        if job.asked is not None and job.asked.request.silent:
+            provenance = {**(provenance or {}), "silent": True}
+        return replace(
+            row,
+            status=status,
+            outcome=outcome,
+            execution_count=execution_count,
+            provenance=provenance,
+            ended=self._parts.clock.now(),
+            last_sequence=job.log.last_sequence + 1,
+            ended_number=row.ended_number if row.started is None else sandbox.flushes.next_number(),
+        )
+
+    async def _settle(self, job: Job, row: ExecutionRow, ticket: Ticket | None) -> None:
+        """Hold the answer until the files are in the store. Nothing else of the queue runs meanwhile."""
+        sync = ExecutionSync("before_return", durable=False, error="the service ended before the flush was complete")
+        try:
+            sync = await job.settle(self._live.sandbox.flushes.covered(ticket))
+        finally:
+            job.end(row, sync)
+
+    async def _with_full_text(self, job: Job, row: ExecutionRow) -> ExecutionRow:
+        """The row, which says where those texts are in full of which it has only head and tail."""
+        full_text, job.full_text = job.full_text, None
+        if full_text is None:
+            return row
+        if not full_text.large:
+            full_text.discard()
+            return row
+        full = await asyncio.to_thread(full_text.finish)
+        self._parts.outputs.request_delivery(row.session_id)
+        return replace(row, provenance={**(row.provenance or {}), "full": full})
+
+    def _as_stored(self, row: ExecutionRow) -> ExecutionRow:
+        row = self._parts.redaction.row(row)
+        return replace(row, outcome=trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes))
+
+    async def _confess(self, job: Job, error: Exception) -> None:
+        """Something of ours broke: say so in the row when that is possible, else to those who wait."""
+        log.error("execution_failed", session=self._live.id, execution=job.row.id, exc_info=error)
+        try:
+            detail = f"the service failed while this ran: {translate(error).message}"
+            await self.finish(job, "died", died("sandbox", detail))
+        except Exception as worse:
+            job.trouble(translate(worse))
+
+    async def _carry_out(self, job: Job) -> None:
+        try:
+            kernel = None if job.asked_to_stop() else await self._ready(job)
+            if kernel is None or job.asked_to_stop():
+                return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
+            _require_generation(job, kernel)
+            if job.row.clear_context:
+                await _clear(job, kernel)
+            now = self._parts.clock.now()
+            if job.begun != kernel.generation:
+                await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
+        except GatewayError as error:
+            return await self.finish(job, "rejected", refused(type(error).__name__, error.message))
+        job.begin(kernel.generation, now)
+        if job.asked_to_stop():
+            return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
+        return await self._execute(job, kernel)
+
+    async def _abort_followers(self, job: Job) -> None:
+        """What an attached client sent after a cell that failed does not run, unless it asked for that."""
+        if job.row.status == "ok" or self._live.ending is not None:
+            return
+        why = refused("Aborted", f"an earlier cell of the same client ended as {job.row.status}")
+        for each in self._live.take_followers(job):
+            if await each.is_stored():
+                await self.finish(each, "rejected", why)
+
+    async def _ready(self, job: Job) -> LiveKernel | None:
+        """The kernel, once a replacement is done: an execution belongs to the generation that runs it.
+
+        None when it is interrupted while the workspace is still being restored.
+        """
+        sandbox = self._live.sandbox
+        await sandbox.started()
+        if not sandbox.furnished:
+            await job.prepare(sandbox.restored())
+            if job.asked_to_stop():
+                return None
+        kernel = await sandbox.ready()
+        with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run
+            await kernel.ready()
+        return kernel
+
+    async def _execute(self, job: Job, kernel: LiveKernel) -> None:
+        settings, timeout = self._parts.settings, job.row.timeout_seconds
+        full_text = job.full_text = self._parts.outputs.full_text(self._live.id)
+
+        def emit(event: Event) -> None:
+            if full_text.take(event) and event.kind not in {"started", "ended"}:
+                job.log.append(event.kind, event.data)
+
+        longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
+        try:
+            with job.execution():
+                async with asyncio.timeout(longest):
+                    outcome = await _run(job, kernel, emit)
+        except (KernelsError, TimeoutError) as error:
+            death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
+            job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
+            await self.finish(job, "died", died(death.cause, self._explained(death.detail)))
+            self._parts.background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
+            return
+        python_died = outcome.death is not None and job.row.runtime == "python"
+        if python_died or kernel.generation != job.row.generation:
+            cause = outcome.death.cause if outcome.death else "restart"
+            # The next kernel may still be starting; its number is known already.
+            job.log.append("generation", {"generation": max(kernel.generation, job.row.generation + 1), "cause": cause})
+        ours = outcome_of(outcome)
+        if job.deaf and outcome.status != "interrupted":
+            ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
+        if ours.death is not None:
+            ours.death.detail = self._explained(ours.death.detail)
+        await self.finish(
+            job,
+            outcome.status,
+            ours,
+            outcome.execution_count,
+            outcome.usage,
+            displays=outcome.displays,
+            updates=outcome.updates,
+        )
+
+    def _explained(self, detail: str) -> str:
+        """Why something died, with why the session ended when that was the reason."""
+        ending = self._live.ending
+        return detail if ending is None else f"the session ended while this ran ({ending.reason}): {ending.detail}"
+
+    async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
+        """Commit the outcome, trying until it works; those who wait are told of the trouble."""
+
+        def store(connection: Connection) -> None:
+            executions.finish(connection, known_displays.store(connection, row))
+            if count:
+                sessions.count_execution(connection, row.session_id, row.ended or 0.0)
+
+        pause = 0.1
+        while True:
+            try:
+                return await self._parts.database.run(store)
+            except (NoSpace, DatabaseUnavailable) as error:
+                log.error("outcome_not_stored", session=row.session_id, execution=row.id, error=error.code)
+                job.trouble(error)
+                await self._parts.clock.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> Outcome:
+    return await kernel.execute(
+        job.row.code,
+        timeout_seconds=job.row.timeout_seconds,
+        emit=emit,
+        language=job.row.language,
+        runtime=job.row.runtime,
+        request=None if job.asked is None else job.asked.request,
+        execution_id=job.row.id,
+    )
+
+
+async def _clear(job: Job, kernel: LiveKernel) -> None:
+    """Give the code a blank kernel. It has not begun by then: a service that starts anew does this once more."""
+    with translated():
+        generation = await kernel.clear()
+    job.log.append("generation", {"generation": generation, "cause": "restart"})
+
+
+def _require_generation(job: Job, kernel: LiveKernel) -> None:
+    expected, now = job.row.expect_generation, kernel.generation
+    if expected is not None and expected != now:
+        raise GenerationMismatch(f"the kernel is of generation {now}, not {expected}: its globals are not yours")

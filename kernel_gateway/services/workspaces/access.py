@@ -1,0 +1,109 @@
+"""The way to a principal's durable workspace: found or not found, and not changed under a live session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from kernel_gateway.errors import NotFound, WorkspaceInUse, translated
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.workspaces import MOST_NAMED, DurableFile, Removed
+from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.storage import sessions, workspace_usage
+from kernel_gateway.storage.sessions import WorkspaceRow
+from workspace_sync import DurableWorkspace, FileInfo
+from workspace_sync import Removed as Gone
+
+T = TypeVar("T")
+UNFIT = re.compile(r"[^A-Za-z0-9._-]")
+"""Characters of a store's own tag that are left out of ours."""
+
+
+class WorkspaceAccess:
+    """Another principal's workspace is not found."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def row(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
+        """The workspace's row; raises NotFound."""
+        row = await self._parts.database.run(lambda c: sessions.find_workspace(c, workspace_id, principal.id))
+        if row is None:
+            raise NotFound("there is no such workspace")
+        return row
+
+    async def open(self, principal: Principal, workspace_id: str) -> DurableWorkspace:
+        """Its files in the store, to read."""
+        found = await self.row(principal, workspace_id)
+        self._parts.ledger.touch(found.id)
+        return self.durable(found.id)
+
+    @asynccontextmanager
+    async def change(self, principal: Principal, workspace_id: str) -> AsyncIterator[DurableWorkspace]:
+        """Its files in the store, to change; what waits in the spool is delivered first. Raises WorkspaceInUse."""
+        self._parts.require_accepting()
+        await self.row(principal, workspace_id)  # of another's nothing is touched, and nobody held up
+        with self._parts.durable_changes.change(workspace_id):
+            await self._touch(workspace_id)
+            await self.require_not_live(principal, workspace_id)
+            with translated():
+                await self._parts.spool.deliver(workspace_id)
+            yield self.durable(workspace_id)
+
+    async def carry_out(self, principal: Principal, workspace_id: str, work: Callable[[], T]) -> T:
+        """Change files in a thread; they count as changing until that has ended, also when nobody waits any more.
+
+        Raises errors of workspace_sync, TimeoutError.
+        """
+        changes = self._parts.durable_changes
+        changes.begin(workspace_id)
+        return await self._parts.mirrors.run_apart(principal.id, work, lambda: changes.end(workspace_id))
+
+    async def require_not_live(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
+        """The workspace's row; raises NotFound, WorkspaceInUse."""
+        row = await self.row(principal, workspace_id)
+        if row.live:
+            raise WorkspaceInUse(
+                "a live session holds this workspace: change its files through the session",
+                workspace_id=workspace_id,
+                session_id=row.session_id,
+            )
+        return row
+
+    async def _touch(self, workspace_id: str) -> None:
+        """In the database at once: from here on it is too young to expire."""
+        now = self._parts.clock.now()
+        await self._parts.database.run(lambda c: workspace_usage.record(c, [(workspace_id, now, None, None)]))
+
+    def durable(self, workspace_id: str) -> DurableWorkspace:
+        """The files of a workspace that has been found."""
+        return self._parts.mirrors.durable(workspace_id)
+
+
+def durable_file(info: FileInfo) -> DurableFile:
+    """A durable file as callers see it."""
+    is_file = info.kind == "file"
+    return DurableFile(
+        path=info.path,
+        kind=info.kind,
+        size=info.size,
+        modified_at=rfc3339(info.modified),
+        mode=f"{info.mode:o}",
+        sha256=(info.sha256 or None) if is_file else None,
+        etag=etag_of(info) if is_file else None,
+        target=info.target if info.kind == "link" else None,
+    )
+
+
+def etag_of(info: FileInfo) -> str:
+    """The entity tag of a file: its digest, or a weak one of the store's when nobody knows the digest."""
+    return f'"{info.sha256}"' if info.sha256 else f'W/"{UNFIT.sub("", info.etag)}"'
+
+
+def told(gone: Gone, *, dry_run: bool) -> Removed:
+    """What was removed, as callers see it."""
+    paths = list(gone.paths[:MOST_NAMED])
+    return Removed(dry_run, gone.file_count, gone.size_bytes, paths, len(gone.paths) - len(paths))

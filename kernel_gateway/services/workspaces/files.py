@@ -1,0 +1,189 @@
+"""The files of a live session, read and written inside its sandbox as its user."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.shapes import FileEntry, Page
+from kernel_gateway.models.workspaces import MOST_NAMED, Removed
+from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.workspaces.paging import page_of_files
+from kernels.errors import GuestRefused
+from kernels.guest_client.client import FileStat
+from kernels.guest_client.file_stream import Content, size_of
+
+NO_FILE = {
+    "is_a_directory": "this is no file but a directory",
+    "is_a_link": "this is no file but a link",
+    "not_a_file": "this is no file but other",
+}
+Refused = tuple[int, GatewayError]
+"""The place of a file among many, and why it was not written or removed."""
+
+
+class Files:
+    """Paths are relative to /workspace. Reading is no activity that keeps a session from idling; writing is."""
+
+    def __init__(self, parts: Parts, registry: Registry) -> None:
+        self._parts = parts
+        self._registry = registry
+
+    async def list(
+        self,
+        principal: Principal,
+        session_id: str,
+        path: str = "",
+        *,
+        recursive: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page[FileEntry]:
+        """What is in a directory, by path."""
+        live = await self._registry.require(principal, session_id)
+        most = self._parts.settings.files_listed
+        with translated():
+            kernel = await live.sandbox.ready()
+            found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1)
+        return page_of_files([file_entry(each) for each in found], most, limit, cursor)
+
+    async def read(self, principal: Principal, session_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
+        """A file and its bytes, which are of that version of it; else they end with FileChanged before the last."""
+        live = await self._registry.require(principal, session_id)
+        with translated():
+            kernel = await live.sandbox.ready()
+            try:
+                found, chunks = await kernel.guest.open_file(path)
+            except GuestRefused as error:
+                if error.code in NO_FILE:
+                    raise InvalidRequest(NO_FILE[error.code], path=path, reason="not_a_file") from None
+                raise
+            return file_entry(found), _translated(chunks)
+
+    async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
+        """Replace or make a file, whole or not at all; parents are made."""
+        self._parts.require_accepting()
+        live = await self._registry.require(principal, session_id)
+        self._parts.require_disk()
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            written = await kernel.guest.write_file(path, bounded(chunks, self._parts.settings.payload_bytes))
+            await _changed(live, [path])
+        return file_entry(written)
+
+    async def read_whole(self, principal: Principal, session_id: str, path: str, most_bytes: int) -> bytes:
+        """A file's bytes; raises PayloadTooLarge, before anything is read, when there are more than `most_bytes`."""
+        live = await self._registry.require(principal, session_id)
+        with translated():
+            kernel = await live.sandbox.ready()
+            return b"".join([chunk async for chunk in kernel.guest.read_file(path, max_bytes=most_bytes)])
+
+    async def write_all(
+        self, principal: Principal, session_id: str, files: Sequence[tuple[str, Content]]
+    ) -> tuple[Refused, ...]:
+        """Write many files as `write` does each; those that were not written, by their place in `files`, and why.
+
+        Raises PayloadTooLarge before anything is written. Files that the sandbox does not take keep no other out. A
+        caller who goes away stops nothing.
+        """
+        self._parts.require_accepting()
+        most = self._parts.settings.payload_bytes
+        for path, content in files:
+            if size_of(content) > most:
+                raise PayloadTooLarge(f"{path} has more than {most:,} bytes", path=path)
+        live = await self._registry.require(principal, session_id)
+        self._parts.require_disk()
+        work = self._write_all(live, files)
+        return await self._parts.background.carry_out(work, f"files of {live.id}")
+
+    async def _write_all(self, live: LiveSession, files: Sequence[tuple[str, Content]]) -> tuple[Refused, ...]:
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            refused = await kernel.guest.write_files(files)
+            await _changed(live, [path for path, _ in files])
+        return tuple((number, translate(error)) for number, error in refused)
+
+    async def remove_all(self, principal: Principal, session_id: str, paths: Sequence[str]) -> tuple[Refused, ...]:
+        """Remove files and empty directories in this order; those that were not, by their place, and why.
+
+        One that the sandbox does not remove keeps no other from it. A caller who goes away stops nothing.
+        """
+        live = await self._registry.require(principal, session_id)
+        return await self._parts.background.carry_out(self._remove_all(live, paths), f"removal in {live.id}")
+
+    async def _remove_all(self, live: LiveSession, paths: Sequence[str]) -> tuple[Refused, ...]:
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            refused = await kernel.guest.remove_files(paths)
+            await _changed(live, paths)
+        return tuple((number, translate(error)) for number, error in refused)
+
+    async def would_remove(
+        self, principal: Principal, session_id: str, path: str, *, recursive: bool = False
+    ) -> Removed:
+        """What `remove` would; raises what it would raise, and InvalidRequest when there is too much to look at."""
+        live = await self._registry.require(principal, session_id)
+        most = self._parts.settings.files_listed
+        with translated():
+            guest = (await live.sandbox.ready()).guest
+            found = [await guest.stat_file(path)]
+            if found[0].kind == "directory":
+                found += await guest.list_files(path, recursive=True, limit=most + 1)
+        if len(found) > most:
+            raise InvalidRequest(f"there are more than {most:,} entries: look further down", reason="too_many")
+        if len(found) > 1 and not recursive:
+            raise Conflict("the directory is not empty; remove it with recursive", reason="not_empty")
+        sizes = [each.size for each in found if each.kind == "file"]
+        paths = sorted(each.path for each in found)
+        named = paths[:MOST_NAMED]
+        return Removed(
+            dry_run=True,
+            file_count=len(sizes),
+            size_bytes=sum(sizes),
+            paths=named,
+            omitted=len(paths) - len(named),
+        )
+
+    async def remove(self, principal: Principal, session_id: str, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, or a directory with all that is in it when `recursive`."""
+        live = await self._registry.require(principal, session_id)
+        with translated(), live.in_use():
+            kernel = await live.sandbox.ready()
+            await kernel.guest.remove_file(path, recursive=recursive)
+            await _changed(live, [path])
+
+
+def file_entry(found: FileStat) -> FileEntry:
+    """A file as callers see it."""
+    return FileEntry(found.path, found.kind, found.size, rfc3339(found.modified))  # type: ignore[arg-type]
+
+
+async def bounded(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterator[bytes]:
+    """The same bytes; raises PayloadTooLarge as soon as there are too many."""
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > most_bytes:
+            raise PayloadTooLarge(f"the file has more than {most_bytes:,} bytes")
+        yield chunk
+
+
+async def _translated(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(chunks):
+        with translated():
+            async for chunk in chunks:
+                yield chunk
+
+
+async def _changed(live: LiveSession, paths: Sequence[str]) -> None:
+    """Bring it to the store soon; and no execution is told to have done it."""
+    if live.sandbox.watched is not None:
+        raw = [path.encode("utf-8", "surrogateescape") for path in paths]
+        await asyncio.to_thread(live.sandbox.watched.accept, raw)
+    live.sandbox.flushes.request()

@@ -1,0 +1,57 @@
+"""Which requests of a kernel carry out which execution, and which of them are under way. Pure.
+
+A kernel names the request in everything that it publishes, long after it has answered it: a thread prints, a task of an
+event loop goes on. What comes under a request that is under way belongs to its run; everything else is *late*.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from kernels.wire.message import Message
+
+MOST_RUNS: Final = 1_000
+"""Requests whose execution is remembered, the latest ones."""
+OUTPUTS: Final = frozenset({"stream", "display_data", "execute_result", "update_display_data", "error", "clear_output"})
+
+_Request = tuple[str, str]
+
+
+class Runs:
+    """The requests to execute that one kernel has been sent, by their id and their session."""
+
+    def __init__(self) -> None:
+        self._executions: OrderedDict[_Request, str] = OrderedDict()
+        self._open: dict[str, str] = {}
+        """Sessions of the requests that are under way, by their ids: one request, or two."""
+
+    def begin(self, msg_id: str, session: str, execution_id: str) -> None:
+        """This request runs for that execution; what it shows is its own until `end`."""
+        self._executions[msg_id, session] = execution_id
+        self._open[msg_id] = session
+        while len(self._executions) > MOST_RUNS:
+            self._executions.popitem(last=False)
+
+    def end(self, msg_id: str, session: str) -> None:
+        """Nobody listens to this request any more."""
+        if self._open.get(msg_id) == session:
+            del self._open[msg_id]
+
+    def late_of(self, message: Message) -> str | None:
+        """The execution whose late output a published message is, empty when nobody knows; None when it is none."""
+        if message.msg_type not in OUTPUTS:
+            return None
+        if message.parent_type not in ("", "execute_request"):
+            return ""
+        session = self._open.get(message.parent_id)
+        if session is not None and message.parent_session in ("", session):
+            return None
+        return self._executions.get((message.parent_id, message.parent_session), "")
+
+    def late_of_skipped(self, parent_id: str) -> str | None:
+        """The same of a message that was too large to be read, of which only the parent's id is known."""
+        if parent_id in self._open:
+            return None
+        found = (name for (msg_id, _), name in reversed(self._executions.items()) if msg_id == parent_id)
+        return next(found, "")

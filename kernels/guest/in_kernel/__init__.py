@@ -1,0 +1,1 @@
+"""What runs inside the kernel's own process; started by path, so nothing here imports the rest of the guest."""

@@ -1,0 +1,1 @@
+"""The sandbox's loopback: ports of the guest, the inner half of the way out, netlink."""

@@ -1,0 +1,1 @@
+"""Processes of the sandbox: kernels and commands, how they start, end, are found and killed."""

@@ -1,0 +1,166 @@
+"""What the guest does on request: restarts of the kernel, commands, files. Knows no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..options import Options
+from ..processes.commands import Command, Commands
+from ..processes.families import ROUND_SECONDS, kill_all
+from ..processes.kernel import Event, Kernel
+from ..processes.reaper import Reaper
+from ..refusal import Refusal, refusal_of
+from ..workspace import shared_memory
+from ..workspace.batch import Batch
+from ..workspace.files import Upload, Workspace
+from ..workspace.identity import UserThreads, assume
+
+if TYPE_CHECKING:
+    from ..processes.deno import DenoKernel
+
+START_DEADLINE_SECONDS = 3.0
+ROOM_DEADLINE_SECONDS = 5.0
+NO_ROOM = (
+    "the sandbox has as many processes as it may have, and what runs holds them: interrupt it, or restart the kernel"
+)
+REAP_ROUNDS = 100
+
+
+class Control:
+    """What routes call: owns the kernels once the loop runs, the commands, and the threads for files.
+
+    `deno` is None until somebody asks for it: a session that runs no JavaScript pays nothing for it.
+    """
+
+    def __init__(self, options: Options, reaper: Reaper, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.deno: DenoKernel | None = None
+        self._options = options
+        self._reaper = reaper
+        self._starting = asyncio.Lock()
+        self.commands = Commands(options, reaper)
+        self.files = Workspace(options.workspace)
+        self._threads = UserThreads(options.user)
+        self.as_user = self._threads.run
+
+    def story(self) -> list[Event]:
+        """What a new follower must know of the kernels."""
+        return self.kernel.story() + (self.deno.story() if self.deno is not None else [])
+
+    async def start_kernel(self, generation: int, *, keep_deno: bool = False, key: str = "") -> Event:
+        """Kill what is left of the old kernel and start a new one; asked again for the running one, names it."""
+        async with self._starting:
+            if generation == self.kernel.generation and self.kernel.pid is not None:
+                return self.kernel.started()
+            if generation <= self.kernel.generation:
+                raise Refusal(409, "stale_generation", f"the kernel is at generation {self.kernel.generation}")
+            await self._clear_away(keep_deno=keep_deno)
+            await self._start_when_possible(lambda: self.kernel.start(generation, key))
+            return self.kernel.started()
+
+    async def start_deno(self) -> Event:
+        """Start the kernel for JavaScript and TypeScript; while one runs, names it."""
+        async with self._starting:
+            deno = self.deno = self.deno or self._second()
+            if deno.pid is None:
+                await deno.close_bridge()
+                await self._start_when_possible(deno.start_next)
+            return deno.started()
+
+    async def kill_deno(self) -> None:
+        """Kill it, and return when it is gone: who asks for one next gets another."""
+        if self.deno is None or not self.deno.kill():
+            raise Refusal(409, "no_kernel", "no kernel for JavaScript and TypeScript is running")
+        for _ in range(REAP_ROUNDS):
+            if self.deno.pid is None:
+                break
+            await asyncio.sleep(ROUND_SECONDS)
+
+    def _second(self) -> DenoKernel:
+        from ..processes.deno import DenoKernel  # noqa: PLC0415 - few sessions need it
+
+        if not os.path.exists(self._options.deno):
+            raise Refusal(404, "no_deno", f"the image has no {self._options.deno}")
+        return DenoKernel(self._options, self._reaper, self.kernel.subscribers)
+
+    async def _clear_away(self, *, keep_deno: bool) -> None:
+        """Leave nothing of the old kernel: no process, and nothing in the directory of its sockets."""
+        if not await kill_all(self._spared if keep_deno else self.commands.running, self._reaper.reap):
+            raise Refusal(503, "busy", "processes of the user could not be killed in time")
+        for _ in range(REAP_ROUNDS):
+            if self.kernel.pid is None:
+                break
+            await asyncio.sleep(ROUND_SECONDS)
+            self._reaper.reap()
+        await self.as_user(self._release_memory)
+        with suppress(OSError, Refusal):  # what is left there is only in the user's own way
+            Workspace(self._options.kernel_directory).remove("", recursive=True)
+
+    def _release_memory(self) -> None:
+        """In a thread: let go of what would keep memory from the next kernel, and be the user for files again."""
+        if os.getpid() == 1 and self._options.user:  # elsewhere the segments may be somebody else's
+            shared_memory.release(self._options.user)
+        assume(self._options.user)
+
+    def _spared(self) -> list[int]:
+        """Heads of the families that outlive a kernel."""
+        return [*self._deno_pid(), *self.commands.running()]
+
+    def _deno_pid(self) -> list[int]:
+        return [] if self.deno is None or self.deno.pid is None else [self.deno.pid]
+
+    async def _start_when_possible(self, start: Callable[[], None]) -> None:
+        """Start it, again and again for a while: those just killed may still count against the process limit."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + START_DEADLINE_SECONDS
+        while True:
+            try:
+                return start()
+            except BlockingIOError as error:
+                if loop.time() > deadline:
+                    raise refusal_of(error) from error
+            except OSError as error:
+                raise refusal_of(error) from error
+            await asyncio.sleep(0.02)
+
+    async def start_command(
+        self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool
+    ) -> Command:
+        """Start a command. When no process fits, those go first that ended commands and cells have left behind."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ROOM_DEADLINE_SECONDS
+        while True:
+            try:
+                return self.commands.start(
+                    line,
+                    timeout_seconds=timeout_seconds,
+                    output_bytes=output_bytes,
+                    background=background,
+                    merge_output=merge_output,
+                )
+            except Refusal as refusal:
+                if refusal.code != "no_processes":
+                    raise
+                if loop.time() > deadline:
+                    raise Refusal(503, refusal.code, NO_ROOM) from refusal
+            await kill_all(self._at_work, self._reaper.reap, seconds=ROOM_DEADLINE_SECONDS, at_any_price=False)
+            await asyncio.sleep(ROUND_SECONDS)
+
+    def _at_work(self) -> list[int]:
+        """Heads of the families that somebody still waits for."""
+        kernel = [] if self.kernel.pid is None else [self.kernel.pid]
+        return [*kernel, *self._spared()]
+
+    def discard(self, upload: Upload | Batch) -> None:
+        """Forget an upload whose sender is gone."""
+        self._threads.submit(upload.abort)
+
+    async def close(self) -> None:
+        """Kill every process of the sandbox."""
+        if self.deno is not None:
+            await self.deno.close_bridge()
+        await kill_all(lambda: (), self._reaper.reap)

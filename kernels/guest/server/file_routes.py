@@ -1,0 +1,157 @@
+"""Routes about the files of the workspace. Contents are streamed both ways, in constant memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import Any, ClassVar
+
+from tornado.iostream import StreamClosedError
+from tornado.web import stream_request_body
+
+from ..refusal import Refusal
+from ..workspace.batch import Batch
+from ..workspace.files import Upload, Version, version_of
+from .handler import Handler
+
+CHUNK_BYTES = 256 * 1024
+MAX_UPLOAD_BYTES = 16 * 1024**3
+"""Beyond any workspace; the storage limit is what ends an upload."""
+MAX_UPLOADS = 16
+
+
+class FilesHandler(Handler):
+    """GET /v1/files?path=&recursive=&limit=: list a directory. DELETE /v1/files?path=&recursive=: remove."""
+
+    async def get(self) -> None:
+        look = partial(
+            self.control.files.list,
+            self.path_argument(),
+            recursive=self.flag_argument("recursive"),
+            limit=self.number_argument("limit", 1000),
+        )
+        self.answer({"files": await self.control.as_user(look)})
+
+    async def delete(self) -> None:
+        recursive = self.flag_argument("recursive")
+        await self.control.as_user(partial(self.control.files.remove, self.path_argument(), recursive=recursive))
+        self.answer({})
+
+
+class RemovalHandler(Handler):
+    """POST /v1/files/remove {paths}: remove many files and empty directories."""
+
+    async def post(self) -> None:
+        paths = self.field("paths", list)
+        if not all(isinstance(path, str) for path in paths):
+            raise Refusal(400, "invalid_request", "paths is a list of strings")
+        self.answer(await self.control.as_user(self.control.files.remove_all, paths))
+
+
+class StatHandler(Handler):
+    """GET /v1/files/stat?path=: one entry."""
+
+    async def get(self) -> None:
+        self.answer(await self.control.as_user(self.control.files.stat, self.path_argument()))
+
+
+@stream_request_body
+class ReceivingHandler(Handler):
+    """PUT with a body of any size, written in threads as it comes: what `begin` returns takes it.
+
+    A refused upload is read to its end before it is answered, so that the other side hears the answer.
+    """
+
+    under_way: ClassVar[set[ReceivingHandler]] = set()
+    upload: Upload | Batch | None = None
+    failure: Exception | None = None
+
+    def begin(self) -> Upload | Batch:
+        """Called in a thread, as the user."""
+        raise NotImplementedError
+
+    async def prepare(self) -> None:
+        if self.request.method != "PUT":
+            return
+        connection: Any = self.request.connection
+        connection.set_max_body_size(MAX_UPLOAD_BYTES)
+        if len(self.under_way) >= MAX_UPLOADS:
+            self.failure = Refusal(429, "too_many_uploads", f"{MAX_UPLOADS} uploads are under way already")
+            return
+        self.under_way.add(self)
+        try:
+            self.upload = await self.control.as_user(self.begin)
+        except (OSError, Refusal) as failure:
+            self.failure = failure
+
+    async def data_received(self, chunk: bytes) -> None:
+        if self.upload is None or self.failure is not None:
+            return
+        try:
+            await self.control.as_user(self.upload.write, chunk)
+        except (OSError, Refusal) as failure:
+            self.failure = failure
+
+    async def put(self) -> None:
+        upload, self.upload = self.upload, None
+        try:
+            if self.failure is not None or upload is None:
+                raise self.failure or Refusal(400, "invalid_request", "there is no body")
+            self.answer(await self.control.as_user(upload.commit))
+        finally:
+            if upload is not None:
+                await self.control.as_user(upload.abort)
+
+    def on_connection_close(self) -> None:
+        """Nothing comes of an upload that breaks off. While data comes in, tornado calls this between two chunks."""
+        self.under_way.discard(self)
+        if self.upload is not None:
+            self.control.discard(self.upload)
+            self.upload = None
+
+    def on_finish(self) -> None:
+        self.under_way.discard(self)
+
+
+class BatchHandler(ReceivingHandler):
+    """PUT /v1/files/batch: write many files; each in one piece or not at all."""
+
+    def begin(self) -> Batch:
+        return Batch(self.control.files.upload)
+
+
+class ContentHandler(ReceivingHandler):
+    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all.
+
+    The bytes are of one version of the file, which the header `Sandcell-Entry` describes. When it changes meanwhile the
+    last of them are not sent, and the answer has fewer than it said.
+    """
+
+    def begin(self) -> Upload:
+        return self.control.files.upload(self.path_argument())
+
+    async def get(self) -> None:
+        descriptor, entry, version = await self.control.as_user(self.control.files.open, self.path_argument())
+        try:
+            if entry["size"] > self.number_argument("max_bytes", entry["size"]):
+                raise Refusal(413, "too_large", f"the file has {entry['size']} bytes")
+            self.set_header("Sandcell-Entry", json.dumps(entry))
+            await self._send(descriptor, entry["size"], version)
+        finally:
+            os.close(descriptor)
+
+    async def _send(self, descriptor: int, size: int, version: Version) -> None:
+        self.set_header("Content-Type", "application/octet-stream")
+        try:
+            while size:
+                chunk = await self.control.as_user(os.read, descriptor, min(CHUNK_BYTES, size))
+                size -= len(chunk)
+                if not chunk or (not size and version_of(os.fstat(descriptor)) != version):
+                    break
+                self.write(chunk)
+                await self.flush()
+        except (OSError, StreamClosedError):
+            return self.break_off()
+        self.finish()
+        return None

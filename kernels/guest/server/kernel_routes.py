@@ -1,0 +1,89 @@
+"""Routes about the kernels: what they are, their start and their signals, and the stream of what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from tornado.iostream import StreamClosedError
+
+from ..processes.kernel import Event
+from ..refusal import Refusal
+from .handler import Handler
+
+HEARTBEAT_SECONDS = 3.0
+MAX_EVENTS_WAITING = 100
+
+
+class StatusHandler(Handler):
+    """GET /v1/status: the current kernel, and whether it runs."""
+
+    def get(self) -> None:
+        kernel = self.control.kernel
+        self.answer({"generation": kernel.generation, "key": kernel.key, "running": kernel.pid is not None})
+
+
+class StartHandler(Handler):
+    """POST /v1/kernel/start {generation, keep_deno, key}: a new kernel; answers as `kernel_started` does."""
+
+    async def post(self) -> None:
+        generation, keep_deno = self.field("generation", int), self.field("keep_deno", bool)
+        key = self.field("key", str)
+        self.answer(await self.control.start_kernel(generation, keep_deno=keep_deno, key=key))
+
+
+class DenoHandler(Handler):
+    """POST /v1/deno/start and /v1/deno/kill: the kernel for JavaScript and TypeScript."""
+
+    async def post(self, action: str) -> None:
+        if action == "start":
+            self.answer(await self.control.start_deno())
+        else:
+            await self.control.kill_deno()
+            self.answer({})
+
+
+class SignalHandler(Handler):
+    """POST /v1/kernel/interrupt and /v1/kernel/kill."""
+
+    def post(self, action: str) -> None:
+        kernel = self.control.kernel
+        done = kernel.interrupt() if action == "interrupt" else kernel.kill()
+        if not done:
+            raise Refusal(409, "no_kernel", "no kernel is running")
+        self.answer({})
+
+
+class EventsHandler(Handler):
+    """GET /v1/events: a line for what the kernel is and for each thing that becomes of it, and heartbeats between."""
+
+    async def get(self) -> None:
+        waiting: asyncio.Queue[Event] = asyncio.Queue(MAX_EVENTS_WAITING)
+        for event in self.control.story():
+            waiting.put_nowait(event)
+        unsubscribe = self.control.kernel.subscribe(lambda event: self._keep(waiting, event))
+        self.set_header("Content-Type", "application/x-ndjson")
+        try:
+            while True:
+                self.write(json.dumps(await _next(waiting)) + "\n")
+                await self.flush()
+        except StreamClosedError:
+            return
+        finally:
+            unsubscribe()
+            self.break_off()
+
+    def _keep(self, waiting: asyncio.Queue[Event], event: Event) -> None:
+        """Hold an event for a follower; one that does not read is let go and may come again."""
+        if waiting.full():
+            self.break_off()
+        else:
+            waiting.put_nowait(event)
+
+
+async def _next(waiting: asyncio.Queue[Event]) -> Event:
+    try:
+        async with asyncio.timeout(HEARTBEAT_SECONDS):
+            return await waiting.get()
+    except TimeoutError:
+        return {"event": "heartbeat"}

@@ -1,0 +1,55 @@
+"""The guest's loop: signals, the reaper, the kernel's life after boot, its HTTP server and its loopback ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_unix_socket
+
+from ..network.egress import WayOut
+from ..options import Options
+from ..processes.kernel import Kernel
+from ..processes.reaper import Reaper
+from .control import Control
+from .routes import make_application
+
+MAX_HEADER_BYTES = 32 * 1024
+MAX_BODY_BYTES = 2 * 1024 * 1024
+"""Of a JSON request. Uploads are streamed and have their own bound."""
+
+
+def run(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[str, int]) -> None:
+    """Serve until SIGTERM or SIGINT, then kill everything and end, whatever a thread may still be at."""
+    asyncio.run(_serve(options, reaper, kernel, ports))
+    os._exit(0)
+
+
+async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[str, int]) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    loop.add_signal_handler(signal.SIGCHLD, reaper.reap)
+    _follow_output(loop, kernel)
+    reaper.reap()
+    control = Control(options, reaper, kernel)
+    server = HTTPServer(make_application(control), max_header_size=MAX_HEADER_BYTES, max_body_size=MAX_BODY_BYTES)
+    server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
+    way_out = WayOut(options, ports)
+    await stop.wait()
+    server.stop()
+    await way_out.close()
+    await control.close()
+    os.unlink(options.http_socket)
+
+
+def _follow_output(loop: asyncio.AbstractEventLoop, kernel: Kernel) -> None:
+    """Have the loop read what kernels say outside their channels, the present one's included."""
+    kernel.follow_output = lambda descriptor: loop.add_reader(descriptor, kernel.drain)
+    kernel.leave_output = loop.remove_reader
+    if kernel.output >= 0:
+        kernel.follow_output(kernel.output)

@@ -1,0 +1,1 @@
+"""Files of the workspace, touched with the user's identity."""

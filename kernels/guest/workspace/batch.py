@@ -1,0 +1,96 @@
+"""Many files in one stream: how they are told apart, and how each is written as it comes.
+
+A file in the stream is a head (the length of its path in 4 bytes, of its content in 8, then the path) and its content.
+Files are independent: one that is refused is skipped, and the others are written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..refusal import Refusal, of_one
+from .files import Upload
+from .paths import MAX_PATH_BYTES
+
+MAX_FILES = 100_000
+_FIXED = 12
+
+
+def head(path: str, size: int) -> bytes:
+    """What precedes a file's content."""
+    name = path.encode(errors="surrogateescape")
+    return len(name).to_bytes(4, "big") + size.to_bytes(8, "big") + name
+
+
+class Batch:
+    """Fed with a stream of files, writes them; `begin` starts the upload of one. Blocking, on one thread at a time."""
+
+    def __init__(self, begin: Callable[[str], Upload]) -> None:
+        self._begin = begin
+        self._pending = bytearray()
+        self._upload: Upload | None = None
+        self._left = 0
+        self._in_file = False
+        self._count = 0
+        self._refused: list[dict[str, Any]] = []
+
+    def write(self, data: bytes) -> None:
+        """Take in what came next; raises Refusal when it is no stream of files."""
+        self._pending += data
+        while self._in_file or self._take_head():
+            taken = bytes(self._pending[: self._left])
+            del self._pending[: len(taken)]
+            self._left -= len(taken)
+            if self._upload is not None and taken:
+                self._guarded(self._upload.write, taken)
+            if self._left:
+                return
+            self._complete()
+
+    def commit(self) -> dict[str, Any]:
+        """The stream is complete: how many files were written, and which, counted from 0, were refused and why."""
+        if self._in_file or self._pending:
+            raise Refusal(400, "invalid_request", "the stream ends within a file")
+        return {"written": self._count - len(self._refused), "refused": self._refused}
+
+    def abort(self) -> None:
+        """Leave no trace of the file that is not complete; safe after anything."""
+        if self._upload is not None:
+            self._upload.abort()
+            self._upload = None
+
+    def _take_head(self) -> bool:
+        """Begin the next file, if its whole head is there."""
+        length = int.from_bytes(self._pending[:4], "big")
+        if len(self._pending) >= _FIXED and length > MAX_PATH_BYTES:
+            raise Refusal(400, "invalid_path", f"a path has at most {MAX_PATH_BYTES} bytes")
+        if len(self._pending) < _FIXED + length:
+            return False
+        self._left = int.from_bytes(self._pending[4:_FIXED], "big")
+        path = os.fsdecode(bytes(self._pending[_FIXED : _FIXED + length]))
+        del self._pending[: _FIXED + length]
+        self._count += 1
+        if self._count > MAX_FILES:
+            raise Refusal(413, "too_large", f"one stream holds at most {MAX_FILES} files")
+        self._in_file = True
+        self._guarded(self._open, path)
+        return True
+
+    def _open(self, path: str) -> None:
+        self._upload = self._begin(path)
+
+    def _complete(self) -> None:
+        if self._upload is not None:
+            self._guarded(self._upload.commit)
+        self.abort()
+        self._in_file = False
+
+    def _guarded(self, step: Callable[..., object], *arguments: Any) -> None:
+        """Carry out a step of the present file; one that fails ends the file and nothing else."""
+        try:
+            step(*arguments)
+        except (OSError, Refusal) as failure:
+            self._refused.append(of_one(self._count - 1, failure))
+            self.abort()

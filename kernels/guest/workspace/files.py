@@ -1,0 +1,281 @@
+"""Files of the workspace: stat, list, read, write, remove. Blocking; runs on threads with the user's identity.
+
+No link is followed and no special file is opened. Identity is what keeps the user out of what is not the user's; the
+care with links keeps an answer about one path from being about another.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from heapq import nsmallest
+from typing import Any
+
+from ..refusal import Refusal, of_one
+from .paths import directory, open_directory, split_path
+
+MAX_LISTED = 100_000
+MAX_LISTED_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 64
+"""Levels below a listed directory that are descended; also the descriptors one listing or removal holds."""
+WALK_SECONDS = 30.0
+UPLOAD_PREFIX = ".sandcell-upload-"
+
+Entry = dict[str, Any]
+Version = tuple[int, int, int]
+
+
+class Workspace:
+    """The files below one directory."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def stat(self, path: str) -> Entry:
+        """What is at this path; a link is described, not followed."""
+        parts = split_path(path)
+        with directory(self._root, parts[:-1]) as parent:
+            return _entry("/".join(parts), os.stat(parts[-1] if parts else ".", dir_fd=parent, follow_symlinks=False))
+
+    def list(self, path: str, *, recursive: bool, limit: int) -> list[Entry]:
+        """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
+        parts = split_path(path)
+        if not 0 < limit <= MAX_LISTED:
+            raise Refusal(400, "invalid_request", f"limit must be above 0 and at most {MAX_LISTED}")
+        with directory(self._root, parts) as top:
+            return _Listing(recursive=recursive, limit=limit).of(top, "/".join(parts))
+
+    def open(self, path: str) -> tuple[int, Entry, Version]:
+        """A descriptor of a regular file, what it is and of which version; the caller closes it."""
+        parts = split_path(path)
+        if not parts:
+            raise IsADirectoryError(errno.EISDIR, "the workspace is a directory")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        try:
+            with directory(self._root, parts[:-1]) as parent:
+                try:
+                    descriptor = os.open(parts[-1], flags, dir_fd=parent)
+                except FileNotFoundError:
+                    os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
+                    # It is there all the same: a socket, of which gVisor says so and Linux ENXIO.
+                    raise OSError(errno.ENXIO, "it is no regular file") from None
+        except BlockingIOError as error:
+            raise Refusal(503, "busy", "a process of the user holds a lease on the file") from error
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            return descriptor, _entry("/".join(parts), found), version_of(found)
+        os.close(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a directory")
+        raise Refusal(409, "not_a_file", "it is neither a file nor a directory")
+
+    def upload(self, path: str) -> Upload:
+        """Begin to write a file; parents are made."""
+        parts = split_path(path)
+        if not parts:
+            raise IsADirectoryError(errno.EISDIR, "the workspace is a directory")
+        return Upload(self._root, parts)
+
+    def remove(self, path: str, *, recursive: bool) -> None:
+        """Remove a file, an empty directory, or with `recursive` all below it; of the workspace itself, its content."""
+        parts = split_path(path)
+        with directory(self._root, parts[:-1]) as parent:
+            removal = _Removal(recursive=recursive)
+            if parts:
+                removal.entry(parent, parts[-1])
+            elif recursive:
+                removal.content(parent)
+            else:
+                raise IsADirectoryError(errno.EISDIR, "the workspace itself is only cleared recursively")
+
+    def remove_all(self, paths: Sequence[str]) -> Entry:
+        """Remove files and empty directories, one after another: which, by their places, were refused and why."""
+        refused = []
+        for index, path in enumerate(paths):
+            try:
+                self.remove(path, recursive=False)
+            except (OSError, Refusal) as failure:
+                refused.append(of_one(index, failure))
+        return {"removed": len(paths) - len(refused), "refused": refused}
+
+
+class Upload:
+    """A file being written under a name of its own in its directory; it takes its place when it is complete."""
+
+    def __init__(self, root: str, parts: list[str]) -> None:
+        self._path = "/".join(parts)
+        self._name = parts[-1]
+        self._temporary = UPLOAD_PREFIX + os.urandom(8).hex()
+        with directory(root, parts[:-1], make=True) as parent:
+            mode = self._mode_of_old(parent)
+            self._parent = os.dup(parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._file = os.open(self._temporary, flags, mode, dir_fd=self._parent)
+        except OSError:
+            os.close(self._parent)
+            raise
+
+    def _mode_of_old(self, parent: int) -> int:
+        """The permissions of the file that is replaced, if there is one; a directory is not."""
+        try:
+            old = os.stat(self._name, dir_fd=parent, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return 0o644
+        if stat.S_ISDIR(old):
+            raise IsADirectoryError(errno.EISDIR, "it is a directory")
+        return stat.S_IMODE(old) & 0o755 | 0o600 if stat.S_ISREG(old) else 0o644
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    def commit(self) -> Entry:
+        """Put the file in its place, at once and whole."""
+        found = os.fstat(self._file)
+        os.rename(self._temporary, self._name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+        self._close()
+        return _entry(self._path, found)
+
+    def abort(self) -> None:
+        """Leave no trace; safe after anything."""
+        if self._file < 0:
+            return
+        with suppress(OSError):  # the user may have been quicker
+            os.unlink(self._temporary, dir_fd=self._parent)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._file)
+        os.close(self._parent)
+        self._file = -1
+
+
+class _Listing:
+    """One listing in progress, with what is left of its limits."""
+
+    def __init__(self, *, recursive: bool, limit: int) -> None:
+        self._recursive = recursive
+        self._left = limit
+        self._left_bytes = MAX_LISTED_BYTES
+        self._deadline = _Deadline()
+        self._entries: list[Entry] = []
+
+    def of(self, top: int, prefix: str) -> list[Entry]:
+        self._below(top, prefix + "/" if prefix else "", 1)
+        return self._entries
+
+    def _below(self, descriptor: int, prefix: str, depth: int) -> None:
+        for name in nsmallest(self._left, self._names(descriptor)):
+            if not self._left:
+                return
+            try:
+                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            self._take(_entry(prefix + name, found))
+            if self._recursive and depth < MAX_DEPTH and stat.S_ISDIR(found.st_mode):
+                self._descend(descriptor, name, prefix, depth)
+
+    def _descend(self, descriptor: int, name: str, prefix: str, depth: int) -> None:
+        try:
+            below = open_directory(name, descriptor)
+        except OSError:
+            return  # gone, replaced or not readable: what is in it cannot be told
+        try:
+            self._below(below, f"{prefix}{name}/", depth + 1)
+        finally:
+            os.close(below)
+
+    def _names(self, descriptor: int) -> Iterator[str]:
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                self._deadline.check()
+                yield entry.name
+
+    def _take(self, entry: Entry) -> None:
+        self._left -= 1
+        self._left_bytes -= 6 * len(entry["path"]) + 100
+        if self._left_bytes < 0:
+            raise Refusal(413, "too_large", "the listing is too large: ask for fewer entries or for one directory")
+        self._entries.append(entry)
+
+
+class _Removal:
+    """One removal in progress. Trees deeper than the bound are removed in slices, hoisted to the top."""
+
+    def __init__(self, *, recursive: bool) -> None:
+        self._recursive = recursive
+        self._deadline = _Deadline()
+
+    def entry(self, parent: int, name: str) -> None:
+        """Remove one entry of a directory."""
+        try:
+            os.unlink(name, dir_fd=parent)
+        except IsADirectoryError:
+            if self._recursive:
+                below = open_directory(name, parent)
+                try:
+                    self.content(below)
+                finally:
+                    os.close(below)
+            os.rmdir(name, dir_fd=parent)
+
+    def content(self, top: int) -> None:
+        """Remove all that is in a directory."""
+        self._clear(top, top, 1)
+
+    def _clear(self, descriptor: int, top: int, depth: int) -> None:
+        while names := _some_names(descriptor):
+            for name in names:
+                self._deadline.check()
+                try:
+                    self._drop(descriptor, name, top, depth)
+                except FileNotFoundError:
+                    continue
+
+    def _drop(self, parent: int, name: str, top: int, depth: int) -> None:
+        try:
+            return os.unlink(name, dir_fd=parent)
+        except IsADirectoryError:
+            pass
+        if depth >= MAX_DEPTH:
+            hoisted = UPLOAD_PREFIX + os.urandom(8).hex()
+            return os.rename(name, hoisted, src_dir_fd=parent, dst_dir_fd=top)
+        below = open_directory(name, parent)
+        try:
+            self._clear(below, top, depth + 1)
+        finally:
+            os.close(below)
+        return os.rmdir(name, dir_fd=parent)
+
+
+class _Deadline:
+    def __init__(self) -> None:
+        self._at = time.monotonic() + WALK_SECONDS
+
+    def check(self) -> None:
+        if time.monotonic() > self._at:
+            raise TimeoutError(errno.ETIMEDOUT, f"it took longer than {WALK_SECONDS:g} s; what was done is done")
+
+
+def _some_names(descriptor: int, count: int = 1000) -> list[str]:
+    with os.scandir(descriptor) as entries:
+        return [entry.name for entry, _ in zip(entries, range(count), strict=False)]
+
+
+def version_of(found: os.stat_result) -> Version:
+    """What differs once a file has been written to."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _entry(path: str, found: os.stat_result) -> Entry:
+    kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISLNK, "link"))
+    kind = next((kind for holds, kind in kinds if holds(found.st_mode)), "other")
+    return {"path": path, "kind": kind, "size": found.st_size, "modified": found.st_mtime}

@@ -1,0 +1,370 @@
+"""The host's side of a sandbox's guest: one object per sandbox, HTTP over connections to the guest's socket.
+
+The guest is treated as hostile: what is read is bounded, every call has a deadline, and what makes no sense is
+`SandboxFailed`. A refusal of the guest is `GuestRefused`, a closed socket `SandboxGone`. The routes are in
+kernels/guest/README.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, SandboxFailed, SandboxGone
+from kernels.guest_client import answers as guest_answers
+from kernels.guest_client import file_stream
+from kernels.guest_client.answers import CommandResult, FileStat, KernelExit, KernelStarted
+from kernels.guest_client.transport import GuestTransport
+from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
+
+__all__ = ["CommandResult", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
+
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+"""Of one JSON answer: a listing or a command's output."""
+MAX_EVENT_BYTES = 64 * 1024
+SILENCE_SECONDS = 15.0
+"""Without a heartbeat for this long, the guest counts as dead."""
+CALL_SECONDS = 15.0
+START_SECONDS = 20.0
+PROBE_SECONDS = 3.0
+FOLLOW_AGAIN_SECONDS = 0.1
+DYING_ROUNDS = 50
+WALK_SECONDS = 45.0
+"""For a listing or removal; the guest gives up after 30 s."""
+TRANSFER_SECONDS = 900.0
+PATHS_AT_ONCE = 80
+"""To be removed with one call: as JSON the longest of them still fit into one request."""
+
+
+class _BrokenOff(SandboxFailed):
+    """The guest did not finish what it was saying, and still listens."""
+
+
+class GuestClient:
+    """Drives the guest of one sandbox, reached by `dial`."""
+
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+        self._transport = GuestTransport(dial)
+        self._http = httpx.AsyncClient(
+            transport=self._transport, base_url="http://guest", timeout=httpx.Timeout(None), trust_env=False
+        )
+
+    async def wait_ready(self, deadline_seconds: float) -> KernelStarted:
+        """Wait until the guest answers; its first kernel has been started by then. Raises `DeadlineExceeded`."""
+        async with _deadline(deadline_seconds, "the guest to answer"):
+            while True:
+                try:
+                    self._transport.take(await self._dial(GUEST, patience_seconds=PATIENCE_SECONDS))
+                    return guest_answers.started(
+                        await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
+                    )
+                except (NotListening, SandboxGone, _BrokenOff):  # not there yet
+                    await asyncio.sleep(POLL_SECONDS)
+
+    async def start_kernel(self, generation: int, *, keep_deno: bool = False, key: str = "") -> KernelStarted:
+        """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on.
+
+        With `keep_deno` the kernel for JavaScript and TypeScript goes on as well. A `key` is the one to sign with, for
+        clients that keep to it across restarts.
+        """
+        body = {"generation": generation, "keep_deno": keep_deno, "key": key}
+        return guest_answers.started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
+
+    async def start_deno(self) -> KernelStarted:
+        """The kernel for JavaScript and TypeScript, started when none runs; it counts its own generations."""
+        return guest_answers.started(await self._json("POST", "/v1/deno/start", {}, deadline_seconds=START_SECONDS))
+
+    async def kill_deno(self) -> None:
+        """Send SIGKILL to that kernel's process group."""
+        await self._json("POST", "/v1/deno/kill", {})
+
+    async def interrupt_kernel(self) -> None:
+        """Send SIGINT to the kernel and its children."""
+        await self._json("POST", "/v1/kernel/interrupt", {})
+
+    async def kill_kernel(self) -> None:
+        """Send SIGKILL to the kernel's process group."""
+        await self._json("POST", "/v1/kernel/kill", {})
+
+    async def watch(
+        self,
+        on_started: Callable[[KernelStarted], None],
+        on_exit: Callable[[KernelExit], None],
+        on_gone: Callable[[], None],
+        *,
+        on_deno_exit: Callable[[KernelExit], None] = lambda _exit: None,
+    ) -> None:
+        """Follow the kernel's life until the sandbox is gone: tell the current kernel, then each end and start.
+
+        A guest that cannot be reached, is silent or makes no sense is gone. One that only seemed so, since this process
+        was held up or could not keep pace, is followed again.
+        """
+        while True:
+            if not await self._follow(on_started, on_exit, on_deno_exit):
+                return on_gone()
+            await asyncio.sleep(FOLLOW_AGAIN_SECONDS)
+
+    async def _follow(
+        self,
+        on_started: Callable[[KernelStarted], None],
+        on_exit: Callable[[KernelExit], None],
+        on_deno_exit: Callable[[KernelExit], None],
+    ) -> bool:
+        """Follow one stream of events to its end; True when the guest is well all the same."""
+        try:
+            async with aclosing(self._events()) as events:
+                async for event in events:
+                    if event.get("event") == "kernel_started":
+                        on_started(guest_answers.started(event))
+                    elif event.get("event") == "kernel_exited":
+                        on_exit(guest_answers.exited(event))
+                    elif event.get("event") == "deno_exited":
+                        on_deno_exit(guest_answers.exited(event))
+        except (_BrokenOff, DeadlineExceeded):
+            pass
+        except (SandboxFailed, GuestRefused):
+            return False
+        return await self._is_well()
+
+    async def _is_well(self) -> bool:
+        try:
+            await self._json("GET", "/v1/status", deadline_seconds=PROBE_SECONDS)
+        except (SandboxFailed, GuestRefused, DeadlineExceeded):
+            return False
+        return True
+
+    async def run_command(
+        self,
+        command: str,
+        *,
+        timeout_seconds: float,
+        output_bytes: int,
+        background: bool = False,
+        merge_output: bool = False,
+    ) -> CommandResult:
+        """Run a shell command and wait for its end, or start it as a task and return at once.
+
+        At the deadline all of it is ended (TERM, then KILL) and the result says `timed_out`; that is no error. Each
+        stream keeps `output_bytes`; with `merge_output` there is one, stdout. A cancelled call stops the command.
+        """
+        body = {
+            "command": command,
+            "timeout_seconds": timeout_seconds,
+            "output_bytes": output_bytes,
+            "background": background,
+            "merge_output": merge_output,
+        }
+        deadline_seconds = CALL_SECONDS + (0 if background else timeout_seconds)
+        return guest_answers.result(await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds))
+
+    async def task(self, task_id: str) -> CommandResult:
+        """How a background command is now."""
+        return guest_answers.result(await self._json("GET", f"/v1/tasks/{_quoted(task_id)}"))
+
+    async def stop_task(self, task_id: str) -> CommandResult:
+        """End a background command and say how it was; one that has ended stays as it was."""
+        return guest_answers.result(await self._json("DELETE", f"/v1/tasks/{_quoted(task_id)}"))
+
+    async def list_files(self, path: str, *, recursive: bool, limit: int) -> list[FileStat]:
+        """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
+        query = f"path={_quoted(path)}&recursive={str(recursive).lower()}&limit={limit}"
+        found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
+        return [guest_answers.file(entry) for entry in guest_answers.of_type(found, "files", list)]
+
+    async def stat_file(self, path: str) -> FileStat:
+        """What is at this path; links are described and not followed."""
+        return guest_answers.file(await self._json("GET", f"/v1/files/stat?path={_quoted(path)}"))
+
+    async def read_file(self, path: str, *, max_bytes: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`.
+
+        Refused as `file_changed` when they are not of one version, perhaps after the first of them.
+        """
+        _, chunks = await self.open_file(path, max_bytes=max_bytes)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def open_file(self, path: str, *, max_bytes: int | None = None) -> tuple[FileStat, AsyncGenerator[bytes]]:
+        """A regular file and its bytes, which are of that version, as of `read_file`; the caller closes them."""
+        content = self._content(path, max_bytes)
+        try:
+            head = await anext(content)  # a guest of an earlier version, taken up with its sandbox, says nothing
+            found = guest_answers.file(guest_answers.parse(head)) if head else await self.stat_file(path)
+            if max_bytes is not None and found.size > max_bytes:
+                raise SandboxFailed(f"the guest sends more of {path!r} than was asked for")
+        except BaseException:
+            await content.aclose()
+            raise
+        return found, _counted(content, path, found.size)
+
+    async def _content(self, path: str, max_bytes: int | None) -> AsyncGenerator[bytes]:
+        """What the guest says of the file, then its bytes."""
+        bound = "" if max_bytes is None else f"&max_bytes={max_bytes}"
+        address = f"/v1/files/content?path={_quoted(path)}{bound}"
+        async with self._answer("GET", address, deadline_seconds=CALL_SECONDS) as response:
+            yield response.headers.get("Sandcell-Entry", "").encode()
+            chunks = response.aiter_raw()
+            while (chunk := await self._next(chunks, SILENCE_SECONDS, f"the content of {path!r}")) is not None:
+                yield chunk
+
+    async def write_file(
+        self, path: str, chunks: AsyncIterator[bytes], *, deadline_seconds: float = TRANSFER_SECONDS
+    ) -> FileStat:
+        """Write a file, parents included; only when complete does it take the place of what was there."""
+        address = f"/v1/files/content?path={_quoted(path)}"
+        return guest_answers.file(await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds))
+
+    async def write_files(
+        self, files: Sequence[tuple[str, file_stream.Content]], *, deadline_seconds: float = TRANSFER_SECONDS
+    ) -> list[tuple[int, GuestRefused]]:
+        """Write many files with one call, each as `write_file` does; those refused, by their place in `files`."""
+        content = file_stream.stream(files)
+        answer = await self._json("PUT", "/v1/files/batch", content=content, deadline_seconds=deadline_seconds)
+        return guest_answers.refusals(answer, "written", len(files))
+
+    async def remove_file(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""
+        address = f"/v1/files?path={_quoted(path)}&recursive={str(recursive).lower()}"
+        await self._json("DELETE", address, deadline_seconds=WALK_SECONDS)
+
+    async def remove_files(self, paths: Sequence[str]) -> list[tuple[int, GuestRefused]]:
+        """Remove files and empty directories in this order; those refused, by their place in `paths`."""
+        refused: list[tuple[int, GuestRefused]] = []
+        for first in range(0, len(paths), PATHS_AT_ONCE):
+            group = list(paths[first : first + PATHS_AT_ONCE])
+            answer = await self._json("POST", "/v1/files/remove", {"paths": group}, deadline_seconds=WALK_SECONDS)
+            refused += [(first + number, why) for number, why in guest_answers.refusals(answer, "removed", len(group))]
+        return refused
+
+    async def aclose(self) -> None:
+        """Let go of the guest; the sandbox lives on. Later calls raise `SandboxGone`."""
+        await self._http.aclose()
+
+    async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
+        async with self._answer("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response:
+            pending = b""
+            chunks = response.aiter_raw()
+            while True:
+                chunk = await self._next(chunks, SILENCE_SECONDS, "the guest's heartbeat")
+                if chunk is None:
+                    return
+                *lines, pending = (pending + chunk).split(b"\n")
+                if len(pending) > MAX_EVENT_BYTES:
+                    raise SandboxFailed("the guest sent an event that does not end")
+                for line in lines:
+                    yield guest_answers.parse(line)
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        content: AsyncIterator[bytes] | None = None,
+        deadline_seconds: float = CALL_SECONDS,
+    ) -> dict[str, Any]:
+        """Make a call and read its JSON object, all within the deadline."""
+        sent = content if body is None else json.dumps(body).encode()
+        async with (
+            _deadline(deadline_seconds, f"the guest's answer to {method} {path}"),
+            self._answer(method, path, deadline_seconds=deadline_seconds, content=sent) as response,
+        ):
+            return guest_answers.parse(await self._read(response))
+
+    @asynccontextmanager
+    async def _answer(
+        self, method: str, path: str, *, deadline_seconds: float, **content: Any
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a call; what comes out has a good status, and its body is still to be read."""
+        if self._http.is_closed:
+            raise SandboxGone("the guest was let go")
+        async with self._translated():
+            request = self._http.build_request(method, path, **content)
+            async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
+                response = await self._http.send(request, stream=True)
+        try:
+            if response.status_code >= 300:
+                raise guest_answers.refused(response.status_code, await self._read(response))
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        """The body as it came, bounded; nothing is decompressed."""
+        body = bytearray()
+        async with self._translated():
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise SandboxFailed("the guest's answer is larger than any answer of a guest can be")
+        return bytes(body)
+
+    async def _next(self, chunks: AsyncIterator[bytes], seconds: float, what: str) -> bytes | None:
+        """The next piece of an answer's body, None at its end."""
+        async with _deadline(seconds, what), self._translated():
+            return await anext(chunks, None)
+
+    @asynccontextmanager
+    async def _translated(self) -> AsyncIterator[None]:
+        """Turn httpx's errors into this package's: a dead guest no longer listens."""
+        try:
+            yield
+        except httpx.HTTPError as error:
+            if await self._survives():
+                raise _BrokenOff(f"the guest broke off: {error}") from error
+            raise SandboxGone(f"the guest is gone: {error}") from error
+
+    async def _survives(self) -> bool:
+        """Whether the guest still listens a moment later: a dying process closes its sockets one after the other."""
+        for _ in range(DYING_ROUNDS):
+            if not await self._listens():
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    async def _listens(self) -> bool:
+        try:
+            (await self._dial(GUEST)).close()
+        except (NotListening, SandboxGone):
+            return False
+        except SandboxFailed:  # more wait than it takes
+            return True
+        return True
+
+
+async def _counted(content: AsyncGenerator[bytes], path: str, size: int) -> AsyncGenerator[bytes]:
+    """The same bytes, which are `size`; the guest keeps the last of a file that has changed."""
+    received = 0
+    async with aclosing(content):
+        async for chunk in content:
+            received += len(chunk)
+            if received > size:
+                raise SandboxFailed(f"the guest sends more of {path!r} than it said there is")
+            yield chunk
+    if received < size:
+        raise GuestRefused(409, "file_changed", f"{path!r} changed while it was read")
+
+
+@asynccontextmanager
+async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise DeadlineExceeded(f"waited {seconds:g} s for {what}") from None
+
+
+def _quoted(text: str) -> str:
+    """As part of an address; bytes of file names that are not UTF-8 travel as they are."""
+    try:
+        return quote(text.encode(errors="surrogateescape"), safe="")
+    except UnicodeEncodeError:
+        raise GuestRefused(400, "invalid_path", "a path must be text that bytes can be made of") from None

@@ -1,0 +1,120 @@
+"""HTTP over a socket that is dialled: what lets httpx talk to a guest which only the runtime can reach."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import httpcore
+import httpx
+
+from kernels.errors import SandboxFailed
+from kernels.wire.dialing import GUEST, Dial
+
+
+class GuestTransport(httpx.AsyncBaseTransport):
+    """Every connection goes to the guest, whatever the URL says. `connected` is used up before another is dialled."""
+
+    def __init__(self, dial: Dial) -> None:
+        self._backend = _Dialled(dial)
+        self._pool = httpcore.AsyncConnectionPool(network_backend=self._backend)
+
+    def take(self, connected: socket.socket) -> None:
+        """Use this connection for the next request that needs one."""
+        self._backend.connected.append(connected)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; httpcore's errors become `httpx.TransportError`."""
+        url = request.url
+        sent = httpcore.Request(
+            request.method,
+            httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        with _translated():
+            answer = await self._pool.handle_async_request(sent)
+        return httpx.Response(
+            answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=answer.extensions
+        )
+
+    async def aclose(self) -> None:
+        for one in self._backend.connected:
+            one.close()
+        self._backend.connected.clear()
+        await self._pool.aclose()
+
+
+class _Dialled(httpcore.AsyncNetworkBackend):
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+        self.connected: list[socket.socket] = []
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            client = self.connected.pop() if self.connected else await self._dial(GUEST)
+        except SandboxFailed as error:
+            raise httpcore.ConnectError(str(error)) from error
+        try:
+            return _Stream(*await asyncio.open_unix_connection(sock=client))
+        except BaseException:
+            client.close()
+            raise
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        try:
+            return await self._reader.read(max_bytes)
+        except OSError as error:
+            raise httpcore.ReadError(str(error)) from error
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        try:
+            self._writer.write(buffer)
+            await self._writer.drain()
+        except OSError as error:
+            raise httpcore.WriteError(str(error)) from error
+
+    async def aclose(self) -> None:
+        self._writer.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        """httpcore asks whether an idle connection has something to read: its end, for one."""
+        return self._reader.at_eof() if info == "is_readable" else None
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _translated():
+            async for piece in self._stream:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _translated:  # noqa: N801 - used like a function
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError | httpcore.TimeoutException):
+            raise httpx.TransportError(str(error) or type(error).__name__) from error

@@ -1,0 +1,111 @@
+"""Why a kernel or its sandbox ended: from what the guest says and what the control group counts to a `Death`.
+
+The control group counts every process that memory has cost, and does not say which. So the count is read while the
+kernel is known to live: what was counted by then were others, children of its code and commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from kernels.errors import Death, KernelsError
+from kernels.guest_client.client import KernelExit
+from kernels.sandbox import SandboxUsage
+
+_MEGABYTE: Final = 1024 * 1024
+PAUSE_SECONDS: Final = 0.25
+"""Between two readings of the count: it takes longer than that to fill a sandbox's memory."""
+FRESH_SECONDS: Final = 0.1
+"""A reading that takes longer may already count the kernel."""
+
+
+class MemoryKills:
+    """The count when the kernel was last known to live; `usage` reads it and raises `KernelsError`."""
+
+    def __init__(self, usage: Callable[[], Awaitable[SandboxUsage]]) -> None:
+        self._usage = usage
+        self._counted = 0
+        self._read_at = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """The kernel has just been connected."""
+        with contextlib.suppress(KernelsError):
+            self._counted = (await self._usage()).oom_kills
+
+    def note_life(self) -> None:
+        """The kernel lives now. Reads beside the caller, and not again so soon."""
+        if time.monotonic() - self._read_at < PAUSE_SECONDS:
+            return
+        if self._reading is None or self._reading.done():
+            self._read_at = time.monotonic()
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    def explain_one(self) -> None:
+        """One of them has been told; the next is another's."""
+        self._counted += 1
+
+    async def since(self) -> SandboxUsage | None:
+        """What the sandbox uses, if memory has cost it a process since; raises `KernelsError`."""
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
+        usage = await self._usage()
+        return usage if usage.oom_kills > self._counted else None
+
+    async def aclose(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+
+    async def _read(self) -> None:
+        began = time.monotonic()
+        with contextlib.suppress(KernelsError):
+            counted = (await self._usage()).oom_kills
+            if time.monotonic() - began < FRESH_SECONDS:
+                self._counted = counted
+
+
+async def kernel_death(gone: KernelExit, kills: MemoryKills) -> Death:
+    """Why a kernel ended: the guest knows code and signal, the control group whether memory ran out."""
+    if gone.signal == "SIGKILL":
+        with contextlib.suppress(KernelsError):
+            usage = await kills.since()
+            if usage is not None:
+                return _memory_death(usage, "the kernel was killed because the sandbox", "its globals are gone")
+    if gone.signal is not None:
+        return Death("signal", f"the kernel was ended by {gone.signal}; its globals are gone", signal=gone.signal)
+    detail = f"the kernel exited with status {gone.exit_code}; its globals are gone"
+    return Death("exit", detail, exit_code=gone.exit_code)
+
+
+async def sandbox_death(kills: MemoryKills) -> Death:
+    """Why the sandbox ended; its control group outlives it. A gVisor sandbox runs out of memory as a whole."""
+    with contextlib.suppress(KernelsError):
+        usage = await kills.since()
+        if usage is not None:
+            return _memory_death(usage, "the sandbox was killed because it", "every global and /tmp are gone")
+    return Death("sandbox", "the sandbox ended: its first process is gone, and with it every global and /tmp")
+
+
+def deadline_death(timeout_seconds: float, grace_seconds: float) -> Death:
+    """Code that did not stop."""
+    return Death(
+        "deadline",
+        f"the code ran past its timeout of {timeout_seconds:g} s and did not stop within {grace_seconds:g} s of an"
+        " interrupt, so its kernel was killed; its globals are gone",
+        signal="SIGKILL",
+    )
+
+
+def _memory_death(usage: SandboxUsage, who: str, lost: str) -> Death:
+    return Death(
+        "oom",
+        f"{who} used all of its {usage.memory_limit_bytes // _MEGABYTE} MB of memory; {lost}",
+        signal="SIGKILL",
+        memory_limit_bytes=usage.memory_limit_bytes,
+        memory_peak_bytes=usage.memory_peak_bytes,
+    )

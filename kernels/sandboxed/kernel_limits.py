@@ -1,0 +1,16 @@
+"""What bounds the kernels of a sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernels.execution.outputs import OutputCaps
+
+
+@dataclass(frozen=True)
+class KernelLimits:
+    """Bounds on one kernel: its outputs, the grace after an interrupt, how long a start may take."""
+
+    caps: OutputCaps = field(default_factory=OutputCaps)
+    interrupt_grace_seconds: float = 5.0
+    start_seconds: float = 60.0

@@ -1,0 +1,371 @@
+"""One live sandbox with its kernel: the runtime's container, the guest inside it and the hub on the kernel's sockets.
+
+Words: the *sandbox* is gone when its PID 1 is; the *kernel* may die and be replaced in it, which raises the
+*generation*. A `SandboxedKernel` owns one task that watches the guest and one that replaces a dead kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
+from kernels.execution import execution
+from kernels.execution.execution import Event, Outcome
+from kernels.execution.hub import Hub
+from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
+from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
+from kernels.sandboxed.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
+from kernels.sandboxed.deno_kernel import DenoKernel
+from kernels.sandboxed.kernel_limits import KernelLimits
+from kernels.sandboxed.node_process import run_node
+from kernels.wire.client_request import ClientRequest
+from kernels.wire.connection import KernelConnection
+from kernels.wire.dialing import Dial
+
+log = logging.getLogger(__name__)
+
+_START_TRIES: Final = 3
+_SILENCES: Final = 6
+"""How often in a row a guest that cannot be followed is given another chance while its sandbox runs."""
+_SILENCE_PAUSE_SECONDS: Final = 0.5
+_STEADY_SECONDS: Final = 60.0
+_ALIVE_SECONDS: Final = 0.5
+"""How often a sandbox that starts is asked whether it still lives."""
+
+
+class SandboxedKernel:
+    """A live kernel in its sandbox. `on_generation` and `on_gone` are its owner's to set; they return at once.
+
+    `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
+    `on_deno_death(death)` when the kernel for JavaScript ended although nothing ran in it; `on_gone(death)` once, when
+    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it,
+    `on_deno_hub(hub)` when the one for JavaScript is.
+    """
+
+    def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
+        self.info = info
+        self._dial: Dial = functools.partial(runtime.dial, info.sandbox_id)
+        self.guest = GuestClient(self._dial)
+        self.on_generation: Callable[[int, Death | None], None] = lambda _generation, _death: None
+        self.on_deno_death: Callable[[Death], None] = lambda _death: None
+        self.on_gone: Callable[[Death], None] = lambda _death: None
+        self.on_hub: Callable[[Hub], None] = lambda _hub: None
+        self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
+        self.on_deno_hub: Callable[[Hub], None] = lambda _hub: None
+        self._deno.on_hub = lambda hub: self.on_deno_hub(hub)  # noqa: PLW0108 - its owner sets it later
+        self._deno.on_death = lambda death: self.on_deno_death(death)  # noqa: PLW0108 - its owner sets it later
+        self._node: asyncio.Task[Outcome] | None = None
+        self._node_death: Death | None = None
+        """Why that process ends, when it is us who end it and nobody has interrupted it."""
+        self._runtime = runtime
+        self._limits = limits
+        self._hub: Hub | None = None
+        self._opening: tuple[int, Hub] | None = None
+        self._exited = 0
+        self._generation = 0
+        self._gone: Death | None = None
+        self._closing = False
+        self._kills = MemoryKills(self.usage)
+        self._replacing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def generation(self) -> int:
+        """The number of the kernel that takes code now, or of the one that did last."""
+        return self._generation
+
+    @property
+    def hub(self) -> Hub | None:
+        """The connections to the Python kernel that takes code now; None while it is replaced."""
+        return self._hub if self._hub is not None and self._hub.error is None else None
+
+    async def open(self) -> None:
+        """Wait for the guest and its kernel, connect, and watch from then on."""
+        async with self._replacing:
+            started = await self._guest_ready()
+            self._own(self._watch())
+            await self._connect(started)
+
+    async def _guest_ready(self) -> KernelStarted:
+        """Wait for the guest's first answer; not any longer once its sandbox has ended."""
+        ready = asyncio.create_task(self.guest.wait_ready(self._limits.start_seconds))
+        try:
+            while not ready.done():
+                await asyncio.wait({ready}, timeout=_ALIVE_SECONDS)
+                if not ready.done() and not await self._runtime.running(self.info.sandbox_id):
+                    raise SandboxFailed("the sandbox ended while it started")
+            return ready.result()
+        finally:
+            ready.cancel()
+            await asyncio.gather(ready, return_exceptions=True)
+
+    async def ready(self) -> int:
+        """The generation that takes code, once a replacement under way is done; raises as `execute` does."""
+        await self._ready()
+        return self._generation
+
+    async def execute(
+        self,
+        code: str,
+        *,
+        timeout_seconds: float,
+        emit: Callable[[Event], None],
+        language: str = "python",
+        runtime: str = "python",
+        request: ClientRequest | None = None,
+        execution_id: str = "",
+    ) -> Outcome:
+        """Run code; one at a time, the caller queues. Names are as in `execution.execute`; `request` is Python's alone.
+
+        A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
+        `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
+        """
+        if runtime == "deno":
+            await self._settled()
+            return await self._deno.execute(code, timeout_seconds=timeout_seconds, emit=emit, execution_id=execution_id)
+        if runtime == "nodejs":
+            await self._settled()
+            return await self._run_node(code, language, timeout_seconds, emit)
+        hub = await self._ready()
+        outcome = await execution.execute(
+            hub,
+            code,
+            timeout_seconds=timeout_seconds,
+            interrupt_grace_seconds=self._limits.interrupt_grace_seconds,
+            caps=self._limits.caps,
+            interrupt=self.guest.interrupt_kernel,
+            emit=emit,
+            request=request,
+            execution_id=execution_id,
+        )
+        if not outcome.needs_kill:
+            self.note_life()
+            return outcome
+        death = outcome.death or deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
+        await self._try_replace(hub, death)
+        return dataclasses.replace(outcome, death=death)
+
+    def note_life(self) -> None:
+        """Memory has cost somebody else a process, a command perhaps: the kernel lives."""
+        if self.hub is not None:
+            self._kills.note_life()
+
+    async def interrupt(self) -> None:
+        """Stop what runs, Python code by KeyboardInterrupt; it ends as `interrupted`. An idle kernel stays as it is."""
+        if self._node is not None:
+            self._node.cancel()
+        elif self._deno.busy:
+            await self._deno.interrupt()
+        else:
+            await self._interrupt_python()
+
+    async def _interrupt_python(self) -> None:
+        if self._hub is not None:
+            self._hub.note_interrupt()
+        await self.guest.interrupt_kernel()
+
+    async def _run_node(
+        self, code: str, language: str, timeout_seconds: float, emit: Callable[[Event], None]
+    ) -> Outcome:
+        """A process of its own; interrupting cancels it, and so does a restart, which its death says."""
+        running = run_node(
+            self.guest, code, language, timeout_seconds=timeout_seconds, caps=self._limits.caps, emit=emit
+        )
+        self._node, self._node_death = asyncio.ensure_future(running), None
+        try:
+            await asyncio.wait({self._node})
+            if not self._node.cancelled():
+                return self._node.result()
+            return Outcome("died", death=self._node_death) if self._node_death else Outcome("interrupted")
+        finally:
+            self._node.cancel()
+            self._node = None
+
+    async def restart(self) -> int:
+        """Replace the kernel by a blank one and end what runs JavaScript, if any; returns the new generation."""
+        hub = self._hub
+        death = Death("restart", "the kernel was restarted on request; its globals are gone")
+        if self._node is not None:
+            self._node_death = death
+            self._node.cancel()
+        await self._replace(hub, death, keep_deno=False)
+        return self._generation
+
+    async def clear(self) -> int:
+        """Replace the Python kernel alone by a blank one, for code that asks for it; returns the new generation."""
+        await self._replace(self._hub, Death("restart", "its context was cleared on request; its globals are gone"))
+        return self._generation
+
+    async def usage(self) -> SandboxUsage:
+        """What the sandbox has used; raises `SandboxGone`."""
+        return await self._runtime.usage(self.info.sandbox_id)
+
+    async def aclose(self) -> None:
+        """Let go of the sandbox, which keeps running."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._hub is not None:
+            self._hub.fail(SandboxGone("the service let go of this sandbox"))
+            await self._hub.aclose()
+        await self._deno.aclose()
+        await self._kills.aclose()
+        await self.guest.aclose()
+
+    async def destroy(self) -> None:
+        """Let go of the sandbox and remove every trace of it."""
+        await self.aclose()
+        await self._runtime.destroy(self.info.sandbox_id)
+
+    async def _connect(self, started: KernelStarted) -> None:
+        hub = Hub(KernelConnection(self._dial, started.generation, started.key.encode()))
+        self._opening = started.generation, hub
+        if self._exited == started.generation:  # it was told before the answer to its start
+            hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
+        try:
+            await hub.open(self._limits.start_seconds)
+        except BaseException:
+            await hub.aclose()
+            raise
+        finally:
+            self._opening = None
+        self._hub, self._generation = hub, started.generation
+        self.on_hub(hub)
+        await self._kills.start()
+
+    async def _ready(self) -> Hub:
+        """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
+        async with self._replacing:
+            hub = self._hub
+        if hub is None or hub.error is not None:
+            hub = await self._replace(hub, Death("exit", "the kernel did not answer any more; its globals are gone"))
+        if self._gone is not None or hub is None:
+            raise SandboxGone(self._gone.detail if self._gone else "the sandbox is gone")
+        self._kills.note_life()
+        return hub
+
+    def _own(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _kernel_exited(self, gone: KernelExit) -> None:
+        """The guest says a kernel ended: the one that starts, the one that runs, or one already replaced."""
+        self._exited = gone.generation
+        if self._opening is not None and self._opening[0] == gone.generation:
+            self._opening[1].fail(KernelDied(Death("exit", f"the kernel ended while it started ({_how(gone)})")))
+        elif gone.generation == self._generation and not self._closing:
+            self._own(self._bury(gone, self._hub))
+
+    async def _settled(self) -> None:
+        """Wait for a replacement under way, which may end what runs beside the kernel too."""
+        async with self._replacing:
+            if self._gone is not None:
+                raise SandboxGone(self._gone.detail)
+
+    async def _deno_cause(self, gone: KernelExit) -> Death:
+        death = await kernel_death(gone, self._kills)
+        if death.cause == "oom":
+            self._kills.explain_one()
+        return death
+
+    async def _bury(self, gone: KernelExit, hub: Hub | None) -> None:
+        death = await kernel_death(gone, self._kills)
+        if hub is not None:
+            hub.fail(KernelDied(death))
+        await self._try_replace(hub, death)
+
+    async def _try_replace(self, hub: Hub | None, death: Death) -> None:
+        """Replace the kernel; when none starts, the next execution tries again and says so."""
+        try:
+            await self._replace(hub, death)
+        except KernelsError as error:
+            log.warning("kernel_not_replaced %s: %s", self.info.sandbox_id, error)
+
+    async def _replace(self, hub: Hub | None, death: Death | None, *, keep_deno: bool = True) -> Hub | None:
+        """Start the next generation in place of the kernel behind `hub`; a second call for the same kernel waits."""
+        async with self._replacing:
+            if self._gone is not None:
+                raise SandboxGone(self._gone.detail)
+            if self._hub is not hub:
+                return self._hub
+            if hub is not None:
+                hub.fail(KernelDied(death or Death("restart", "the kernel was replaced")))
+                self._hub = None
+                await hub.aclose()
+            if not keep_deno:
+                self._deno.end(death or Death("restart", "the kernels were restarted"))
+            await self._start_next(keep_deno=keep_deno)
+        self.on_generation(self._generation, death)
+        return self._hub
+
+    async def _start_next(self, *, keep_deno: bool) -> None:
+        """Start a kernel, a few times over: the first may fall to what killed the last one (a full process table).
+
+        What the kernel for JavaScript keeps is given up for that only when the first try has failed.
+        """
+        for attempt in range(1, _START_TRIES + 1):
+            self._generation += 1
+            try:
+                keep = keep_deno and attempt == 1
+                await self._connect(await self.guest.start_kernel(self._generation, keep_deno=keep))
+            except SandboxGone:
+                raise
+            except KernelsError as error:
+                if attempt == _START_TRIES:
+                    raise SandboxFailed(f"no kernel starts in this sandbox any more: {error}") from error
+            else:
+                return
+
+    async def _watch(self) -> None:
+        """Follow the guest. A silent one is not a dead sandbox: user code may starve it for a while."""
+        silences = 0
+        while silences < _SILENCES:
+            followed_since = asyncio.get_running_loop().time()
+            await self.guest.watch(
+                lambda _started: None, self._kernel_exited, lambda: None, on_deno_exit=self._deno.exited
+            )
+            if not await self._runs():
+                break
+            steady = asyncio.get_running_loop().time() - followed_since > _STEADY_SECONDS
+            silences = 0 if steady else silences + 1
+            await asyncio.sleep(_SILENCE_PAUSE_SECONDS)
+        self._sandbox_gone(await sandbox_death(self._kills))
+
+    async def _runs(self) -> bool:
+        """Whether the sandbox's first process is there; it is taken for there while nobody can say."""
+        try:
+            return await self._runtime.running(self.info.sandbox_id)
+        except (KernelsError, OSError):
+            return True
+
+    def _sandbox_gone(self, death: Death) -> None:
+        if self._closing or self._gone is not None:
+            return
+        self._gone = death
+        for hub in (self._hub, self._opening[1] if self._opening else None):
+            if hub is not None:
+                hub.fail(KernelDied(self._gone))
+        self._deno.end(self._gone)
+        self.on_gone(self._gone)
+
+
+async def launch(runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> SandboxedKernel:
+    """Open the sandbox that `runtime` has just made, or that still runs; lets go of it when that fails."""
+    kernel = SandboxedKernel(runtime, info, limits)
+    try:
+        await kernel.open()
+    except BaseException:
+        await kernel.aclose()
+        raise
+    return kernel
+
+
+def _how(gone: KernelExit) -> str:
+    return gone.signal or f"exit status {gone.exit_code}"

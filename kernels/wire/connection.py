@@ -1,0 +1,27 @@
+"""Where a kernel listens: its sockets in the sandbox, reached by dialling, and the key that it signs with."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kernels.wire.dialing import Dial, kernel_socket
+
+CHANNELS: Final = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4}
+"""Channels the hub opens, with the number that ends their address (5 is the heartbeat, which nobody needs here)."""
+
+
+@dataclass(frozen=True)
+class KernelConnection:
+    """One generation of a kernel; `name` names its sockets by generation and number."""
+
+    dial: Dial
+    generation: int
+    key: bytes = field(repr=False)
+    name: Callable[[int, int], str] = kernel_socket
+
+    async def connect(self, channel: str, *, patience_seconds: float = 0) -> socket.socket:
+        """A connection to the socket of a channel; raises as `Dial` does."""
+        return await self.dial(self.name(self.generation, CHANNELS[channel]), patience_seconds=patience_seconds)

@@ -1,1 +1,0 @@
-"""Environments made by principals and agents, through the real service and the real command line."""

@@ -1,1 +1,0 @@
-"""Access keys on a real database and a real service."""

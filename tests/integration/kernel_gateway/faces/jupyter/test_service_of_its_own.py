@@ -1,0 +1,126 @@
+"""What needs a service of its own: short pings, its memory, its log, and its end."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+
+import httpx
+import psutil
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from kernel_gateway.client import LiveSession
+from tests.integration.kernel_gateway.faces.jupyter.conftest import Face, http_of
+from tests.integration.kernel_gateway.faces.jupyter.test_bad_frames import raw, until
+from tests.integration.kernel_gateway.faces.jupyter.wire import result_of, text_of
+from tests.running_service import RunningService
+
+MEGABYTE = 1_000_000
+FLOOD = """
+import time
+for number in range(60):
+    print('x' * 999_999, flush=True)
+    time.sleep(0.05)
+print('over')
+"""
+
+
+@pytest.fixture(scope="module")
+def own(make_service: Callable[..., RunningService]) -> RunningService:
+    return make_service(attach_ping_seconds=0.5, invocations_per_second=1000, log_level="info")
+
+
+@pytest.fixture(scope="module")
+def session(own: RunningService) -> Iterator[LiveSession]:
+    """Ends with the service."""
+    with own.client() as client:
+        yield client.attach(client.start_session("python").id)
+
+
+@pytest.fixture(scope="module")
+def face(own: RunningService, session: LiveSession) -> Iterator[Face]:
+    token = session.create_attach_token(name="Ada").token
+    assert token is not None
+    with http_of(own.url, token) as http:
+        yield Face(own.url, token, session.id, http)
+
+
+def test_an_idle_client_is_pinged_and_stays(face: Face) -> None:
+    with face.wire() as wire:
+        wire.finished(wire.send("shell", "kernel_info_request", {}))
+        with pytest.raises(TimeoutError):
+            wire.socket.recv(timeout=3)
+        assert result_of(wire.run("1 + 2")) == "3"
+
+
+def test_a_client_that_does_not_answer_pings_is_let_go(face: Face) -> None:
+    with raw(face):
+        until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 1)
+        until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 0)
+
+
+def test_a_revoked_token_counts_no_longer_anywhere(face: Face, session: LiveSession) -> None:
+    made = session.create_attach_token(name="Bob")
+    assert made.token is not None
+    with face.wire(token=made.token) as wire:
+        wire.finished(wire.send("shell", "kernel_info_request", {}))
+        session.revoke_attach_token(made.id)
+        assert wire.closed()[0] == 1008
+    answer = httpx.get(f"{face.url}/api/kernels", headers={"Authorization": f"token {made.token}"})
+    assert answer.status_code == 401
+    with pytest.raises(InvalidStatus), face.wire(token=made.token):
+        pass
+    shown = {each.id: each for each in session.list_attach_tokens().items}
+    assert shown[made.id].revoked_at is not None
+    assert all(each.token is None for each in shown.values())
+
+
+def test_who_does_not_read_costs_the_service_no_memory(face: Face, own: RunningService) -> None:
+    """Much is printed past a client that reads nothing; another one, who reads, gets the end of it."""
+    process = psutil.Process(own.service_pid)
+    with raw(face), face.wire() as reader:
+        reader.run("1")
+        before, most = process.memory_info().rss, 0
+        over = threading.Event()
+
+        def read() -> None:
+            seen = reader.run(FLOOD)
+            assert text_of(seen).endswith("over\n")
+            over.set()
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        while not over.is_set() and reading.is_alive():
+            most = max(most, process.memory_info().rss)
+            over.wait(0.05)
+        reading.join()
+        assert over.is_set()
+        until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 1)
+    assert most - before < 70 * MEGABYTE
+
+
+def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningService, session: LiveSession) -> None:
+    process = psutil.Process(own.service_pid)
+    with face.wire() as wire:
+        wire.run("1")
+        before = process.memory_info().rss
+        wire.execute(FLOOD)
+    session.run("'waits for its turn'")
+    assert process.memory_info().rss - before < 70 * MEGABYTE
+
+
+def test_the_service_drains(face: Face, own: RunningService) -> None:
+    """The last test: who is attached is told to come back, and no token is in the log of all that was done here."""
+    assert face.http.get("/api/kernels", params={"token": face.token}).status_code == 200
+    with face.wire(in_query=True) as wire:
+        wire.run("'secret output'")
+        ending = threading.Thread(target=own.stop)
+        ending.start()
+        code, _ = wire.closed()
+        ending.join()
+    assert code == 1012
+    log = "".join(own.output)
+    assert "/api/kernels" in log
+    assert not re.search(rf"token=|{re.escape(face.token)}|secret output", log)

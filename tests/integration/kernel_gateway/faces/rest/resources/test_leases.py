@@ -1,0 +1,36 @@
+"""Leases over plain HTTP: the header that names one, and what others are answered."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from kernel_gateway.models.leases import LONGEST_LEASE_SECONDS
+
+
+def test_a_lease_is_taken_named_shown_and_given_back(http: httpx.Client, session_id: str) -> None:
+    lease, runs = f"/v1/sessions/{session_id}/lease", f"/v1/sessions/{session_id}/executions"
+    assert http.get(lease).status_code == 404
+    taken = http.post(lease, json={"seconds": 60, "name": "Ada"})
+    assert taken.status_code == 200
+    mine = {"Sandcell-Lease": taken.json()["id"]}
+    assert http.get(lease).json() == {"holder": "Ada", "expires_at": taken.json()["expires_at"], "id": None}
+
+    refused = http.post(runs, json={"code": "1", "on_busy": "reject"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_busy")
+    assert refused.json()["error"]["lease"]["holder"] == "Ada"
+    assert refused.json()["error"]["retry_after_seconds"] > 0
+    assert http.post(f"/v1/sessions/{session_id}/commands", json={"command": "true"}).status_code == 409
+    assert http.post(lease, json={"seconds": 60}).status_code == 409
+
+    assert http.post(runs, json={"code": "print(1)", "wait": True}, headers=mine).json()["stdout"] == "1\n"
+    assert http.post(lease, json={"seconds": 120}, headers=mine).json()["id"] == taken.json()["id"]
+    assert http.delete(lease).status_code == 204
+    assert http.delete(lease).status_code == 204
+    assert http.post(runs, json={"code": "print(2)", "wait": True, "on_busy": "reject"}).json()["stdout"] == "2\n"
+
+
+@pytest.mark.parametrize("body", [{"seconds": 0}, {"seconds": LONGEST_LEASE_SECONDS + 1}, {"minutes": 1}, {"name": 1}])
+def test_a_lease_that_makes_no_sense_is_refused(http: httpx.Client, session_id: str, body: dict[str, object]) -> None:
+    answer = http.post(f"/v1/sessions/{session_id}/lease", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")

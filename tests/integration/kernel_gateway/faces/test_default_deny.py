@@ -1,0 +1,271 @@
+"""Every door of every face is closed to all but those whose it is. A new route is tried here by itself.
+
+A token that may do less than its principal is one more `Caller`: `refused` says at which doors, `door.changes` which
+doors are more than a look.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest import mock
+
+import httpx
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.integration.kernel_gateway.faces.doors import AGENTCORE, JUPYTER, NOTEBOOK, REST, Door, every_door
+from tests.running_service import RunningService
+
+DOORS = every_door()
+
+
+@dataclass(frozen=True)
+class Person:
+    """A principal with each kind of credential."""
+
+    token: str
+    key_id: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A principal with one of everything, whose things `ids` names, a stranger, and what counts no longer."""
+
+    service: RunningService
+    http: httpx.Client
+    owner: Person
+    stranger: Person
+    revoked: Person
+    attach_token: str
+    revoked_attach_token: str
+    ids: dict[str, str] = field(default_factory=dict)
+
+
+Dress = Callable[[Stage, Door, dict[str, str]], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """`dress` gives a request's headers the caller's credentials; `refused` is with which statuses, per face."""
+
+    name: str
+    dress: Dress
+    refused: dict[str, set[int]]
+
+
+def bearer(token: Callable[[Stage], str], scheme: str = "Bearer") -> Dress:
+    return lambda stage, _, headers: {**headers, "Authorization": f"{scheme} {token(stage)}"}
+
+
+def signing(who: Callable[[Stage], Person], secret: str | None = None, minutes: int = 0) -> Dress:
+    """Signed with a person's access key, or with another secret or at another time."""
+
+    def dress(stage: Stage, door: Door, headers: dict[str, str]) -> dict[str, str]:
+        person = who(stage)
+        url = stage.service.url + door.address(stage.ids)
+        request = AWSRequest(method=door.method, url=url, data=door.content(stage.ids))
+        for name, value in headers.items():
+            request.headers[name] = value
+        moment = (datetime.now(UTC) + timedelta(minutes=minutes)).replace(tzinfo=None)
+        with mock.patch("botocore.auth.get_current_datetime", return_value=moment):
+            credentials = Credentials(person.key_id, secret or person.secret)
+            SigV4Auth(credentials, "bedrock-agentcore", "eu-central-1").add_auth(request)
+        return dict(request.headers.items())
+
+    return dress
+
+
+NOBODYS = {REST: {401}, JUPYTER: {401}}
+UNSIGNED = {AGENTCORE: {400, 403}}
+CALLERS = [
+    Caller("nobody", lambda _stage, _door, headers: headers, NOBODYS | UNSIGNED),
+    Caller("a wrong token", bearer(lambda _: "sandcell_" + "x" * 43), NOBODYS | UNSIGNED),
+    Caller("a token by another scheme", bearer(lambda stage: stage.owner.token, "Basic"), NOBODYS | UNSIGNED),
+    Caller("a token where requests are signed", bearer(lambda stage: stage.owner.token), UNSIGNED),
+    Caller("a revoked token", bearer(lambda stage: stage.revoked.token), NOBODYS),
+    Caller("a key's secret as a token", bearer(lambda stage: stage.owner.secret), NOBODYS),
+    Caller("a person who attaches", bearer(lambda stage: stage.attach_token), {REST: {401}}),
+    Caller("a revoked attach token", bearer(lambda stage: stage.revoked_attach_token), NOBODYS),
+    Caller("a wrong secret", signing(lambda stage: stage.owner, "x" * 40), {AGENTCORE: {403}}),
+    Caller("a revoked key", signing(lambda stage: stage.revoked), {AGENTCORE: {403}}),
+    Caller("an expired signature", signing(lambda stage: stage.owner, minutes=-10), {AGENTCORE: {403}}),
+    Caller("a signature of the future", signing(lambda stage: stage.owner, minutes=10), {AGENTCORE: {403}}),
+]
+
+
+def ask(stage: Stage, door: Door, dress: Dress) -> httpx.Response:
+    headers = dress(stage, door, door.sent_headers(stage.ids))
+    request = stage.http.build_request(
+        door.method, door.address(stage.ids), content=door.content(stage.ids), headers=headers
+    )
+    answer = stage.http.send(request, stream=True)
+    if not door.follows or answer.status_code != 200:
+        answer.read()
+    answer.close()
+    return answer
+
+
+@pytest.fixture(scope="module")
+def stage(service: RunningService) -> Iterator[Stage]:
+    with (
+        service.client() as admin,
+        httpx.Client(base_url=service.url, timeout=120, trust_env=False) as http,
+    ):
+
+        def person(name: str) -> tuple[Person, Any, Any]:
+            principal = f"{name}-{uuid.uuid4()}"
+            token, key = admin.create_token(principal), admin.create_key(principal)
+            return Person(token.token or "", key.id, key.secret_access_key or ""), token, key
+
+        owner, stranger, (revoked, token, key) = person("owner")[0], person("stranger")[0], person("revoked")
+        admin.revoke_token(token.id)
+        admin.revoke_key(key.id)
+        http.headers["Authorization"] = f"Bearer {owner.token}"
+        ids, attach_token, revoked_attach_token = make_one_of_each(http)
+        del http.headers["Authorization"]
+        yield Stage(service, http, owner, stranger, revoked, attach_token, revoked_attach_token, ids)
+        http.delete(f"/v1/sessions/{ids['session_id']}", headers={"Authorization": f"Bearer {owner.token}"})
+
+
+def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
+    """One of everything that an address can name, and two attach tokens, the second revoked."""
+
+    def post(path: str, body: Any) -> Any:
+        answer = http.request("PUT" if path.startswith("/v1/agents/") else "POST", path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    made = f"made{uuid.uuid4().hex[:12]}"
+    environment = post("/v1/environments", {"name": made})
+    post(f"/v1/agents/{made}", {"environment": environment["id"]})
+    session = post("/v1/sessions", {"environment": environment["id"]})
+    one = f"/v1/sessions/{session['id']}"
+    execution = post(f"{one}/executions", {"code": "open('file', 'w').write('kept')"})
+    task = post(f"{one}/commands", {"command": "sleep 3600", "background": True})
+    replay = post("/v1/notebooks/replay", {"notebook": NOTEBOOK, "continue_session": session["id"]})
+    post(f"{one}/lease", {})
+    attach, gone = post(f"{one}/attach-tokens", {}), post(f"{one}/attach-tokens", {})
+    assert http.delete(f"{one}/attach-tokens/{gone['id']}").is_success
+    assert http.delete(f"{one}/lease").is_success
+    arn = f"arn:aws:bedrock-agentcore:eu-central-1:000000000000:code-interpreter-custom/{environment['id']}"
+    ids = {
+        "session_id": session["id"],
+        "shown_session_id": session["id"].replace("-", ""),
+        "execution_id": execution["id"],
+        "task_id": task["id"],
+        "workspace_id": session["workspace_id"],
+        "path": "file",
+        "name": "absent",
+        "sha256": "0" * 64,
+        "replay_id": replay["id"],
+        "environment_id": environment["id"],
+        "agent_id": made,
+        "token_id": attach["id"],
+        "key_id": "absent",
+        "codeInterpreterIdentifier": environment["id"],
+        "codeInterpreterId": environment["id"],
+        "resourceArn": arn,
+        "kernel_name": environment["id"],
+        "file": "logo-64x64.png",
+        "principal": "admin",
+    }
+    return ids, attach["token"], gone["token"]
+
+
+@pytest.mark.parametrize(
+    ("caller", "door"),
+    [(caller, door) for caller in CALLERS for door in DOORS if door.face in caller.refused],
+    ids=lambda value: value.name if isinstance(value, Caller) else str(value),
+)
+def test_a_door_is_closed_to_a_credential_that_does_not_count(stage: Stage, caller: Caller, door: Door) -> None:
+    answer = ask(stage, door, caller.dress)
+    if door.public:
+        assert answer.status_code in {200, 503}
+        return
+    assert answer.status_code in caller.refused[door.face], answer.text
+    assert not any(value in answer.text for name, value in stage.ids.items() if name.endswith("_id"))
+    if door.face != AGENTCORE and door.method != "HEAD":
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        assert "valid bearer token is required" in answer.text
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if not door.public], ids=str)
+def test_what_is_anothers_is_not_there(stage: Stage, door: Door) -> None:
+    stranger = signing(lambda s: s.stranger) if door.face == AGENTCORE else bearer(lambda s: s.stranger.token)
+    if not door.names_something and door.changes:
+        assert str(door) in OWN  # it makes something of the caller's own, or is an administrator's
+        return
+    answer = ask(stage, door, stranger)
+    if not door.names_something:
+        assert answer.status_code in {200, 403}
+    else:
+        assert answer.status_code in {403, 404} if door.path.split("/")[2:3] in ADMINISTRATORS else {404}, answer.text
+    if door.path != "/v1/audit":  # which has what the stranger asked for
+        hidden = [
+            value for name, value in stage.ids.items() if name.endswith("_id") and value not in asked(stage, door)
+        ]
+        assert not any(value in answer.text for value in hidden)
+
+
+OWN = {
+    "POST /v1/environments",
+    "POST /v1/tokens",
+    "POST /v1/keys",
+    "POST /v1/retention",
+    "PUT /code-interpreters",
+    "POST /code-interpreters",
+    "POST /api/kernels",
+}
+ADMINISTRATORS = (["tokens"], ["keys"], ["principals"], ["admin"])
+
+
+def asked(stage: Stage, door: Door) -> str:
+    """What a refusal may repeat: what was in the request."""
+    return door.address(stage.ids) + door.content(stage.ids).decode() + json.dumps(door.sent_headers(stage.ids))
+
+
+NOT_MADE = ("{name}", "{sha256}", "/channels", "/lease", "{file}")
+"""Addresses of what the owner here has none of, or that are no request and answer."""
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        door
+        for door in DOORS
+        if not door.changes and not door.public and not any(each in door.path for each in NOT_MADE)
+    ],
+    ids=str,
+)
+def test_the_owner_finds_it_there(stage: Stage, door: Door) -> None:
+    """So what others are refused is not refused for want of it."""
+    owner = signing(lambda s: s.owner) if door.face == AGENTCORE else bearer(lambda s: s.owner.token)
+    answer = ask(stage, door, owner)
+    forbidden = door.path.split("/")[2:3] in ADMINISTRATORS
+    assert answer.status_code == (403 if forbidden else 200), answer.text
+
+
+def test_and_nothing_of_it_was_changed(stage: Stage) -> None:
+    headers, one = {"Authorization": f"Bearer {stage.owner.token}"}, f"/v1/sessions/{stage.ids['session_id']}"
+
+    def get(path: str) -> httpx.Response:
+        answer = stage.http.get(path, headers=headers)
+        assert answer.is_success, answer.text
+        return answer
+
+    session = get(one).json()
+    assert (session["status"], session["generation"]) == ("READY", 1)
+    assert get(f"{one}/files/file").text == "kept"
+    assert get(f"{one}/tasks/{stage.ids['task_id']}").json()["status"] == "running"
+    assert len(get(f"{one}/executions").json()["items"]) == 2  # its own, and the replay's
+    assert get(f"/v1/agents/{stage.ids['agent_id']}").json()["environment"] == stage.ids["environment_id"]
+    assert get(f"/v1/environments/{stage.ids['environment_id']}").json()["status"] == "READY"
+    assert stage.http.get(f"{one}/lease", headers=headers).status_code == 404

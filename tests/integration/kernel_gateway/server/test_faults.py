@@ -1,0 +1,237 @@
+"""What is around the service fails: it is killed, its disk is full, its store is away. Nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels.notebook import chain
+from tests.doubles.faulty_proxy import FaultyProxy
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.integration.kernel_gateway.server.eventually import eventually
+from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
+from tests.running_service import RunningService
+
+MakeService = Callable[..., RunningService]
+
+
+class Callers:
+    """One caller per start of a service, all hung up at the end."""
+
+    def __init__(self) -> None:
+        self._opened = contextlib.ExitStack()
+
+    def of(self, service: RunningService) -> Rest:
+        return self._opened.enter_context(Rest(service))
+
+    def again(self, service: RunningService, session: LiveSession) -> LiveSession:
+        """The same session, through the service that runs now."""
+        rest = self.of(service)
+        return LiveSession(rest, rest.get(session.path))
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+@pytest.fixture
+def callers() -> Iterator[Callers]:
+    callers = Callers()
+    yield callers
+    callers.close()
+
+
+def test_a_killed_service_takes_its_sessions_up_again(callers: Callers, make_service: MakeService) -> None:
+    service = make_service()
+    session = callers.of(service).session()
+    session.run("x = 41; open('f', 'w').write('file')")
+    running = session.submit("import time; time.sleep(4); y = 'finished'")
+    queued = session.submit("z = 'ran after'")
+    eventually(lambda: session.rest.get(f"{session.path}/executions/{running['id']}")["status"] == "running")
+    service.kill()
+    service.start()
+    again = callers.again(service, session)
+    cut_off = again.outcome(running["id"])
+    assert (cut_off["status"], cut_off["death"]["cause"]) == ("died", "gateway_restart")
+    assert again.outcome(queued["id"])["status"] == "ok"
+    assert again.run("x + 1, y, z")["outputs"][0]["data"]["text/plain"] == "(42, 'finished', 'ran after')"
+    assert again.show()["generation"] == 1
+    again.stop()
+    notebook = again.rest.http.get(f"{again.path}/notebook").json()
+    manifest = chain.read_manifest(again.rest.http.get(f"{again.path}/notebook/manifest").content)
+    assert chain.verify(notebook, manifest).whole, "a cell that was not written before the kill is written once, after"
+    code = [cell["metadata"]["sandcell"]["status"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert code == ["ok", "died", "ok", "ok"]
+    kept = service.data_dir / "store" / "workspaces" / "sessions" / session.id
+    assert json.loads((kept / "history.ipynb").read_bytes()) == notebook
+    assert chain.read_manifest((kept / "history.json").read_bytes()) == manifest
+    assert service.stop() == 0
+
+
+def test_a_sandbox_that_died_while_the_service_was_down_is_made_anew(
+    callers: Callers, make_service: MakeService
+) -> None:
+    service = make_service()
+    session = callers.of(service).session()
+    session.run("open('f', 'w').write('file'); x = 1")
+    process = int((service.data_dir / "sandboxes" / session.id / "bundle" / "pid").read_text())
+    service.kill()
+    os.kill(process, 9)
+    service.start()
+    again = callers.again(service, session)
+    again.works()
+    assert again.run("print(open('f').read())")["stdout"] == "file\n"
+    assert again.show()["generation"] == 2
+    assert service.stop() == 0
+
+
+def test_a_stopped_service_ends_its_sessions_and_leaves_nothing(callers: Callers, make_service: MakeService) -> None:
+    service = make_service()
+    session = callers.of(service).session()
+    session.run("open('f', 'w').write('file')")
+    assert service.stop() == 0
+    assert list((service.data_dir / "sandboxes").iterdir()) == []
+    assert (
+        "sandcell" not in Path("/proc/self/mountinfo").read_text()
+        or str(service.data_dir) not in Path("/proc/self/mountinfo").read_text()
+    )
+    service.start()
+    again = callers.again(service, session)
+    assert again.show()["ended"]["reason"] == "shutdown"
+    assert again.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/f").text == "file"
+    service.stop()
+
+
+def test_a_second_service_on_the_same_data_is_refused(callers: Callers, make_service: MakeService) -> None:
+    service = make_service()
+    with pytest.raises(AssertionError, match="another service runs"):
+        make_service(data_dir=service.data_dir)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 900 MB for the service's data."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900m", "sandcell-test", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_host_disk_refuses_new_work_and_loses_nothing(
+    callers: Callers, make_service: MakeService, small_disk: Path
+) -> None:
+    service = make_service(data_dir=small_disk / "data", disk_reserve_bytes=200_000_000)
+    try:
+        session = callers.of(service).session()
+        session.run("x = 41; open('f', 'w').write('kept')")
+        filler = small_disk / "filler"
+        subprocess.run(["fallocate", "-l", str(_free(small_disk) - 100_000_000), str(filler)], check=True)
+        for path, body in (("/v1/sessions", {}), (f"{session.path}/executions", {"code": "x + 1"})):
+            refused = session.rest.http.post(path, json=body)
+            assert refused.status_code == 507, refused.text
+            assert "disk" in refused.json()["error"]["message"]
+        filler.unlink()
+        assert session.run("x + 1")["outputs"][0]["data"]["text/plain"] == "42"
+        session.stop()
+        assert session.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/f").text == "kept"
+    finally:
+        service.stop()
+
+
+def _free(path: Path) -> int:
+    figures = os.statvfs(path)
+    return figures.f_bavail * figures.f_frsize
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FaultyProxy]:
+    """An S3 server behind a proxy that can cut it off."""
+    with s3_server("moto", tmp_path) as endpoint:
+        proxy = FaultyProxy(endpoint)
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture
+def with_store(make_service: MakeService, store: FaultyProxy) -> Callable[[], RunningService]:
+    """Starts a service on that store that does not wait long for it."""
+    key, secret = ACCESS_KEY
+    environment = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
+    url = f"s3://{BUCKET}/here?endpoint_url={store.endpoint}&region=us-east-1"
+    return lambda: make_service(
+        extra_environment=environment, store=url, flush_deadline_seconds=2, sweep_interval_seconds=0.5
+    )
+
+
+def file_in_store(session: LiveSession, name: str) -> str:
+    answer = session.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/{name}")
+    return answer.text if answer.is_success else f"{answer.status_code}"
+
+
+def test_files_come_and_go_by_s3(callers: Callers, with_store: Callable[[], RunningService]) -> None:
+    service = with_store()
+    session = callers.of(service).session()
+    session.run("open('f', 'w').write('kept')")
+    session.stop()
+    assert file_in_store(session, "f") == "kept"
+    with session.rest.session(workspace_id=session.workspace_id) as later:
+        assert later.run("print(open('f').read())")["stdout"] == "kept\n"
+    service.stop()
+
+
+def test_a_store_that_goes_away_delays_no_execution(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    service = with_store()
+    session = callers.of(service).session()
+    store.fault = "refuse"
+    store.drop()
+    assert session.run("open('f', 'w').write('kept')")["status"] == "ok"
+    eventually(lambda: session.show()["sync"]["error"] is not None)
+    assert session.show()["sync"]["pending"] is True
+    session.works()
+    store.fault = "none"
+    eventually(lambda: session.show()["sync"]["pending"] is False)
+    assert file_in_store(session, "f") == "kept"
+    service.stop()
+
+
+def test_files_wait_on_the_host_for_a_store_that_is_away_at_the_end(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    service = with_store()
+    session = callers.of(service).session()
+    store.fault = "refuse"
+    store.drop()
+    session.run("open('f', 'w').write('kept')")
+    shown = session.stop()
+    assert shown["status"] == "TERMINATED"
+    assert "waits on this host" in shown["ended"]["detail"]
+    service.kill()
+    store.fault = "none"
+    service.start()
+    again = callers.again(service, session)
+    eventually(lambda: file_in_store(again, "f") == "kept")
+    service.stop()
+
+
+def test_a_store_that_is_away_at_the_start(
+    callers: Callers, with_store: Callable[[], RunningService], store: FaultyProxy
+) -> None:
+    store.fault = "refuse"
+    service = with_store()
+    rest = callers.of(service)
+    refused = rest.http.post("/v1/sessions", json={})
+    assert refused.status_code == 503, refused.text
+    assert refused.json()["error"]["code"] == "store_unavailable"
+    assert refused.json()["error"]["retryable"] is True
+    store.fault = "none"
+    with rest.session() as session:
+        session.works()
+    service.stop()

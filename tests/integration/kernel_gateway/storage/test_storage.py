@@ -1,0 +1,284 @@
+"""The database: migrations, durability, what happens when it cannot be written, and the tokens in it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine
+from sqlalchemy.exc import IntegrityError
+
+from kernel_gateway import errors
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.clock import SystemClock
+from kernel_gateway.services.credentials.authentication import Identity
+from kernel_gateway.services.credentials.tokens import Tokens
+from kernel_gateway.storage import audit, executions, principals, sessions
+from kernel_gateway.storage.audit import AuditFilter, AuditRow
+from kernel_gateway.storage.database import MIGRATIONS, Database
+from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernel_gateway.storage.sessions import SessionRow
+from kernel_gateway.storage.tables import metadata
+
+NOW = 1_700_000_000.123456
+
+
+def url(directory: Path) -> str:
+    return f"sqlite:///{directory}/data/sandcell.db"
+
+
+def on_database(directory: Path, test: Callable[[Database], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        database = Database(url(directory))
+        await database.open()
+        try:
+            await test(database)
+        finally:
+            await database.aclose()
+
+    asyncio.run(run())
+
+
+async def one_session(database: Database) -> None:
+    row = SessionRow("s", "p", "s", "n", "python", 1, NOW, NOW, NOW + 10, 10, 10, None, {"a": "é"})
+    await database.run(lambda c: principals.add(c, Principal("p", "me", admin=True), NOW))
+    await database.run(lambda c: sessions.add_workspace(c, "s", "p", NOW))
+    await database.run(lambda c: sessions.add(c, row))
+
+
+def an_execution(execution_id: str, key: str | None = None) -> ExecutionRow:
+    return ExecutionRow(execution_id, "s", "queued", "python", "é\0", 1, 1.5, None, key, "digest", NOW)
+
+
+def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        found = await database.run(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
+        assert found == []
+
+    on_database(tmp_path, check)
+    on_database(tmp_path, check)
+
+
+def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "sandcell.db"
+    path.parent.mkdir()
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        principals.add(connection, Principal("p", "me", admin=True), NOW)
+        sessions.add_workspace(connection, "s", "p", NOW)
+        columns = (
+            "id, principal_id, workspace_id, name, status, environment, generation, created, last_activity, expires"
+        )
+        connection.exec_driver_sql(
+            f"INSERT INTO sessions ({columns}, timeout_seconds, idle_timeout_seconds, labels, executions)"
+            " VALUES ('s', 'p', 's', 'n', 'READY', 'python', 1, 1, 1, 1, 1, 1, X'7B7D', 0)"
+        )
+    engine.dispose()
+
+    async def check(database: Database) -> None:
+        [row] = await database.run(sessions.list_live)
+        assert (row.record.runtime, row.record.network.mode) == ("", "SANDBOX")
+        await database.run(lambda c: audit.add_all(c, [AuditRow(NOW, "api", "Start", allowed=True, principal_id="p")]))
+        rows, _ = await database.run(lambda c: audit.list_of(c, AuditFilter(), 10, None))
+        assert [each.principal for each in rows] == ["me"]
+
+    on_database(tmp_path, check)
+
+
+def test_its_files_are_its_owners_alone_those_of_an_earlier_version_too(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    earlier = sqlite3.connect(tmp_path / "data" / "sandcell.db")
+    earlier.execute("PRAGMA journal_mode = WAL")
+    earlier.execute("CREATE TABLE unrelated (x)")
+
+    async def look(_database: Database) -> None:
+        modes = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path / "data").iterdir()}
+        assert modes == dict.fromkeys(("sandcell.db", "sandcell.db-wal", "sandcell.db-shm"), 0o600)
+
+    on_database(tmp_path, look)
+    earlier.close()
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    async def nothing(_database: Database) -> None: ...
+
+    on_database(tmp_path, nothing)
+    with sqlite3.connect(tmp_path / "data" / "sandcell.db") as raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.close()
+    with pytest.raises(errors.DatabaseTooNew, match="9999"):
+        on_database(tmp_path, nothing)
+
+
+def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
+    async def nothing(_database: Database) -> None: ...
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sandcell.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(errors.StartRefused):
+        on_database(tmp_path, nothing)
+
+
+def test_rows_come_back_as_they_went_in(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        await one_session(database)
+        await database.run(lambda c: executions.add(c, an_execution("e", "key")))
+        row = await database.run(lambda c: executions.find(c, "s", "e"))
+        assert row == an_execution("e", "key")
+        session = await database.run(lambda c: sessions.find(c, "s", "p"))
+        assert session is not None
+        assert (session.created, session.labels) == (NOW, {"a": "é"})
+        assert await database.run(lambda c: sessions.find(c, "s", "somebody")) is None
+        with pytest.raises(IntegrityError):
+            await database.run(lambda c: executions.add(c, an_execution("f", "key")))
+        await database.run(lambda c: executions.add(c, an_execution("g")))
+        page, cursor = await database.run(lambda c: executions.list_of(c, "s", 1, None))
+        rest, end = await database.run(lambda c: executions.list_of(c, "s", 1, cursor))
+        assert ([each.id for each in page + rest], end) == (["e", "g"], None)
+        for cursor in ("!", "é", "bm8="):
+            with pytest.raises(errors.InvalidRequest):
+                await database.run(lambda c, cursor=cursor: executions.list_of(c, "s", 1, cursor))
+
+    on_database(tmp_path, check)
+
+
+def test_a_workspace_has_one_live_session(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        await one_session(database)
+        second = SessionRow("t", "p", "s", "n", "python", 1, NOW, NOW, NOW + 10, 10, 10, None, {})
+        with pytest.raises(IntegrityError):
+            await database.run(lambda c: sessions.add(c, second))
+        record = sessions.Record()
+        for reason in ("stopped", "ttl"):
+            await database.run(
+                lambda c, reason=reason: sessions.end(c, "s", reason=reason, detail="", now=NOW, record=record)
+            )
+        await database.run(lambda c: sessions.add(c, second))
+        row = await database.run(lambda c: sessions.find(c, "s"))
+        assert row is not None
+        assert row.ended_reason == "stopped", "it ends once"
+
+    on_database(tmp_path, check)
+
+
+KILLED = """
+import asyncio, os, sys
+from kernel_gateway.storage import principals
+from kernel_gateway.storage.database import Database
+from kernel_gateway.identity.principal import Principal
+
+async def main():
+    database = Database(sys.argv[1])
+    await database.open()
+    for number in range(10_000):
+        await database.run(lambda c: principals.add(c, Principal(str(number), str(number), False), 1.0))
+        os.write(1, b"%d\\n" % number)
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED, url(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        acknowledged = [writer.stdout.readline() for _ in range(50)]
+        writer.kill()
+        acknowledged += writer.stdout.readlines()
+
+    async def check(database: Database) -> None:
+        last = acknowledged[-1].strip()
+        assert await database.run(lambda c: principals.find_by_name(c, last)) is not None
+
+    on_database(tmp_path, check)
+
+
+def test_a_full_database_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        await one_session(database)
+        pages = await database.run(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
+        await database.run(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
+        outcome = StoredOutcome(stdout="x" * 1_000_000)
+        await database.run(lambda c: executions.add(c, an_execution("e")))
+        ended = ExecutionRow(**{**vars(an_execution("e")), "status": "ok", "outcome": outcome, "ended": NOW})
+        with pytest.raises(errors.NoSpace):
+            await database.run(lambda c: executions.finish(c, ended))
+        await database.run(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1000000"))
+        await database.run(lambda c: executions.finish(c, ended))
+        row = await database.run(lambda c: executions.find(c, "s", "e"))
+        assert row is not None
+        assert row.outcome == outcome
+
+    on_database(tmp_path, check)
+
+
+def test_the_statements_of_one_execution_are_cheap(tmp_path: Path) -> None:
+    """The bound is ten times what they take on an idle machine: it catches a change of kind, not of degree."""
+
+    async def check(database: Database) -> None:
+        await one_session(database)
+        took = []
+        for number in range(100):
+            row, before = an_execution(f"e{number}"), time.perf_counter()
+            ended = ExecutionRow(**{**vars(row), "status": "ok", "outcome": StoredOutcome(), "ended": NOW})
+            await database.run(lambda c, row=row: executions.add(c, row))
+            await database.run(lambda c, row=row: executions.begin(c, row.id, 1, NOW))
+            await database.run(lambda c, ended=ended: executions.finish(c, ended))
+            took.append(time.perf_counter() - before)
+        assert sorted(took)[len(took) // 2] < 0.010
+
+    on_database(tmp_path, check)
+
+
+def test_the_first_administrator_and_tokens(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        identity = Identity(database)
+        tokens = Tokens(database, identity, SystemClock())
+        first = await identity.open("", NOW)
+        assert first is not None
+        assert await identity.open("", NOW) is None
+        admin = (await identity.authenticate(first)).principal
+        assert admin.admin
+        assert await identity.open("a-given-token", NOW) is None
+        assert (await identity.authenticate("a-given-token")).principal == admin
+        made = await tokens.create(admin, "somebody", "laptop")
+        somebody = (await identity.authenticate(made.token or "")).principal
+        assert not somebody.admin
+        with pytest.raises(errors.Forbidden):
+            await tokens.list(somebody)
+        listed = (await tokens.list(admin)).items
+        assert [each.name for each in listed] == ["first", "SANDCELL_TOKEN", "laptop"]
+        assert all(each.token is None for each in listed)
+        await tokens.revoke(admin, made.id)
+        for wrong in (made.token or "", "", "wrong", "x" * 5000, "\ud800"):
+            with pytest.raises(errors.Unauthorized):
+                await identity.authenticate(wrong)
+        with pytest.raises(errors.NotFound):
+            await tokens.revoke(admin, "nothing")
+        for bad in ("", "a b", "x" * 101, "-x"):
+            with pytest.raises(errors.InvalidRequest):
+                await tokens.create(admin, bad)
+        for each in listed:
+            await tokens.revoke(admin, each.id)
+        with pytest.raises(errors.SettingInvalid, match="revoked"):
+            await identity.open("a-given-token", NOW)
+        assert await identity.open("", NOW) is not None, "nobody is locked out for good"
+        dump = (tmp_path / "data" / "sandcell.db").read_bytes()
+        dump += (tmp_path / "data" / "sandcell.db-wal").read_bytes()
+        assert first.encode() not in dump
+
+    on_database(tmp_path, check)

@@ -1,0 +1,23 @@
+"""Sandboxes as the tests of the runtime have them, under each runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernels.oci.places import OciSettings
+from tests.integration.kernels.oci.conftest import in_sandboxes
+
+__all__ = ["in_sandboxes"]
+
+
+@pytest.fixture(params=["runc", "runsc"])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """The name of the runtime."""
+    return str(request.param)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, short_directory: Path, runtime: str) -> OciSettings:
+    return OciSettings(runtime, tmp_path / "data", short_directory)

@@ -1,0 +1,375 @@
+"""A kernel in a real sandbox: it dies in every way, is replaced, and says why; the sandbox dies too."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kernels.environment import Environment, Resources
+from kernels.errors import Death, SandboxFailed, SandboxGone
+from kernels.execution.execution import Event, Outcome
+from kernels.oci.places import OciSettings
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandboxed.kernel_launcher import KernelLauncher
+from kernels.sandboxed.kernel_limits import KernelLimits
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+
+
+@dataclass
+class Stage:
+    """A live kernel and what its owner was told."""
+
+    runtime: OciRuntime
+    launcher: KernelLauncher
+    kernel: SandboxedKernel
+    replaced: list[tuple[int, Death | None]] = field(default_factory=list)
+    gone: list[Death] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    async def run(self, code: str, timeout_seconds: float = 120) -> Outcome:
+        return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append)
+
+    async def text(self, code: str) -> str:
+        outcome = await self.run(code)
+        assert outcome.status == "ok", outcome
+        return str(outcome.outputs[-1]["data"]["text/plain"])
+
+    def first_process(self) -> int:
+        process = self.runtime.places.of(self.kernel.info.sandbox_id).first_process()
+        assert process is not None
+        return process
+
+
+Test = Callable[[Stage], Awaitable[None]]
+
+
+async def nothing(_info: SandboxInfo) -> None:
+    """No workspace to restore."""
+
+
+@pytest.fixture
+def resources(environment: Environment) -> Resources:
+    """What a stage's sandbox may use; a test that needs less has a parameter of this name."""
+    return environment.resources
+
+
+@pytest.fixture
+def on_stage(
+    runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment, resources: Resources
+) -> Callable[[Test], None]:
+    """Runs a coroutine function with a live kernel; its sandbox is destroyed afterwards."""
+
+    async def run(test: Test) -> None:
+        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=1))
+        try:
+            spec = SandboxSpec(str(uuid.uuid4()), dataclasses.replace(environment, resources=resources))
+            kernel = await launcher.launch(spec, before_first_code=nothing)
+            stage = Stage(runtime, launcher, kernel)
+            kernel.on_generation = lambda generation, death: stage.replaced.append((generation, death))
+            kernel.on_gone = stage.gone.append
+            try:
+                await test(stage)
+            finally:
+                await stage.kernel.destroy()
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    return lambda test: asyncio.run(run(test))
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
+def test_globals_stay_until_the_kernel_dies(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("x = 41")
+        assert await stage.text("x + 1") == "42"
+        outcome = await stage.run("import os; os._exit(3)")
+        assert (outcome.status, outcome.death and outcome.death.exit_code) == ("died", 3)
+        assert (await stage.run("x")).error.name == "NameError"  # type: ignore[union-attr]
+        assert [(generation, death and death.cause) for generation, death in stage.replaced] == [(2, "exit")]
+
+    on_stage(test)
+
+
+def test_commands_of_code_have_no_terminal_to_ask_on(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        asked = await stage.run("!read x; read x </dev/tty; (read x <&2); echo on")
+        assert (asked.status, asked.stdout.split()[-1]) == ("ok", "on"), asked
+        asked = await stage.run("!python3 -c 'import getpass; getpass.getpass()'; test -t 1 && echo coloured")
+        assert (asked.status, "EOFError" in asked.stdout, asked.stdout.split()[-1]) == ("ok", True, "coloured"), asked
+
+    on_stage(test)
+
+
+def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("import os, threading; threading.Timer(0.2, os.kill, (os.getpid(), 11)).start()")
+        await eventually(lambda: bool(stage.replaced))
+        assert stage.replaced[0][1] is not None
+        assert stage.replaced[0][1].signal == "SIGSEGV"
+        assert await stage.text("6 * 7") == "42"
+
+    on_stage(test)
+
+
+def test_code_that_ignores_interrupts_is_killed_at_its_deadline(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        outcome = await stage.run("import signal, time\nsignal.signal(2, signal.SIG_IGN)\ntime.sleep(60)", 1)
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("timeout", "deadline")
+        assert stage.kernel.generation == 2
+        assert await stage.text("6 * 7") == "42"
+
+    on_stage(test)
+
+
+def test_restarts_at_once_from_many_sides_are_one_restart_each(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("x = 1")
+        generations = await asyncio.gather(*(stage.kernel.restart() for _ in range(3)))
+        assert max(generations) == stage.kernel.generation
+        assert [generation for generation, _ in stage.replaced] == list(range(2, stage.kernel.generation + 1))
+        assert (await stage.run("x")).status == "error"
+
+    on_stage(test)
+
+
+def test_a_restart_ends_what_runs(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        running = asyncio.create_task(stage.run("print('begun')\nimport time; time.sleep(60)"))
+        await eventually(lambda: any("begun" in event.data.get("text", "") for event in stage.events))
+        await stage.kernel.restart()
+        outcome = await running
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "restart")
+
+    on_stage(test)
+
+
+def test_a_sandbox_killed_from_outside_is_gone_for_good(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        running = asyncio.create_task(stage.run("print('begun')\nimport time; time.sleep(60)"))
+        await eventually(lambda: any("begun" in event.data.get("text", "") for event in stage.events))
+        os.kill(stage.first_process(), signal.SIGKILL)
+        outcome = await running
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "sandbox")
+        await eventually(lambda: bool(stage.gone))
+        with pytest.raises(SandboxGone):
+            await stage.run("1")
+        with pytest.raises(SandboxGone):
+            await stage.kernel.restart()
+        assert len(stage.gone) == 1
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_memory_that_outlives_its_processes_does_not_keep_the_next_kernel_from_starting(
+    on_stage: Callable[[Test], None],
+) -> None:
+    """System V segments are there until somebody removes them."""
+    code = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+while True:
+    ctypes.memset(libc.shmat(libc.shmget(0, 64 << 20, 0o1600), None, 0), 1, 64 << 20)
+"""
+
+    async def test(stage: Stage) -> None:
+        outcome = await stage.run(code)
+        assert (outcome.status, outcome.death and outcome.death.cause) == ("died", "oom")
+        assert await stage.text("6 * 7") == "42"
+        assert stage.kernel.generation == 2
+        assert (await stage.kernel.usage()).memory_bytes < 1 << 30
+        assert await stage.text("len(open('/proc/sysvipc/shm').readlines())") == "1"
+
+    on_stage(test)
+
+
+def test_a_sandbox_that_runs_out_of_memory_as_a_whole_says_so(on_stage: Callable[[Test], None]) -> None:
+    """As under gVisor, where all of a sandbox is one process to the host."""
+
+    async def test(stage: Stage) -> None:
+        Path(f"/proc/{stage.first_process()}/oom_score_adj").write_text("1000")
+        outcome = await stage.run("import os\nwhile True: os.write(os.memfd_create('held'), bytes(1 << 20))")
+        limit = (await stage.kernel.usage()).memory_limit_bytes
+        await eventually(lambda: bool(stage.gone))
+        for death in (outcome.death, stage.gone[0]):
+            assert death is not None
+            assert (death.cause, death.memory_limit_bytes) == ("oom", limit)
+            assert 0.95 * limit < (death.memory_peak_bytes or 0) <= limit + (1 << 20)  # pages charged ahead
+        with pytest.raises(SandboxGone, match="2048 MB of memory"):
+            await stage.run("1")
+
+    on_stage(test)
+
+
+FILL = "python3 -c 'held = bytearray(4 << 30); held[:] = bytes(4 << 30)'"
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_only_what_memory_has_cost_is_said_to_be_memory(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        died = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+        assert await stage.text(f"import os; os.system({FILL!r}) >> 8") == "137"
+        assert (await stage.kernel.usage()).oom_kills == 1
+        outcome = await stage.run(died)
+        assert (outcome.death and outcome.death.cause) == "signal"
+        command = await stage.kernel.guest.run_command(FILL, timeout_seconds=120, output_bytes=1000)
+        assert command.exit_code == 137
+        stage.kernel.note_life()
+        outcome = await stage.run(died)
+        assert (outcome.death and outcome.death.cause) == "signal"
+        outcome = await stage.run("held = bytearray(4 << 30)\nfor at in range(0, 4 << 30, 4096): held[at] = 1")
+        assert (outcome.death and outcome.death.cause) == "oom"
+
+    on_stage(test)
+
+
+BOMB = """
+import os, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            try:
+                os.fork()
+            except OSError:
+                time.sleep(0.001)
+"""
+
+
+@pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.parametrize("resources", [Resources(pids=150)])
+def test_a_command_finds_room_where_another_has_left_a_fork_bomb(
+    on_stage: Callable[[Test], None], resources: Resources
+) -> None:
+    """What nobody waits for is killed when no process fits; the kernel, its globals and what it started stay."""
+
+    async def test(stage: Stage) -> None:
+        await stage.run("import subprocess; child = subprocess.Popen(['sleep', '1000'])")
+        guest = stage.kernel.guest
+        await guest.run_command(f"python3 -c '{BOMB}'", timeout_seconds=600, output_bytes=1000)
+        while (await stage.kernel.usage()).pids < resources.pids - 1:
+            await asyncio.sleep(0.05)
+        command = await guest.run_command("echo there is room", timeout_seconds=600, output_bytes=1000)
+        assert command.stdout == "there is room\n"
+        assert (await stage.kernel.usage()).pids < 50
+        assert await stage.text("str(child.poll())") == "'None'"
+
+    on_stage(test)
+
+
+def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        await stage.run("x = 41")
+        await stage.kernel.aclose()
+        stage.kernel = await stage.launcher.adopt(stage.kernel.info, 1)
+        assert await stage.text("x + 1") == "42"
+        assert stage.kernel.generation == 1
+
+    on_stage(test)
+
+
+def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        code = "y = 0\ntry:\n  print('begun')\n  while True: y += 1\nexcept KeyboardInterrupt: pass"
+        running = asyncio.create_task(stage.run(code))
+        await eventually(lambda: any("begun" in event.data.get("text", "") for event in stage.events))
+        await stage.kernel.aclose()
+        with pytest.raises(SandboxGone):
+            await running
+        async with asyncio.timeout(120):
+            stage.kernel = await stage.launcher.adopt(stage.kernel.info, 1)
+        await stage.kernel.interrupt()
+        assert await stage.text("y > 0") == "True"
+
+    on_stage(test)
+
+
+def test_a_kernel_that_cannot_start_any_more_says_so_and_recovers_when_it_can(on_stage: Callable[[Test], None]) -> None:
+    """A background task of the user's own, which outlives kernels, spoils what each kernel reads first."""
+    spoil = (
+        "import glob, time\nwhile True:\n"
+        "    for path in glob.glob('/run/sandcell/kernel/g*.json'):\n        open(path, 'w').write('{')\n"
+        "    time.sleep(0.005)"
+    )
+
+    async def test(stage: Stage) -> None:
+        guest = stage.kernel.guest
+        task = await guest.run_command(
+            f'exec python3 -c "{spoil}"', timeout_seconds=600, output_bytes=1000, background=True
+        )
+        await stage.run("while open('/run/sandcell/kernel/g1.json').read() != '{': pass")
+        with pytest.raises(SandboxFailed, match="no kernel starts"):
+            await stage.kernel.restart()
+        with pytest.raises(SandboxFailed):
+            await stage.run("1")
+        assert (await guest.stop_task(task.id)).status == "stopped"
+        assert await stage.text("6 * 7") == "42"
+
+    on_stage(test)
+
+
+def test_a_kernel_starts_also_where_code_has_closed_its_directory(on_stage: Callable[[Test], None]) -> None:
+    async def test(stage: Stage) -> None:
+        died = await stage.run("import os\nos.chmod('/run/sandcell/kernel', 0)\nos._exit(0)")
+        assert died.status == "died"
+        assert await stage.text("6 * 7") == "42"
+        assert stage.kernel.generation == 2
+
+    on_stage(test)
+
+
+def test_a_preparation_that_fails_leaves_no_sandbox(
+    runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment
+) -> None:
+    async def fail(_info: SandboxInfo) -> None:
+        raise ValueError("the workspace could not be restored")
+
+    async def test() -> None:
+        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        try:
+            with pytest.raises(ValueError, match="restored"):
+                await KernelLauncher(runtime, KernelLimits()).launch(
+                    SandboxSpec(str(uuid.uuid4()), environment), before_first_code=fail
+                )
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(test())
+
+
+def test_a_sandbox_that_ends_while_it_starts_is_said_at_once(
+    runtime_name: str, tmp_path: Path, short_directory: Path, environment: Environment
+) -> None:
+    """A root in which the guest cannot run: its interpreter is another program."""
+    broken = dataclasses.replace(environment, python="/bin/true")
+
+    async def test() -> None:
+        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        launcher = KernelLauncher(runtime, KernelLimits(start_seconds=100))
+        try:
+            async with asyncio.timeout(120):
+                with pytest.raises(SandboxFailed, match="ended while it started"):
+                    await launcher.launch(SandboxSpec(str(uuid.uuid4()), broken), before_first_code=nothing)
+            assert await runtime.list() == ()
+        finally:
+            await runtime.aclose()
+
+    asyncio.run(test())

@@ -1,1 +1,0 @@
-"""Programs that run kernels of their own, with the kernel `sandcell-python`."""

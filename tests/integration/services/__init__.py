@@ -1,1 +1,0 @@
-"""The services on a real database, a real store and real sandboxes."""

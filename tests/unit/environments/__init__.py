@@ -1,1 +1,0 @@
-"""Environments made by principals, and agents: the services on a real SQLite database."""

@@ -1,1 +1,0 @@
-"""Who is calling: signatures, and secrets at rest."""

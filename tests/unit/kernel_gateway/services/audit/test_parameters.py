@@ -1,0 +1,79 @@
+"""What the audit log keeps of parameters and answers, and that no member of any route says more than it should."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from kernel_gateway.models.shapes import Execution, Submission, TokenInfo
+from kernel_gateway.services.audit import parameters as audit_parameters
+from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, answered, shown
+
+
+class File(msgspec.Struct):
+    path: str
+    text: str | msgspec.UnsetType = msgspec.UNSET
+    blob: bytes | msgspec.UnsetType = msgspec.UNSET
+
+
+def test_code_and_commands_are_shown_by_length_and_hash() -> None:
+    code = "password = 'é'"
+    digest = {"characters": 14, "sha256": hashlib.sha256(code.encode()).hexdigest()}
+    kept = shown(Submission(code=code, timeout_seconds=3))
+    assert kept["code"] == digest
+    assert (kept["language"], kept["timeout_seconds"], kept["wait"]) == ("python", 3, True)
+    assert "expect_generation" not in kept, "what is not given is left out"
+    assert shown({"arguments": {"command": code}}) == {"arguments": {"command": digest}}
+    assert shown({"code": "\udc80"})["code"]["characters"] == 1
+
+
+def test_bodies_of_files_are_shown_by_length() -> None:
+    kept = shown({"content": [File("a.txt", text="secret"), File("b.bin", blob=b"\0" * 9)]})
+    assert kept == {"content": [{"path": "a.txt", "text": {"characters": 6}}, {"path": "b.bin", "blob": {"bytes": 9}}]}
+
+
+def test_text_under_a_name_that_nobody_knows_is_hidden() -> None:
+    assert shown({"secret": "x" * 7, "deep": {"password": "abc"}}) == {
+        "secret": {"characters": 7},
+        "deep": {"password": {"characters": 3}},
+    }
+
+
+def test_labels_and_tags_are_shown_whole_and_everything_is_bounded() -> None:
+    assert shown({"labels": {"team": "a", "x": "b"}})["labels"] == {"team": "a", "x": "b"}
+    assert len(shown({"labels": {str(number): "v" for number in range(1_000)}})["labels"]) == MOST_SHOWN
+    assert shown({"paths": [f"f{number}" for number in range(10_000)]})["paths"][MOST_SHOWN:] == [
+        {"omitted": 10_000 - MOST_SHOWN}
+    ]
+    assert shown({f"n{number}": number for number in range(50)})["omitted"] == 50 - MOST_SHOWN
+    assert len(shown({"name": "x" * 100_000})["name"]) == LONGEST_SHOWN + 3
+    assert shown({"name": "a\x1b[2J\udc80"})["name"] == "a\\x1b[2J\\udc80"
+
+
+def test_depth_is_bounded() -> None:
+    nested: Any = {"x": 1}
+    for _ in range(100):
+        nested = {"x": nested}
+    assert len(str(shown(nested))) < 100
+
+
+def test_secrets_of_answers_are_not_kept() -> None:
+    assert answered(TokenInfo("id", "bob", "laptop", "now", token="sandcell_secret")) == {
+        "id": "id",
+        "principal": "bob",
+        "name": "laptop",
+    }
+    kept = answered(Execution("e", "s", "ok", "python", "code", 1, "now", stdout="secret"))
+    assert kept == {"id": "e", "session_id": "s", "status": "ok", "generation": 1}
+    assert answered(None) is None
+    assert answered(b"bytes") is None
+
+
+@pytest.mark.parametrize(
+    "word", ["token", "secret", "secret_access_key", "code", "stdout", "stderr", "content", "text"]
+)
+def test_no_name_that_means_content_is_open(word: str) -> None:
+    assert word not in ANSWERED | audit_parameters.SHOWN | audit_parameters.OPEN

@@ -1,0 +1,250 @@
+"""Workspaces changed, used and removed at once: what is under way counts until it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import DeadlinePassed, LimitReached, NotFound
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.shapes import Usage
+from kernel_gateway.models.sync import DurableExecution, Sync
+from kernel_gateway.models.workspaces import CopyFiles
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.mirroring import mirrors
+from kernel_gateway.services.mirroring.durable_changes import DurableChanges
+from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.upkeep import Upkeep
+from kernel_gateway.services.workspaces.access import WorkspaceAccess
+from kernel_gateway.services.workspaces.file_copies import FileCopies
+from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
+from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.services.workspaces.workspaces import MOST_ARCHIVES, Workspaces
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import sessions
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.sessions import Record, SessionRow
+from kernel_gateway.storage.tables import principals
+from tests.doubles.turned_clock import TurnedClock
+from workspace_sync import AsOf, open_store
+
+SECONDS = 120.0
+WORKSPACE = "one"
+NAMES = ("waits", "failed", "starts")
+ANN = Principal("ann", "ann", admin=False)
+
+
+async def opened(_sandbox_id: str, _path: bytes) -> int:
+    raise OSError
+
+
+@asynccontextmanager
+async def parts_in(directory: Path) -> AsyncIterator[Parts]:
+    """What services of durable workspaces need, without sandboxes; one old workspace is there."""
+    database, clock = Database(f"sqlite:///{directory / 'database'}"), TurnedClock()
+    store = open_store(f"file://{directory / 'store'}")
+    moving = Mirrors(store, 2, opened)
+    settings = Settings(data_dir=str(directory))
+    await database.open()
+    await database.run(
+        lambda c: c.execute(principals.insert().values(id=ANN.id, name=ANN.name, admin=False, created=0)).rowcount
+    )
+    await database.run(lambda c: sessions.add_workspace(c, WORKSPACE, ANN.id, 0.0))
+    try:
+        yield cast(
+            "Parts",
+            SimpleNamespace(
+                settings=settings,
+                database=database,
+                clock=clock,
+                mirrors=moving,
+                spool=Spool(settings.state_path / "spool", moving),
+                ledger=WorkspaceLedger(database, clock),
+                durable_changes=DurableChanges(),
+                background=Background(),
+                require_accepting=lambda: None,
+                require_disk=lambda: None,
+            ),
+        )
+    finally:
+        moving.close()
+        await database.aclose()
+        store.close()
+
+
+def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that nobody waits for any more may still write: no session starts on the workspace meanwhile."""
+    monkeypatch.setattr(mirrors, "STORE_SECONDS", 0.05)
+    rest = threading.Event()
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            access, changes = WorkspaceAccess(parts), parts.durable_changes
+            with pytest.raises(TimeoutError):
+                async with access.change(ANN, WORKSPACE):
+                    await access.carry_out(ANN, WORKSPACE, lambda: rest.wait(SECONDS))
+            with pytest.raises(DeadlinePassed):
+                await changes.settled(WORKSPACE, 0.05)
+            rest.set()
+            await changes.settled(WORKSPACE, SECONDS)
+
+    try:
+        asyncio.run(test())
+    finally:
+        rest.set()
+
+
+def test_what_is_used_just_now_does_not_expire(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            removals, now = WorkspaceRemovals(parts), parts.clock.now()
+            await WorkspaceAccess(parts).open(ANN, WORKSPACE)
+            assert await removals.expire(WORKSPACE, untouched_since=now - 1) is None
+            await WorkspaceAccess(parts).row(ANN, WORKSPACE)
+            await parts.ledger.flush()
+            assert await removals.expire(WORKSPACE, untouched_since=now - 1) is None
+            assert await removals.expire(WORKSPACE, untouched_since=now + 1) is False
+            with pytest.raises(NotFound):
+                await WorkspaceAccess(parts).row(ANN, WORKSPACE)
+
+    asyncio.run(test())
+
+
+def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
+    """What was being written when its workspace was removed is removed with it."""
+    writing, rest = threading.Event(), threading.Event()
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            access, removals = WorkspaceAccess(parts), WorkspaceRemovals(parts)
+            durable = parts.mirrors.durable(WORKSPACE)
+
+            def write() -> None:
+                writing.set()
+                rest.wait(SECONDS)
+                durable.put("late", io.BytesIO(b"x"), 1)
+
+            async def change() -> None:
+                async with access.change(ANN, WORKSPACE):
+                    await access.carry_out(ANN, WORKSPACE, write)
+
+            changing = asyncio.create_task(change())
+            assert await asyncio.to_thread(writing.wait, SECONDS)
+            removing = asyncio.create_task(removals.expire(WORKSPACE))
+            until = time.monotonic() + SECONDS
+            while not await _is_gone(access) and time.monotonic() < until:
+                await asyncio.sleep(0.01)
+            rest.set()
+            await changing
+            assert await removing is False
+            assert list(parts.mirrors.store.list(prefix(WORKSPACE) + "/")) == []
+
+    try:
+        asyncio.run(test())
+    finally:
+        rest.set()
+
+
+def test_a_principal_has_few_archives_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            workspaces = Workspaces(parts)
+            parts.settings.state_path.mkdir(parents=True, exist_ok=True)
+            parts.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
+            made = [await workspaces.archive(ANN, WORKSPACE, "") for _ in range(MOST_ARCHIVES)]
+            with pytest.raises(LimitReached):
+                await workspaces.archive(ANN, WORKSPACE, "")
+            assert b"".join([piece async for piece in made[0]]).startswith(b"PK")
+            await made[1].aclose()
+            await made[1].aclose()
+            for _ in range(2):
+                with pytest.raises(NotFound):
+                    await workspaces.archive(ANN, WORKSPACE, "absent")
+            made += [await workspaces.archive(ANN, WORKSPACE, "") for _ in range(2)]
+            with pytest.raises(LimitReached):
+                await workspaces.archive(ANN, WORKSPACE, "")
+            for each in made:
+                await each.aclose()
+
+    asyncio.run(test())
+
+
+def test_a_workspace_that_is_copied_from_is_in_use(tmp_path: Path) -> None:
+    """One that serves as a template is read whenever it is copied."""
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            copies, removals = WorkspaceCopies(parts, cast("Any", ())), WorkspaceRemovals(parts)
+            parts.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
+            await copies.copy(ANN, WORKSPACE, "new")
+            assert await removals.expire(WORKSPACE, untouched_since=parts.clock.now()) is None
+            await parts.database.run(lambda c: sessions.add_workspace(c, "target", ANN.id, 0.0))
+            await parts.ledger.flush()
+            await FileCopies(parts, copies).copy(ANN, WORKSPACE, CopyFiles("target"))
+            assert parts.ledger.waiting(WORKSPACE) is not None
+            assert parts.mirrors.durable("target").stat("file").size == 1
+
+    asyncio.run(test())
+
+
+def test_the_session_whose_files_waited_is_told_of_their_delivery(tmp_path: Path) -> None:
+    """Not one that failed to start meanwhile, for want of the store, nor the one whose start delivers them."""
+
+    async def test() -> None:
+        async with parts_in(tmp_path) as parts:
+            Upkeep(parts, *cast("Any", (None, None, None)), **cast("Any", {"removals": None, "retention": None}))
+
+            def begin(connection: Connection) -> None:
+                for name, sync in (("waits", Sync(pending=True)), ("failed", Sync())):
+                    sessions.add(connection, session(name))
+                    sessions.end(connection, name, reason="", detail="", now=2.0, record=Record(Usage(), sync))
+                sessions.add(connection, session("starts"))
+
+            await parts.database.run(begin)
+            await parts.spool.on_delivered(WORKSPACE, AsOf("last", 7))
+            found = [await parts.database.run(partial(sessions.find, session_id=name)) for name in NAMES]
+            told = {row.id: (row.record.sync.pending, row.record.sync.durable) for row in found if row is not None}
+            nothing = (False, None)
+            assert told == {"waits": (False, DurableExecution("last", 7)), "failed": nothing, "starts": nothing}
+
+    asyncio.run(test())
+
+
+def session(name: str) -> SessionRow:
+    return SessionRow(
+        id=name,
+        principal_id=ANN.id,
+        workspace_id=WORKSPACE,
+        name=name,
+        environment="python",
+        generation=1,
+        created=1.0,
+        last_activity=1.0,
+        expires=9.0,
+        timeout_seconds=8,
+        idle_timeout_seconds=8,
+        agent=None,
+        labels={},
+    )
+
+
+async def _is_gone(access: WorkspaceAccess) -> bool:
+    try:
+        await access.row(ANN, WORKSPACE)
+    except NotFound:
+        return True
+    return False

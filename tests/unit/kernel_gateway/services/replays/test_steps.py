@@ -1,0 +1,103 @@
+"""From a notebook's cells to what a replay does with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernel_gateway.errors import InvalidRequest
+from kernel_gateway.services.replays.steps import Step, last_step, steps_of
+from kernels.notebook.notebook_file import CodeCell, NotebookFile
+
+
+def steps(*cells: tuple[str, dict[str, Any]], language: str | None = None) -> list[Step]:
+    """Steps of cells, each a source and its `metadata.sandcell`; a markdown cell comes first."""
+    made = [CodeCell(index, f"cell-{index}", source, about=about) for index, (source, about) in enumerate(cells, 1)]
+    metadata = {} if language is None else {"language": language}
+    document = {"cells": [{"metadata": metadata} for _ in range(len(cells) + 1)]}
+    return steps_of(NotebookFile(made, "python", "python3", document))
+
+
+def test_a_foreign_cell_is_code_and_numbered_among_all_cells() -> None:
+    (step,) = steps(("x = 1", {}))
+    assert (step.number, step.kind, step.source, step.language, step.runtime) == (
+        2,
+        "code",
+        "x = 1",
+        "python",
+        "python",
+    )
+    assert step.recorded is None
+    assert not step.skipped
+
+
+def test_a_recorded_command_runs_as_a_command() -> None:
+    command, task, magic = steps(
+        ("%%bash\necho hi", {"kind": "command", "exit_code": 0, "status": "ok"}),
+        ("%%bash\nsleep 9", {"kind": "command", "task": "t", "status": "ok"}),
+        ("%%bash\necho magic", {"kind": "code", "status": "ok"}),
+    )
+    assert (command.kind, command.source, command.exit_code) == ("command", "echo hi", 0)
+    assert (task.kind, task.source) == ("task", "sleep 9")
+    assert (magic.kind, magic.source) == ("code", "%%bash\necho magic")
+
+
+def test_a_recorded_cell_of_another_language_runs_in_it() -> None:
+    (deno,) = steps(("let a: number = 1", {"runtime": "deno", "status": "ok"}), language="typescript")
+    assert (deno.language, deno.runtime) == ("typescript", "deno")
+    (node,) = steps(("console.log(1)", {"runtime": "nodejs", "status": "ok"}))
+    assert (node.language, node.runtime) == ("javascript", "nodejs")
+    (odd,) = steps(("1", {"runtime": "cobol", "status": "ok"}), language="cobol")
+    assert (odd.language, odd.runtime) == ("python", "python")
+
+
+@pytest.mark.parametrize("status", ["rejected", "queued", "running"])
+def test_what_never_ran_is_not_run(status: str) -> None:
+    (step,) = steps(("x", {"status": status}))
+    assert status in step.skipped
+    assert step.recorded is None
+
+
+def test_what_was_interrupted_before_it_ran_is_not_run() -> None:
+    (step,) = steps(("x", {"status": "interrupted"}))
+    assert "before it ran" in step.skipped
+
+
+def test_what_was_stopped_is_stopped_after_as_long() -> None:
+    about = {"started_at": "2026-01-01T00:00:00.000000Z", "ended_at": "2026-01-01T00:00:07.500000Z"}
+    timed_out, interrupted, ended = steps(
+        ("a", {**about, "status": "timeout"}),
+        ("b", {"started_at": about["started_at"], "ended_at": "no time", "status": "interrupted"}),
+        ("c", {**about, "status": "ok"}),
+    )
+    assert (timed_out.timeout_seconds, interrupted.timeout_seconds, ended.timeout_seconds) == (7.5, 1.0, None)
+
+
+def test_names_of_another_kernel_are_not_at_hand() -> None:
+    made = steps(
+        ("x = 1", {"generation": 1, "status": "ok"}),
+        ("y = 2", {"generation": 2, "status": "ok"}),
+        ("z = 3", {"generation": 2, "status": "ok", "clear_context": True}),
+        ("w", {"generation": 2, "status": "ok"}),
+    )
+    assert [(step.place, step.together) for step in made] == [
+        (0, ["x = 1"]),
+        (0, ["y = 2"]),
+        (0, ["z = 3", "w"]),
+        (1, ["z = 3", "w"]),
+    ]
+
+
+def test_a_cell_to_stop_at_goes_by_its_id_or_its_number() -> None:
+    made = steps(("a", {}), ("b", {}), ("c", {}))
+    assert last_step(made, None) == 3
+    assert last_step(made, "cell-2") == 2
+    assert last_step(made, 2) == 1
+    assert last_step(made, "4") == 3
+
+
+@pytest.mark.parametrize("until", [1, 0, -3, 99, "nothing", "", "9" * 30])
+def test_a_cell_that_is_not_there_is_named_with_those_that_are(until: int | str) -> None:
+    with pytest.raises(InvalidRequest, match="its code cells are 2, 3"):
+        last_step(steps(("a", {}), ("b", {})), until)

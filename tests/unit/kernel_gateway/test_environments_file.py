@@ -1,0 +1,292 @@
+"""The environments file: what it may say, what it becomes, and the sentence for everything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernel_gateway import environments_file
+from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.server import doctor, sandboxes
+from kernel_gateway.settings import Settings
+from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+
+BUILT = {
+    name: Environment(name, f"/e/{name}/root", "sha256:0", f"the {name}", image=name) for name in ("python", "data")
+}
+DEFAULTS = Resources(2048, 512, 512)
+WHOLE = """
+[python]
+memory_mb = 4096
+
+[etl]
+image = "data"
+description = "Loads the warehouse."
+runtime = "runsc"
+storage_mb = 1024
+pids = 128
+network = "ALLOWLIST"
+allow = [
+    "pypi.org:443",
+    "*.PythonHosted.org.",
+    "[2001:DB8:0::1]:8080",
+    {host = "api.example.org", port = 80, methods = ["GET"], path_prefix = "/v1/"},
+]
+
+[etl.role]
+bucket = "warehouse"
+prefix = "etl/out"
+access = "read-write"
+endpoint_url = "http://127.0.0.1:9000"
+profile = "etl"
+
+[web]
+image = "python"
+network = "PUBLIC"
+"""
+
+
+def environments(text: str, **settings: int) -> dict[str, Environment]:
+    declared = environments_file.parse(text, Settings(data_dir="/x", **settings), "the file")  # type: ignore[arg-type]
+    environments_file.require_images(declared, BUILT, "the file")
+    return environments_file.applied(declared, BUILT, DEFAULTS)
+
+
+def test_a_table_becomes_an_environment() -> None:
+    found = environments(WHOLE)
+    assert set(found) == {"python", "data", "etl", "web"}
+    assert found["etl"] == Environment(
+        name="etl",
+        root="/e/data/root",
+        digest="sha256:0",
+        description="Loads the warehouse.",
+        resources=Resources(2048, 1024, 128),
+        network=NetworkPolicy(
+            NetworkMode.ALLOWLIST,
+            (
+                Endpoint("pypi.org", 443),
+                Endpoint("*.pythonhosted.org", 443),
+                Endpoint("2001:db8::1", 8080),
+                Endpoint("api.example.org", 80, ("GET",), "/v1/"),
+            ),
+        ),
+        role=ExecutionRole("warehouse", "etl/out/", True, "http://127.0.0.1:9000", "us-east-1", "etl"),
+        image="data",
+        runtime="runsc",
+    )
+    assert found["web"].network == NetworkPolicy(NetworkMode.PUBLIC)
+    assert found["python"].resources.memory_mb == 4096
+
+
+def test_what_a_table_leaves_out_is_the_images_and_the_settings() -> None:
+    found = environments("[small]\nimage = 'data'", memory_mb=3000)
+    assert found["small"].description == "the data"
+    assert found["small"].resources == Resources(3000, 512, 512)
+    assert found["small"].network == NetworkPolicy()
+    assert found["small"].role is None
+    assert found["data"].resources == DEFAULTS
+
+
+def test_an_image_that_is_gone_takes_its_environments_along() -> None:
+    declared = environments_file.parse(WHOLE, Settings(data_dir="/x"))
+    left = environments_file.applied(declared, {"python": BUILT["python"]}, DEFAULTS)
+    assert set(left) == {"python", "web"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[python", "the file is not TOML"),
+        ("python = 1", r"\[python\] must be a table"),
+        ("['-x']", r"\[-x\] is no name"),
+        ("[a]\nimage = 'ruby'", r"\[a\] image 'ruby' is not built \(built are: data, python\)"),
+        ("[ruby]", r"\[ruby\] image 'ruby' is not built"),
+        ("[python]\nnetwrok = 'PUBLIC'", r"\[python\] has an unknown key 'netwrok'; did you mean 'network'"),
+        ("[python.v2]\nimage = 'python'", r"unknown key 'v2'; a name with dots is written in quotes"),
+        ("[python]\nruntime = 'docker'", "runtime must be one of runc, crun, runsc, not 'docker'"),
+        ("[python]\nmemory_mb = 100", r"memory_mb must be between 1,769 and 10,240, not 100"),
+        ("[python]\nmemory_mb = '4096'", "memory_mb must be a whole number, not '4096'"),
+        ("[python]\npids = true", "pids must be a whole number"),
+        ("[python]\nstorage_mb = 99999", "storage_mb must be between"),
+        ("[python]\nnetwork = 'OPEN'", "network must be one of SANDBOX, ALLOWLIST, PUBLIC, not 'OPEN'"),
+        ("[python]\nnetwork = 'public'", "not 'public'"),
+        ("[python]\nnetwork = 'ALLOWLIST'", "allows nothing"),
+        ("[python]\nnetwork = 'PUBLIC'\nallow = ['a.b']", 'allow, which is for network = "ALLOWLIST" alone'),
+        ("[python]\nallow = ['a.b']", "its network is SANDBOX"),
+        ("[python]\ndescription = 'a\\u001b'\n", "printable"),
+        ("[python]\nrole = 's3://b/p'", "role must be a table"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(text: str, says: str) -> None:
+    with pytest.raises(SettingInvalid, match=says):
+        environments(text.replace("'a\\u001b'", '"a\\u001b"'))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "says"),
+    [
+        ("'pypi.org:0'", "between 1 and 65,535"),
+        ("'pypi.org:65536'", "between 1 and 65,535"),
+        ("'pypi.org:https'", "no host and port"),
+        ("'https://pypi.org'", "no host and port"),
+        ("'a b:1'", "no host"),
+        ("'*:443'", "PUBLIC"),
+        ("'*.org:443'", "top-level"),
+        ("'a.*.org:443'", "no host"),
+        ("'*pypi.org:443'", "no host"),
+        ("'pypi..org:443'", "no host"),
+        ("'bücher.de:443'", "xn--"),
+        ("'2130706433:80'", "plain notation"),
+        ("'127.1:80'", "plain notation"),
+        ("'0177.0.0.1:80'", "plain notation"),
+        ("'0x7f000001:80'", "plain notation"),
+        ("'2001:db8::1:443'", "no host and port"),
+        ("'[2001:db8::1%eth0]'", "no host"),
+        ("'[::ffff:10.0.0.1]'", "no host"),
+        ("7", "cannot be 7"),
+        ("{port = 80}", "must say host"),
+        ("{host = 'a.b', ports = 80}", "unknown key 'ports'; did you mean 'port'"),
+        ("{host = 'a.b', port = '80'}", "port must be a whole number"),
+        ("{host = 'a.b', port = 80, methods = 'GET'}", "methods must be a list"),
+        ("{host = 'a.b', port = 80, methods = ['get']}", "in capitals"),
+        ("{host = 'a.b', port = 80, methods = ['CONNECT']}", "tunnels"),
+        ("{host = 'a.b', port = 80, methods = [1]}", "methods cannot be 1"),
+        ("{host = 'a.b', port = 80, methods = []}", "methods lists none"),
+        ("{host = 'a.b', port = 80, path_prefix = 'v1'}", "starts with /"),
+        ("{host = 'a.b', port = 80, path_prefix = '/v1/../'}", "no . or .."),
+        ("{host = 'a.b', port = 80, path_prefix = '/%2e%2e/'}", "no path prefix"),
+        ("{host = 'a.b', port = 80, path_prefix = '//x'}", "no path prefix"),
+        ("{host = 'a.b', methods = ['GET']}", "hides both"),
+        ("{host = 'a.b', port = 443, path_prefix = '/'}", "hides both"),
+    ],
+)
+def test_an_endpoint_is_exact_or_refused(endpoint: str, says: str) -> None:
+    with pytest.raises(SettingInvalid, match=says) as refused:
+        environments(f"[python]\nnetwork = 'ALLOWLIST'\nallow = [{endpoint}]")
+    assert "[python]" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("role", "says"),
+    [
+        ("{prefix = 'a/'}", "must say bucket"),
+        ("{bucket = 'bucket'}", "must say prefix"),
+        ("{bucket = 'B', prefix = 'a/'}", "bucket must be the name"),
+        ("{bucket = 'buc..ket', prefix = 'a/'}", "bucket must be the name"),
+        ("{bucket = 'bucket', prefix = ''}", "no prefix"),
+        ("{bucket = 'bucket', prefix = '/'}", "no prefix"),
+        ("{bucket = 'bucket', prefix = '/a'}", "no prefix"),
+        ("{bucket = 'bucket', prefix = 'a//b'}", "no prefix"),
+        ("{bucket = 'bucket', prefix = 'a/../b'}", "no prefix"),
+        ("{bucket = 'bucket', prefix = 'a%2fb'}", "no prefix"),
+        ("{bucket = 'bucket', prefix = 'a b'}", "no prefix"),
+        ("{bucket = 'bucket', prefix = 'a', access = 'write'}", "access must be one of read, read-write"),
+        ("{bucket = 'bucket', prefix = 'a', endpoint_url = 'ftp://x'}", "no address of an S3 server"),
+        ("{bucket = 'bucket', prefix = 'a', endpoint_url = 'https://k:s@x'}", "no address of an S3 server"),
+        ("{bucket = 'bucket', prefix = 'a', endpoint_url = 'https://x/path'}", "no address of an S3 server"),
+        ("{bucket = 'bucket', prefix = 'a', endpoint_url = 'https://x:99999'}", "endpoint_url"),
+        ("{bucket = 'bucket', prefix = 'a', endpoint_url = 'https://x y'}", "no address of an S3 server"),
+        ("{bucket = 'bucket', prefix = 'a', endpoint_url = 'https://x:'}", "no address of an S3 server"),
+        ("{bucket = 'bucket', prefix = 'a', region = 'EU'}", "region must be"),
+        ("{bucket = 'bucket', prefix = 'a', secret_access_key = 'x'}", "unknown key 'secret_access_key'"),
+    ],
+)
+def test_a_role_is_one_prefix_and_nothing_secret(role: str, says: str) -> None:
+    with pytest.raises(SettingInvalid, match=says) as refused:
+        environments(f"[python]\nrole = {role}")
+    assert "[python] role" in str(refused.value)
+
+
+@pytest.mark.parametrize("written", ["a/b", "a/b/"])
+def test_a_prefix_ends_with_a_slash(written: str) -> None:
+    role = environments(f"[python]\nrole = {{bucket = 'bucket', prefix = '{written}'}}")["python"].role
+    assert role == ExecutionRole("bucket", "a/b/", write=False)
+
+
+def test_the_file_is_the_named_one_or_the_one_in_the_data_directory(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path))
+    assert sandboxes.installed(settings) == {}
+    (tmp_path / "environments.toml").write_text("[a]\nimage = 'python'")
+    with pytest.raises(SettingInvalid, match=r"environments\.toml: \[a\] image 'python' is not built"):
+        sandboxes.installed(settings)
+    with pytest.raises(SettingInvalid, match="cannot be read: No such file"):
+        sandboxes.installed(Settings(data_dir=str(tmp_path), environments_file=str(tmp_path / "other.toml")))
+
+
+def test_the_doctor_says_what_is_wrong_with_the_file(tmp_path: Path) -> None:
+    settings = Settings(data_dir=str(tmp_path))
+    (tmp_path / "environments.toml").write_text("[a]\nmemory = 1")
+    finding = doctor.environments_found(settings)
+    assert not finding.ok
+    assert "[a] has an unknown key 'memory'; did you mean 'memory_mb'?" in finding.detail
+
+
+def test_a_file_that_is_no_text_or_no_end_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "e.toml"
+    file.write_bytes(b"\xff")
+    with pytest.raises(SettingInvalid, match="not UTF-8"):
+        environments_file.read(file)
+    file.write_bytes(b"#" * (environments_file.MOST_BYTES + 1))
+    with pytest.raises(SettingInvalid, match="larger than"):
+        environments_file.read(file)
+
+
+ROLES = """
+[[roles]]
+arn = "arn:aws:iam::123456789012:role/team/etl"
+principals = ["ann", "ben"]
+bucket = "warehouse"
+prefix = "etl"
+access = "read-write"
+profile = "etl"
+
+[[roles]]
+arn = "arn:aws-cn:iam:::role/all"
+principals = ["*"]
+bucket = "public"
+prefix = "read/"
+
+[scraper]
+image = "python"
+network = "PUBLIC"
+"""
+
+
+def test_roles_are_declared_beside_environments() -> None:
+    etl, everyone = environments_file.roles(ROLES)
+    assert etl.arn == "arn:aws:iam::123456789012:role/team/etl"
+    assert etl.role == ExecutionRole("warehouse", "etl/", write=True, profile="etl")
+    assert [etl.is_for(name) for name in ("ann", "ben", "eve", "*")] == [True, True, False, False]
+    assert everyone.role == ExecutionRole("public", "read/")
+    assert everyone.is_for("eve")
+    assert set(environments(ROLES)) == {"python", "data", "scraper"}
+    assert environments_file.roles("") == ()
+
+
+def test_an_environment_may_be_called_roles() -> None:
+    text = '[roles]\nimage = "python"\n'
+    assert "roles" in environments(text)
+    assert environments_file.roles(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('principals = ["*"]', ""), "must say principals"),
+        (('principals = ["*"]', "principals = []"), "principals must be a list of the names"),
+        (('principals = ["*"]', "principals = [1]"), "principals must be a list of the names"),
+        (('principals = ["*"]', 'principals = "*"'), "principals must be a list"),
+        (("arn:aws-cn:iam:::role/all", "role/all"), "arn must be written as"),
+        (("arn:aws-cn:iam:::role/all", "arn:aws:iam::123456789012:role/team/etl"), "more than once"),
+        (('bucket = "public"', ""), "must say bucket"),
+        (('prefix = "read/"', 'prefix = "/"'), "is no prefix"),
+        (('prefix = "read/"', 'prefx = "read/"'), "did you mean 'prefix'"),
+    ],
+)
+def test_a_role_that_makes_no_sense_stops_the_start(change: tuple[str, str], says: str) -> None:
+    text = ROLES.replace(*change)
+    assert text != ROLES
+    with pytest.raises(SettingInvalid, match=says) as refused:
+        environments(text)
+    assert str(refused.value).startswith("the file: [[roles]]")

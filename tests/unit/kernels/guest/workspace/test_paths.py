@@ -1,0 +1,75 @@
+"""Paths of the workspace: what leads elsewhere is refused before anything is opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kernels.guest.refusal import Refusal, refusal_of
+from kernels.guest.workspace.files import Workspace
+from kernels.guest.workspace.paths import split_path
+
+
+@pytest.mark.parametrize("path", ["..", "a/../b", "../x", "/etc/passwd", "a\0b", "x" * 5000, "a/.."])
+def test_what_leads_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        split_path(path)
+    assert (refused.value.status, refused.value.code) == (400, "invalid_path")
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [("", []), (".", []), ("a", ["a"]), ("a//b/", ["a", "b"]), ("./a/./b", ["a", "b"]), ("...", ["..."])],
+)
+def test_the_rest_is_split(path: str, parts: list[str]) -> None:
+    assert split_path(path) == parts
+
+
+def test_links_are_seen_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("x")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to("../outside")
+    (root / "file").symlink_to("../outside/secret")
+    files = Workspace(str(root))
+    assert [entry["kind"] for entry in files.list("", recursive=True, limit=10)] == ["link", "link"]
+    for refused in (lambda: files.open("link/secret"), lambda: files.open("file"), lambda: files.upload("link/new")):
+        with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+            refused()
+    files.remove("link", recursive=True)
+    assert (tmp_path / "outside/secret").exists()
+
+
+def test_a_listing_is_in_order_and_ends_at_its_limit(tmp_path: Path) -> None:
+    for name in ("b/2", "b/1", "a", "c/x/y", "B"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    files = Workspace(str(tmp_path))
+    names = [entry["path"] for entry in files.list("", recursive=True, limit=100)]
+    assert names == ["B", "a", "b", "b/1", "b/2", "c", "c/x", "c/x/y"]
+    assert [entry["path"] for entry in files.list("", recursive=True, limit=4)] == names[:4]
+    assert [entry["path"] for entry in files.list("c", recursive=False, limit=4)] == ["c/x"]
+
+
+def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        for _ in range(1500):
+            Path("down").mkdir()
+            os.chdir("down")
+    finally:
+        os.chdir(here)
+    (tmp_path / "down/file").touch()
+    files = Workspace(str(tmp_path))
+    assert len(files.list("", recursive=True, limit=100_000)) < 100
+    files.remove("down", recursive=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_error_of_the_system_has_a_word() -> None:
+    assert refusal_of(OSError(28, "No space left on device")).code == "no_space"
+    assert (refusal_of(OSError(99999, "?")).status, refusal_of(OSError(99999, "?")).code) == (500, "failed")

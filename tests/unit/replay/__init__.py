@@ -1,1 +1,0 @@
-"""What counts as the same when a notebook runs again."""

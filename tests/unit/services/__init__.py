@@ -1,1 +1,0 @@
-"""Pure parts of the services: settings, errors, limits, logs, pages."""

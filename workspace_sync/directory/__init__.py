@@ -1,0 +1,1 @@
+"""A live directory that others change meanwhile: walked, watched, opened safely."""

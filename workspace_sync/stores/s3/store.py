@@ -1,0 +1,343 @@
+"""Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
+
+Up to 5 MiB an object is one request, beyond it goes in parts (`upload`); it is read as it comes
+(`download`), copied inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
+that module states. Credentials come from botocore's usual places, never from a URL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import socket
+import threading
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from urllib.parse import quote
+
+import botocore.session
+from botocore.config import Config
+from botocore.handlers import add_expect_header
+from botocore.loaders import JSONFileLoader
+
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
+from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
+from workspace_sync.stores.s3.check import Probe
+from workspace_sync.stores.s3.credentials import renew_from_files
+from workspace_sync.stores.s3.download import ObjectReader, ahead
+from workspace_sync.stores.s3.errors import Translated, etag_of, refused, require_s3_answers
+from workspace_sync.stores.s3.new_directories import Entered, NewDirectories
+from workspace_sync.stores.s3.requests import Requests
+from workspace_sync.stores.s3.stretch import Stretch
+from workspace_sync.stores.s3.upload import PART_BYTES, Uploads
+
+# What botocore knows of its services, read without the prose: a third of what a client of S3 takes of memory.
+
+
+def without_prose(session: Any) -> None:
+    """Let this botocore session read its models so; before its first client is made."""
+    session.get_component("data_loader").file_loader = _Models()
+
+
+class _Models(JSONFileLoader):
+    """Plain dicts, too, where botocore's own are twice as large."""
+
+    def load_file(self, file_path: str) -> dict[str, Any] | None:
+        """The model at this path, to which `.json` or `.json.gz` is added; None when there is none."""
+        for suffix, unpacked in ((".json", bytes), (".json.gz", gzip.decompress)):
+            try:
+                content = Path(file_path + suffix).read_bytes()
+            except OSError:  # not there, or where this process may not look
+                continue
+            return json.loads(unpacked(content), object_pairs_hook=_said)  # type: ignore[no-any-return]
+        return None
+
+
+def _said(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: "" if name == "documentation" and isinstance(value, str) else value for name, value in pairs}
+
+
+# Where a directory may stand in an object's way on servers that keep objects as files.
+#
+# Such a server may keep the directory of objects that were removed. rclone's then acknowledges an object of that name
+# and drops it; only a second look tells. So what is written under such a name is looked at once more.
+
+MOST_BYTES = 1024 * 1024
+"""Names that are remembered, together; the oldest are forgotten."""
+
+
+class Leftovers:
+    """The directories of keys that were removed by this process; safe to use from several threads."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._names: dict[str, None] = {}
+        self._guard = threading.Lock()
+
+    def note(self, removed: Iterable[str]) -> None:
+        """These keys were removed."""
+        with self._guard:
+            for key in removed:
+                name = key
+                while (name := name.rpartition("/")[0]) and name not in self._names:
+                    self._names[name] = None
+                    self._bytes += len(name)
+            while self._bytes > self._most:
+                oldest = next(iter(self._names))
+                del self._names[oldest]
+                self._bytes -= len(oldest)
+
+    def may_stand_at(self, key: str) -> bool:
+        """Whether there may be a directory of this name."""
+        with self._guard:
+            return key in self._names
+
+
+CONNECT_TIMEOUT_SECONDS = 5.0
+READ_TIMEOUT_SECONDS = 30.0
+REQUEST_ATTEMPTS = 3
+TRANSFER_THREADS = 8
+COPY_BYTES = 5 * 10**9
+"""Up to this size, S3's own limit, an object is copied by one request."""
+QUICK_COPY_BYTES = 256 << 20
+"""A larger object may take the server longer to copy than it may take to answer anything else."""
+COPY_TIMEOUT_SECONDS = 600.0
+DELETE_BATCH = 1000
+IN_ONE_BYTES = 64 << 20
+"""A file up to this size that can be read again goes by one request: there is nothing to be held for another one."""
+AT_ONCE_BYTES = 64 * 1024
+"""A smaller object is read as soon as it is opened, so that its connection is free again."""
+
+_ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
+
+
+class S3Store:
+    """An `ObjectStore` beneath `prefix` of one bucket.
+
+    `access_key` is (id, secret); without it boto3 finds credentials in the environment, its files or the instance.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        access_key: tuple[str, str] | None = None,
+        connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
+        read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
+    ) -> None:
+        self._bucket = bucket
+        self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
+        self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
+        session = botocore.session.get_session()
+        with self._errors():
+            without_prose(session)
+            if access_key is not None:
+                session.set_credentials(*access_key)
+            else:
+                renew_from_files(session)
+            make = partial(_client, session, endpoint_url, region, connect_timeout_seconds)
+            self._client = make(read_timeout_seconds)
+        self._make_patient = partial(make, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
+        self._patient: Any = None
+        self._silence_seconds = read_timeout_seconds
+        self._guard = threading.Lock()
+        self._requests = Requests(session, self._client, bucket, self.description, self._key)
+        self._leftovers = Leftovers()
+        self._directories = NewDirectories()
+        self._entered: Entered = self._directories.entered if endpoint_url is not None else _entered
+        self._uploads = Uploads(self._requests, self._client, bucket, self.description, self._entered)
+
+    @property
+    def description(self) -> str:
+        return f"the store {self._where}"
+
+    def put(self, key: str, source: BinaryIO, size: int) -> Written:
+        exact = ExactReader(source, size)
+        with self._errors(key):
+            if size <= PART_BYTES:
+                data = bytearray(size)
+                with memoryview(data) as view:
+                    for start in range(0, max(size, 1), CHUNK_BYTES):
+                        exact.readinto(view[start : start + CHUNK_BYTES])
+                with self._entered(self._key(key)):
+                    written = self._requests.put(self._key(key), data)
+            elif isinstance(source, FileSource) and size <= IN_ONE_BYTES:
+                with self._entered(self._key(key)):
+                    written = self._requests.put(self._key(key), source)
+            else:
+                written = self._uploads.put(self._key(key), exact, size)
+        self._look_again(key)
+        return written
+
+    def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
+        if size == 0:
+            self.stat(key)
+            return io.BytesIO()
+        return self._as_stream(key, self._open(key, "", offset, size), offset, size)
+
+    @contextlib.contextmanager
+    def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Ahead[Item]]:
+        with contextlib.closing(ahead(wanted, self._ask, self._open_asked, self.get, self._silence_seconds)) as asked:
+            yield asked
+
+    def _ask(self, key: str) -> socket.socket | None:
+        with contextlib.suppress(StoreError), self._errors(key):  # `get` tells what is wrong
+            return self._requests.ask(self._key(key))
+        return None
+
+    def _open_asked(self, key: str, connection: socket.socket) -> BinaryIO:
+        with self._errors(key):
+            first = self._requests.opened(self._key(key), connection)
+        return self._as_stream(key, first, 0, None)
+
+    def _as_stream(self, key: str, first: Stretch, offset: int, size: int | None) -> BinaryIO:
+        end = first.end if size is None else min(first.end, offset + size)
+        reader = ObjectReader(first, offset, end, partial(self._open, key, first.etag))
+        if end - offset > AT_ONCE_BYTES:
+            return cast("BinaryIO", io.BufferedReader(reader, AT_ONCE_BYTES))
+        with reader:
+            return io.BytesIO(reader.rest())
+
+    def _open(self, key: str, etag: str, offset: int, size: int | None) -> Stretch:
+        with self._errors(key):
+            return self._requests.open(self._key(key), offset, size, etag)
+
+    def stat(self, key: str) -> StoredObject:
+        with self._errors(key):
+            answer = self._client.head_object(Bucket=self._bucket, Key=self._key(key))
+        modified = answer["LastModified"].timestamp()
+        return StoredObject(key, answer["ContentLength"], modified, etag_of(answer), answer.get("VersionId", ""))
+
+    def list(self, prefix: str) -> Iterator[StoredObject]:
+        start = self._prefix + prefix
+        with contextlib.closing(self._requests.pages(start)) as pages:
+            while True:
+                with self._errors(prefix):
+                    page = next(pages, None)
+                if page is None:
+                    return
+                for each in page.objects:
+                    if each.key.startswith(start):
+                        yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        waiting = [self._prefix + key for key in keys]  # also what other tools made and `check_key` would refuse
+        self._leftovers.note(waiting)
+        self._directories.forget(waiting)
+        for start in range(0, len(waiting), DELETE_BATCH):
+            batch = waiting[start : start + DELETE_BATCH]
+            with self._errors():
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
+                )
+            failed = [error for error in answer.get("Errors", ()) if error.get("Code") not in _ABSENT]
+            if failed:
+                raise refused(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
+
+    def copy(self, source: str, target: str, *, etag: str = "") -> Written:
+        now = self.stat(source)
+        if etag and now.etag != etag:
+            raise ObjectNotFound(f"{self.description}: {source!a} is not what it was")
+        place = {"Bucket": self._bucket, "Key": self._key(source)}
+        with self._errors(source), self._entered(self._key(target)):
+            if now.size > COPY_BYTES:
+                self._copy_in_parts(place, target)
+                copied = self.stat(target)
+                return Written(copied.etag, copied.version_id)
+            client = self._client if now.size <= QUICK_COPY_BYTES else self._patient_client()
+            told = client.copy_object(
+                CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
+            )
+        self._look_again(target)
+        return Written(etag_of(told["CopyObjectResult"]), told.get("VersionId", ""))
+
+    def _patient_client(self) -> Any:
+        """Made at the first use: a client takes megabytes, and few stores copy large files."""
+        with self._guard:
+            if self._patient is None:
+                self._patient = self._make_patient()
+            return self._patient
+
+    def _copy_in_parts(self, place: dict[str, str], target: str) -> None:
+        from s3transfer.exceptions import CancelledError  # noqa: PLC0415 - few need it
+        from s3transfer.manager import TransferConfig, TransferManager  # noqa: PLC0415
+
+        with TransferManager(self._client, TransferConfig(max_request_concurrency=TRANSFER_THREADS)) as transfers:
+            try:
+                transfers.copy(place, self._bucket, self._key(target)).result()
+            except CancelledError as error:
+                raise StoreUnavailable(f"{self.description}: a copy was given up; it is made again") from error
+
+    def presign(self, key: str, seconds: int, filename: str) -> str | None:
+        disposition = f"attachment; filename*=UTF-8''{quote(filename, safe='')}"
+        asked = {"Bucket": self._bucket, "Key": self._key(key), "ResponseContentDisposition": disposition}
+        with self._errors(key):
+            return str(self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=seconds))
+
+    def check(self) -> tuple[str, ...]:
+        advice = Probe(self._client, self._bucket, self.description, self._key).run()
+        with contextlib.suppress(StoreError), self._errors():  # what may not be done is in the advice
+            self._uploads.abort_leftovers(self._prefix)
+        return advice
+
+    def close(self) -> None:
+        self._uploads.close()
+        self._requests.close()
+        self._client.close()
+        if self._patient is not None:
+            self._patient.close()
+
+    def _look_again(self, key: str) -> None:
+        """Raise `StoreUnavailable` (it is sent again) for an object that was acknowledged and is not there."""
+        if self._leftovers.may_stand_at(self._key(key)):
+            try:
+                self.stat(key)
+            except ObjectNotFound as error:
+                raise StoreUnavailable(f"{self.description} took {key!a} and does not have it") from error
+
+    def _key(self, key: str) -> str:
+        return self._prefix + check_key(key)
+
+    def _errors(self, key: str = "") -> contextlib.AbstractContextManager[None]:
+        return Translated(self.description, key)
+
+
+def _client(
+    session: Any, endpoint_url: str | None, region: str | None, connect_seconds: float, read_seconds: float
+) -> Any:
+    client = session.create_client(
+        "s3",
+        endpoint_url=endpoint_url,
+        region_name=region or ("us-east-1" if endpoint_url else None),
+        config=_config(connect_seconds, read_seconds, own_endpoint=endpoint_url is not None),
+    )
+    # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
+    client.meta.events.unregister("before-call.s3", add_expect_header)
+    require_s3_answers(client)
+    return client
+
+
+def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
+    return Config(
+        connect_timeout=connect_seconds,
+        read_timeout=read_seconds,
+        retries={"total_max_attempts": REQUEST_ATTEMPTS, "mode": "standard"},
+        signature_version="s3v4",  # presigned links too
+        max_pool_connections=2 * TRANSFER_THREADS,
+        s3={"addressing_style": "path" if own_endpoint else "auto"},
+        request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
+        response_checksum_validation="when_required",
+    )
+
+
+def _entered(_key: str, *, makes: bool = True) -> contextlib.AbstractContextManager[None]:
+    """Amazon has no directories."""
+    return contextlib.nullcontext()

@@ -1,0 +1,282 @@
+"""One large object sent in parts: several at a time, so many in memory, and none again that the server has already.
+
+An upload that was cut off stays with the server, also when the process died. The next one of the same key takes it up:
+a part whose hash is that of ours is not sent again. What nobody takes up within a day is aborted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from workspace_sync.errors import StoreUnavailable
+from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
+from workspace_sync.stores.s3.errors import etag_of
+from workspace_sync.stores.s3.new_directories import Entered
+from workspace_sync.stores.s3.requests import Requests
+
+PART_BYTES = 5 << 20
+"""A part, the smallest that S3 takes, and what is still sent as one piece."""
+PARTS_IN_MEMORY = 3
+"""Parts held in memory, of all large uploads of a store together."""
+PART_THREADS = 3
+MOST_PARTS = 10_000
+LEFTOVER_SECONDS = 86_400
+"""Age at which an upload that was cut off counts as given up."""
+WAIT_SECONDS = 900.0
+"""Longer than a request with all its attempts takes."""
+_LISTED = 1000
+_GONE = frozenset({"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall", "NotImplemented"})
+"""What says that an upload cannot be completed as it is; the last, that a part it has cannot be another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part the server has: its ETag and size."""
+
+    etag: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """One upload under way, and the parts it had when it was taken up."""
+
+    key: str
+    id: str
+    had: dict[int, _Part]
+
+
+class Uploads:
+    """All large uploads of one store. Keys are the bucket's; errors are botocore's and the source's."""
+
+    def __init__(self, requests: Requests, client: Any, bucket: str, where: str, entered: Entered) -> None:
+        self._requests = requests
+        self._entered = entered
+        self._client = client
+        self._bucket = bucket
+        self._where = where
+        self._executor = ThreadPoolExecutor(PART_THREADS, thread_name_prefix="s3 parts")
+        self._buffers = _Buffers()
+        self._under_way: set[str] = set()
+        self._guard = threading.Lock()
+        self._tagged_as_whole: bool | None = None
+        """Whether an object in parts has the MD5 of all bytes for its ETag, as on rclone's server; the first tells."""
+
+    def put(self, key: str, source: ExactReader, size: int) -> Written:
+        """Send the object; it is written whole, once every part is there."""
+        self._requests.compares_sha256()  # first: its object comes and goes, and on some servers a directory with it
+        whole = None if self._tagged_as_whole is False else hashlib.md5(usedforsecurity=False)
+        upload = self._taken_up(key) or self._begun(key)
+        try:
+            parts = self._send_all(upload, source, size, whole)
+            return self._complete(upload, parts, size, "" if whole is None else whole.hexdigest())
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") not in _GONE:
+                raise
+            with contextlib.suppress(ClientError):
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload.id)
+            raise StoreUnavailable(f"{self._where}: a large upload was lost on the way; it begins again") from error
+        finally:
+            self._let_go(upload.id)
+
+    def abort_leftovers(self, prefix: str) -> None:
+        """Abort what was cut off long ago and what nobody took up."""
+        for upload in self._listed(prefix):
+            if time.time() - upload["Initiated"].timestamp() > LEFTOVER_SECONDS:
+                self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+    def close(self) -> None:
+        """Begin no further part."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _taken_up(self, key: str) -> _Upload | None:
+        """The newest upload of this key that was cut off, and the parts it has; None when it cannot be known."""
+        try:
+            found = [each for each in self._listed(key) if each["Key"] == key]
+            for upload in sorted(found, key=lambda each: each["Initiated"], reverse=True):
+                upload_id = str(upload["UploadId"])
+                with self._guard:
+                    if upload_id in self._under_way:
+                        continue
+                    self._under_way.add(upload_id)
+                try:
+                    return _Upload(key, upload_id, self._parts(key, upload_id))
+                except BaseException:
+                    self._let_go(upload_id)
+                    raise
+        except ClientError:  # not allowed, not known to this server, or just gone
+            return None
+        return None
+
+    def _let_go(self, upload_id: str) -> None:
+        with self._guard:
+            self._under_way.discard(upload_id)
+
+    def _begun(self, key: str) -> _Upload:
+        with self._entered(key, makes=False):
+            told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
+        upload_id = str(told["UploadId"])
+        with self._guard:
+            self._under_way.add(upload_id)
+        return _Upload(key, upload_id, {})
+
+    def _listed(self, prefix: str) -> Iterator[Any]:
+        pages = self._client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=self._bucket, Prefix=prefix, PaginationConfig={"MaxItems": _LISTED}
+        )
+        for page in pages:
+            yield from page.get("Uploads", ())
+
+    def _parts(self, key: str, upload_id: str) -> dict[int, _Part]:
+        pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
+        return {
+            part["PartNumber"]: _Part(etag_of(part), part["Size"]) for page in pages for part in page.get("Parts", ())
+        }
+
+    def _send_all(self, upload: _Upload, source: ExactReader, size: int, whole: Any) -> list[dict[str, Any]]:
+        """Every part, read in order here (and hashed by `whole`) and sent by the threads; what completes the upload."""
+        under_way: list[Future[dict[str, Any]]] = []
+        part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
+
+        def send(number: int, buffer: bytearray, filled: int) -> dict[str, Any]:
+            try:
+                with memoryview(buffer)[:filled] as data:
+                    return self._send(upload, number, data)
+            finally:
+                self._buffers.give(buffer)
+
+        try:
+            for number, left in enumerate(range(size, 0, -part_bytes), 1):
+                buffer = self._buffers.take(part_bytes, lambda: any(_failed(each) for each in under_way), self._where)
+                if buffer is None:
+                    break
+                try:
+                    filled = _fill(buffer, source, min(left, part_bytes), whole)
+                    under_way.append(self._executor.submit(send, number, buffer, filled))
+                except BaseException:
+                    self._buffers.give(buffer)
+                    raise
+            wait(under_way, WAIT_SECONDS, FIRST_EXCEPTION)
+            for each in sorted(under_way, key=lambda each: not _failed(each)):
+                if not each.done():
+                    raise StoreUnavailable(f"{self._where}: parts of large files take too long to be sent")
+                each.result()
+            return [each.result() for each in under_way]
+        finally:
+            for each in under_way:
+                if each.cancel():
+                    self._buffers.forget()
+            wait(under_way, WAIT_SECONDS)
+
+    def _send(self, upload: _Upload, number: int, data: memoryview) -> dict[str, Any]:
+        had = upload.had.get(number)
+        if had is not None and had.size == len(data) and had.etag == self._requests.tag_of(data):
+            return {"PartNumber": number, "ETag": f'"{had.etag}"'}
+        etag = self._requests.put_part(upload.key, upload.id, number, data)
+        return {"PartNumber": number, "ETag": f'"{etag}"'}
+
+    def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int, md5: str) -> Written:
+        """`md5` is that of all bytes, if it can be the ETag that stays, whatever the answer says it is."""
+        by_rule = {_composed(parts), md5} - {""}
+        try:
+            with self._entered(upload.key):
+                told = self._client.complete_multipart_upload(
+                    Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
+                )
+        except ClientError as error:
+            lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
+            told = self._completed(upload.key, by_rule) if lost else None
+            if told is None:
+                raise
+        etag = etag_of(told)
+        # Told by no rule, or not at all (by Ceph's gateway): then the size has to tell.
+        if self._tagged_as_whole is None or etag not in by_rule:
+            told = self._client.head_object(Bucket=self._bucket, Key=upload.key)
+            if told["ContentLength"] != size:
+                raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
+            etag = etag_of(told)
+            if self._tagged_as_whole is None:
+                self._tagged_as_whole = etag == md5
+        elif self._tagged_as_whole:
+            etag = md5
+        return Written(etag, told.get("VersionId", ""))
+
+    def _completed(self, key: str, etags: set[str]) -> Any:
+        """The object, when it has one of these: of a request that was sent again the first answer was lost."""
+        try:
+            found = self._client.head_object(Bucket=self._bucket, Key=key)
+        except ClientError:
+            return None
+        return found if etag_of(found) in etags else None
+
+
+class _Buffers:
+    """Memory for parts: so many buffers, used again; let go of when none is in use."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+        self._used = 0
+        self._changed = threading.Condition()
+
+    def take(self, size: int, given_up: Callable[[], bool], where: str) -> bytearray | None:
+        """A buffer of at least this size, waiting for one; None once the caller has no use for it."""
+        until = time.monotonic() + WAIT_SECONDS
+        with self._changed:
+            while self._used >= PARTS_IN_MEMORY and not given_up():
+                if time.monotonic() > until:
+                    raise StoreUnavailable(f"{where}: parts of large files take too long to be sent")
+                self._changed.wait(1.0)
+            if given_up():
+                return None
+            self._used += 1
+            fitting = [each for each in self._free if len(each) >= size]
+            if fitting:
+                self._free.remove(fitting[0])
+                return fitting[0]
+        return bytearray(size)
+
+    def give(self, buffer: bytearray) -> None:
+        """A buffer is free again."""
+        with self._changed:
+            self._free.append(buffer)
+            self.forget()
+
+    def forget(self) -> None:
+        """A buffer is not in use any more, and gone."""
+        with self._changed:
+            self._used -= 1
+            if not self._used:
+                self._free.clear()
+            self._changed.notify_all()
+
+
+def _fill(buffer: bytearray, source: ExactReader, wanted: int, whole: Any) -> int:
+    with memoryview(buffer) as view:
+        filled = 0
+        while filled < wanted:
+            filled += source.readinto(view[filled : min(wanted, filled + CHUNK_BYTES)])
+        if whole is not None:
+            whole.update(view[:filled])
+    return filled
+
+
+def _failed(future: Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is not None
+
+
+def _composed(parts: list[dict[str, Any]]) -> str:
+    """The ETag of an object in parts whose ETags are MD5s."""
+    try:
+        joined = b"".join(bytes.fromhex(etag_of(part)) for part in parts)
+    except ValueError:
+        return ""
+    return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(parts)}"

@@ -1,0 +1,1 @@
+"""Durable files without a live session: listed, read, changed, copied, packed."""
