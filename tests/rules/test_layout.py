@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,14 +54,17 @@ def imported_by(module: str) -> Iterator[str]:
                 yield from (found for found in (f"{source}.{alias.name}", source) if found in PATHS)
 
 
-IMPORTS = {module: set(imported_by(module)) - {module} for module in PATHS}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Of every module of ours those that it imports; only a test needs to know, not each process that collects them."""
+    return {module: set(imported_by(module)) - {module} for module in PATHS}
 
 
 def siblings(package: str) -> dict[str, set[str]]:
     """The modules and folders of a package, each with those beside it that it imports, a folder taken as a whole."""
     found: dict[str, set[str]] = defaultdict(set)
     inside = package + "."
-    for module, others in IMPORTS.items():
+    for module, others in imports().items():
         if module.startswith(inside):
             one = module.removeprefix(inside).partition(".")[0]
             beside = {other.removeprefix(inside).partition(".")[0] for other in others if other.startswith(inside)}
@@ -92,7 +96,7 @@ def test_folders_import_what_lies_beside_them_without_a_circle(package: str) -> 
     in_circles = {folder for folder in folders if folder in reached(folder, beside)}
     ties = [
         f"{module} imports {other}"
-        for module, others in sorted(IMPORTS.items())
+        for module, others in sorted(imports().items())
         for other in sorted(others)
         for one, target in [tuple(each.removeprefix(package + ".").partition(".")[0] for each in (module, other))]
         if one != target and target in in_circles and target in reached(one, beside) and one in reached(target, beside)
@@ -102,7 +106,7 @@ def test_folders_import_what_lies_beside_them_without_a_circle(package: str) -> 
 
 def test_a_small_module_with_one_importer_has_a_reason() -> None:
     importers: dict[str, set[str]] = defaultdict(set)
-    for module, others in IMPORTS.items():
+    for module, others in imports().items():
         for other in others:
             importers[other].add(module)
     small = {
