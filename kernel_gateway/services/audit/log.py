@@ -3,7 +3,7 @@
 `record` and `call` return at once. What does not fit is dropped and counted, and the count becomes a record of its own.
 Refusals cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor
 what it was allowed. A `kill -9` loses what waits, a fraction of a second. Each record is a link of a chain
-(`audit_chain`), and what is in the database goes to the sinks too: the audit file, a syslog server, an HTTP server.
+(`chain`), and what is in the database goes to the sinks too: the audit file, a syslog server, an HTTP server.
 """
 
 from __future__ import annotations
