@@ -18,7 +18,7 @@ from traitlets import Float, Integer, Unicode
 
 from kernels.errors import RuntimeUnusable
 from kernels.keeper.caller import KeptSandbox
-from kernels.keeper.wire import Order, Report
+from kernels.keeper.wire import LaunchRequest, Report
 
 PROVISIONER: Final = "sandcell-provisioner"
 KERNELSPEC: Final = "sandcell-python"
@@ -121,13 +121,13 @@ class SandcellProvisioner(KernelProvisionerBase):
         self._sandbox = sandbox
         return report
 
-    def _order(self) -> Order:
+    def _order(self) -> LaunchRequest:
         if not self.data_directory or not self.environments_directory:
             raise RuntimeUnusable(
                 "the kernelspec does not say where environments and sandboxes lie;"
                 " write it again: sandcell kernelspec install"
             )
-        return Order(
+        return LaunchRequest(
             environment=self.environment,
             environments_directory=self.environments_directory,
             data_directory=self.data_directory,

@@ -79,7 +79,7 @@ class SandboxRuntime(Protocol):
         Raises `SandboxFailed` and leaves nothing behind when it cannot.
         """
 
-    async def mark_furnished(self, sandbox_id: str) -> None:
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there."""
 
     async def reopen(self, sandbox_id: str) -> None:

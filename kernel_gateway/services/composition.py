@@ -40,23 +40,23 @@ from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.variables import Inspection
 from kernel_gateway.services.executions.views import Start, Views
-from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.replays import Replays
-from kernel_gateway.services.replays.stage import Doing
+from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
+from kernel_gateway.services.sandbox_contract import Launcher
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.shutdown import shut_down
-from kernel_gateway.services.upkeep import Upkeep
 from kernel_gateway.services.workspaces.file_copies import FileCopies
 from kernel_gateway.services.workspaces.files import Files
 from kernel_gateway.services.workspaces.links import WorkspaceLinks
@@ -108,7 +108,7 @@ class Services:
     parts: Parts
     registry: Registry
     lifecycle: Lifecycle
-    upkeep: Upkeep
+    upkeep: Reconciler
     principals: Principals
     oversight: Oversight
     first_token: str | None = None
@@ -176,7 +176,7 @@ class Services:
         commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
         datasets, file_copies = Datasets(parts, registry), FileCopies(parts, WorkspaceCopies(parts, registry))
         retention = Retention(parts, removals, registry)
-        replays = Replays(Doing(parts, sessions, executions, commands), registry, notebooks)
+        replays = Replays(ReplayServices(parts, sessions, executions, commands), registry, notebooks)
         return cls(
             settings=settings,
             identity=identity,
@@ -205,7 +205,7 @@ class Services:
             lifecycle=lifecycle,
             oversight=Oversight(parts, registry, sessions),
             **_credentials(parts, identity, lifecycle, replays, registry),
-            upkeep=Upkeep(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
+            upkeep=Reconciler(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
         )
 
     @property

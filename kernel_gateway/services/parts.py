@@ -16,7 +16,6 @@ from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
-from kernel_gateway.services.launching import Launcher
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
@@ -25,6 +24,7 @@ from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
+from kernel_gateway.services.sandbox_contract import Launcher
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 

@@ -11,8 +11,8 @@ import sys
 import msgspec
 
 from kernels.errors import KernelsError
-from kernels.keeper.keeping import Keeping
-from kernels.keeper.wire import LINE_BYTES, Order, Report, Request
+from kernels.keeper.keeping import SandboxProcess
+from kernels.keeper.wire import LINE_BYTES, LaunchRequest, Report, Request
 
 
 def main() -> None:
@@ -28,17 +28,17 @@ async def _main() -> None:
         loop.add_signal_handler(number, leaving.set)
     _follow_parent(loop, leaving)
     try:
-        order = msgspec.json.decode(await lines.readline(), type=Order)
+        order = msgspec.json.decode(await lines.readline(), type=LaunchRequest)
     except (msgspec.MsgspecError, ValueError) as error:
         _tell(Report("failed", detail=f"that is no order for a keeper: {error}"))
     else:
         await _keep(order, lines, leaving)
 
 
-async def _keep(order: Order, lines: asyncio.StreamReader, leaving: asyncio.Event) -> None:
+async def _keep(order: LaunchRequest, lines: asyncio.StreamReader, leaving: asyncio.Event) -> None:
     """Keep what is ordered until the caller says that it is enough, or can say nothing any more."""
     try:
-        keeping = Keeping(order, _tell)
+        keeping = SandboxProcess(order, _tell)
     except KernelsError as error:
         return _tell(Report("failed", detail=str(error)))
     tasks = [asyncio.create_task(each) for each in (_serve(keeping, lines), leaving.wait(), keeping.gone.wait())]
@@ -51,7 +51,7 @@ async def _keep(order: Order, lines: asyncio.StreamReader, leaving: asyncio.Even
         await keeping.remove()
 
 
-async def _serve(keeping: Keeping, lines: asyncio.StreamReader) -> None:
+async def _serve(keeping: SandboxProcess, lines: asyncio.StreamReader) -> None:
     """Start, then do as asked, until the caller closes the pipe or says `end`."""
     starting = asyncio.create_task(_start(keeping))
     try:
@@ -66,7 +66,7 @@ async def _serve(keeping: Keeping, lines: asyncio.StreamReader) -> None:
         await asyncio.gather(starting, return_exceptions=True)
 
 
-async def _start(keeping: Keeping) -> None:
+async def _start(keeping: SandboxProcess) -> None:
     try:
         await keeping.start()
     except (KernelsError, OSError) as error:

@@ -12,7 +12,7 @@ from typing import IO, cast
 import msgspec
 
 from kernels.errors import SandboxFailed
-from kernels.keeper.wire import LINE_BYTES, Order, Report, Request
+from kernels.keeper.wire import LINE_BYTES, LaunchRequest, Report, Request
 
 END_SECONDS = 60.0
 """How long an end may take: removing a sandbox is a matter of a second, unless others have their turn first."""
@@ -21,7 +21,7 @@ END_SECONDS = 60.0
 class KeptSandbox:
     """A keeper's process and the last that it said. It ends with this process, however that ends."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: LaunchRequest) -> None:
         self._said = threading.Condition()
         self._kernel: Report | None = None
         self._exit_code: int | None = None

@@ -22,7 +22,7 @@ from kernels.errors import KernelsError, SandboxFailed, UnknownEnvironment
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.keeper import locks
 from kernels.keeper.bridge import Bridge
-from kernels.keeper.wire import Order, Report, Request
+from kernels.keeper.wire import LaunchRequest, Report, Request
 from kernels.oci import environments
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
@@ -33,10 +33,10 @@ _DESTROY_TRIES = 5
 _DESTROY_PAUSE_SECONDS = 1.0
 
 
-class Keeping:
+class SandboxProcess:
     """The sandbox of one order. `tell` hears what becomes of it; `gone` is set when there is nothing left to keep."""
 
-    def __init__(self, order: Order, tell: Callable[[Report], None]) -> None:
+    def __init__(self, order: LaunchRequest, tell: Callable[[Report], None]) -> None:
         self.gone = asyncio.Event()
         self._order = order
         self._tell = tell
@@ -122,7 +122,7 @@ class Keeping:
         return await self._runtime.dial(self._id, name, patience_seconds=patience_seconds)
 
 
-def _settings(order: Order) -> OciSettings:
+def _settings(order: LaunchRequest) -> OciSettings:
     return OciSettings(
         runtime=order.runtime,
         data_directory=Path(order.data_directory),
@@ -133,7 +133,7 @@ def _settings(order: Order) -> OciSettings:
     )
 
 
-def _environment(order: Order) -> Environment:
+def _environment(order: LaunchRequest) -> Environment:
     """The image that was asked for, with the bounds that were; its sandboxes reach nothing."""
     directory = Path(order.environments_directory)
     found = environments.installed(directory).get(order.environment)

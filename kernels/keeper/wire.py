@@ -1,6 +1,6 @@
 """What a caller and its keeper say to each other: one JSON value a line. Pure.
 
-The first line to the keeper is its `Order`; then come `Request`s. The keeper answers with `Report`s.
+The first line to the keeper is its `LaunchRequest`; then come `Request`s. The keeper answers with `Report`s.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ LINE_BYTES = 64 * 1024
 """Of one line; a longer one is none of ours."""
 
 
-class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LaunchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to keep: a sandbox of this image, below these directories, within these bounds (the service's settings)."""
 
     environment: str

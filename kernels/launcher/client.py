@@ -55,7 +55,7 @@ class LauncherRuntime:
                 await self.destroy(spec.sandbox_id)
             raise
 
-    async def mark_furnished(self, sandbox_id: str) -> None:
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
         await self._ask(wire.MarkFurnished(sandbox_id), wire.Nothing)
 
     async def reopen(self, sandbox_id: str) -> None:

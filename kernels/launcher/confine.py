@@ -24,7 +24,7 @@ if __name__ == "__main__":
 import msgspec
 
 from kernels import system_calls
-from kernels.launcher import surroundings
+from kernels.launcher import mount_namespace
 from kernels.launcher.plan import Confinement, read_back
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -45,11 +45,11 @@ def main(descriptor: int) -> None:
     try:
         if plan.group:
             Path(plan.group).write_text("0")
-        surroundings.enter(plan)
+        mount_namespace.enter(plan)
         open_as_many_files_as_allowed()
         give_up_privileges(plan.uid)
         die_with(plan.parent)
-        surroundings.require_reach(plan.reach)
+        mount_namespace.require_reach(plan.reach)
         os.chdir(plan.directory)
         os.execv(plan.command[0], plan.command)  # noqa: S606 - a list, and no shell
     except OSError as error:

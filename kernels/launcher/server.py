@@ -160,7 +160,7 @@ class Server:
             self._making.discard(request.sandbox_id)
 
     async def _mark_furnished(self, request: wire.MarkFurnished) -> _Done:
-        await self._runtime.mark_furnished(request.sandbox_id)
+        await self._runtime.mark_workspace_ready(request.sandbox_id)
         return wire.Nothing(), None
 
     async def _reopen(self, request: wire.Reopen) -> _Done:

@@ -69,7 +69,7 @@ class Create(_Said, frozen=True):
 
 
 class MarkFurnished(_Said, frozen=True):
-    """`SandboxRuntime.mark_furnished`."""
+    """`SandboxRuntime.mark_workspace_ready`."""
 
     sandbox_id: SandboxId
 

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.guest.processors import whole
-from kernels.oci import bundle, confined, egress_sockets, storage
+from kernels.oci import bundle, egress_sockets, safe_open, storage
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.host import findings as host
@@ -37,7 +37,7 @@ from kernels.wire import dialing
 # Directories that are made once and shared: built beside their place and renamed into it, so never seen unfinished.
 
 
-def made_once(target: Path, fill: Callable[[Path], None]) -> Path:
+def create_atomically(target: Path, fill: Callable[[Path], None]) -> Path:
     """`target`, which `fill` writes the content of when it is not there; of several makers at once one's stays."""
     if not target.exists():
         building = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}")
@@ -68,7 +68,7 @@ def shown(directory: Path, vcpus: float) -> Path:
         for name in _FILES:
             (building / _PLACE / name).write_text(f"0-{count - 1}\n" if count > 1 else "0\n")
 
-    return made_once(directory / f"processors-{count}", fill)
+    return create_atomically(directory / f"processors-{count}", fill)
 
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class OciRuntime:
                     await self.destroy(spec.sandbox_id)
             raise
 
-    async def mark_furnished(self, sandbox_id: str) -> None:
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
         await self._in_thread(self._places(sandbox_id).furnished.touch)
 
     async def reopen(self, sandbox_id: str) -> None:
@@ -248,7 +248,7 @@ class OciRuntime:
     def _open_beneath(self, places: SandboxPlaces, path: bytes) -> int:
         if not places.view.is_mount():
             raise SandboxGone(f"the workspace of sandbox {places.sandbox_id} is gone")
-        return confined.open_beneath(places.view, path)
+        return safe_open.open_beneath(places.view, path)
 
     def _command(self, name: str) -> OciCommand:
         """The runtime that an environment asks for, empty for the service's own; raises `RuntimeUnusable`."""
@@ -306,7 +306,7 @@ class OciRuntime:
                 place.parent.mkdir(exist_ok=True)
                 place.write_bytes(content)
 
-        return made_once(self.places.guests / digest, fill)
+        return create_atomically(self.places.guests / digest, fill)
 
     def _list(self) -> tuple[SandboxInfo, ...]:
         found = (self.places.of(sandbox_id) for sandbox_id in self.places.known())

@@ -33,9 +33,9 @@ class KernelLauncher:
             await asyncio.shield(self._runtime.destroy(spec.sandbox_id))
             raise
 
-    async def mark_furnished(self, sandbox_id: str) -> None:
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """All that belongs in it is there; called before any code runs."""
-        await self._runtime.mark_furnished(sandbox_id)
+        await self._runtime.mark_workspace_ready(sandbox_id)
 
     async def adopt(self, info: SandboxInfo, generation: int) -> SandboxedKernel:
         """Take up a running sandbox: same kernel, same globals. The kernel may be past the `generation` last known."""

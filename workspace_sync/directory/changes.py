@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from workspace_sync.directory.confined import DIRECTORY, open_regular
+from workspace_sync.directory.safe_open import DIRECTORY, open_regular
 from workspace_sync.directory.scan import Signature, signature_of
 from workspace_sync.directory.tree import LiveTree
 from workspace_sync.errors import WorkspaceTooLarge

@@ -22,8 +22,8 @@ from itertools import chain, islice
 
 import msgspec
 
-from workspace_sync.directory.confined import GONE, Opener, examine
-from workspace_sync.directory.descent import Descent
+from workspace_sync.directory.directory_walker import DirectoryWalker
+from workspace_sync.directory.safe_open import GONE, Opener, examine
 from workspace_sync.entry import ENTRIES, Entry, clamp_nanoseconds
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
@@ -135,7 +135,7 @@ def scan_directory(
 
     Raises `WorkspaceTooLarge` when it is not done at `until`, a time of `time.monotonic`.
     """
-    with Descent(root, bounded(opener)) as descent:
+    with DirectoryWalker(root, bounded(opener)) as descent:
         return _Walk(descent, limits, until, enter).walk(top)
 
 
@@ -166,7 +166,7 @@ class _Listing:
 class _Walk:
     """One walk. All lists of names together are kept to what a manifest still has room for, whatever the tree is."""
 
-    def __init__(self, descent: Descent, limits: TransferLimits, until: float, enter: Enter | None) -> None:
+    def __init__(self, descent: DirectoryWalker, limits: TransferLimits, until: float, enter: Enter | None) -> None:
         self._descent = descent
         self._limits = limits
         self._until = until

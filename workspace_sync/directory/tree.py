@@ -14,9 +14,9 @@ import weakref
 from dataclasses import dataclass
 from itertools import chain
 
-from workspace_sync.directory.confined import Opener
+from workspace_sync.directory.incremental_scan import MOST_LINKED, IncrementalScan, NotKnown
+from workspace_sync.directory.safe_open import Opener
 from workspace_sync.directory.scan import Scan, Signature, is_below, scan_directory
-from workspace_sync.directory.second_look import MOST_LINKED, NotKnown, SecondLook
 from workspace_sync.directory.watch import Told, Watch
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
@@ -196,7 +196,7 @@ class LiveTree:
     def _look_again(self, root: int, known: Scan, told: Told, until: float) -> None:
         """Bring up to date what was told of; raises `NotKnown` when the whole has to be walked."""
         enter = self._watch.add if self._watch is not None else None
-        look = SecondLook(root, known, told, self._limits, self._opener, enter, until)
+        look = IncrementalScan(root, known, told, self._limits, self._opener, enter, until)
         look.run()
         for path in look.stale | look.fresh.entries.keys():
             before = known.signatures.get(path)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from workspace_sync.directory.confined import open_regular
+from workspace_sync.directory.safe_open import open_regular
 from workspace_sync.directory.scan import Scan, Signature, file_entry, signature_of
 from workspace_sync.errors import StoreError
 from workspace_sync.mirroring.baseline import Seen
@@ -28,7 +28,7 @@ _MOMENT_AT = 80
 _libc = ctypes.CDLL(None)
 
 
-def born_ns(descriptor: int) -> int | None:
+def birth_time_ns(descriptor: int) -> int | None:
     """Nanoseconds since the epoch; None where the file system or the C library does not say."""
     statx = getattr(_libc, "statx", None)
     told = ctypes.create_string_buffer(_SIZE)
@@ -108,7 +108,7 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
 
 def _existed(descriptor: int, moved: Seen) -> bool:
     """Whether the open file was there already when the gone one was looked at: its number may be that of a new one."""
-    born = born_ns(descriptor)
+    born = birth_time_ns(descriptor)
     return born is not None and moved.signature is not None and born <= moved.signature.ctime_ns
 
 

@@ -20,7 +20,7 @@ from functools import partial
 
 import structlog
 
-from workspace_sync.directory.confined import DIRECTORY, Opener
+from workspace_sync.directory.safe_open import DIRECTORY, Opener
 from workspace_sync.directory.tree import LiveTree
 from workspace_sync.directory.watch import Watch
 from workspace_sync.errors import (

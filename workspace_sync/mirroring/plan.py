@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from workspace_sync.directory.confined import split
+from workspace_sync.directory.safe_open import split
 from workspace_sync.directory.scan import Scan
 from workspace_sync.entry import ENTRIES, Entry, clamp_nanoseconds
 from workspace_sync.errors import IllegalName

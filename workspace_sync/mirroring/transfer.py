@@ -21,7 +21,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from msgspec.structs import replace
 
-from workspace_sync.directory.confined import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
+from workspace_sync.directory.safe_open import CREATE, GONE, Opener, open_regular, opened_directory, remove_name, split
 from workspace_sync.directory.scan import Signature, file_entry, signature_of
 from workspace_sync.entry import Entry
 from workspace_sync.errors import (

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from workspace_sync.directory.confined import CREATE, DIRECTORY, GONE, open_regular, opened_directory, split
+from workspace_sync.directory.safe_open import CREATE, DIRECTORY, GONE, open_regular, opened_directory, split
 from workspace_sync.errors import IllegalName, ObjectNotFound, StoreError, StoreFull, StoreRefused, StoreUnavailable
 from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, Item, StoredObject, Written, check_key, one_by_one
 

@@ -8,7 +8,7 @@ import click
 
 from kernel_gateway.cli.options import as_json, configured, connected
 from kernel_gateway.cli.screen import say, show_json, show_table
-from kernel_gateway.cli.wording import network as way_out
+from kernel_gateway.cli.wording import network as egress_gateway
 from kernel_gateway.client import Client
 from kernel_gateway.client.operations import environments as e
 from kernel_gateway.client.paging import every
@@ -43,7 +43,7 @@ def list_(client: Client, *, kind: Literal["host", "made"] | None, as_json: bool
 
 
 def _row(one: EnvironmentInfo) -> tuple[object, ...]:
-    network = way_out(one.network)
+    network = egress_gateway(one.network)
     return (one.id, one.image, one.runtime, network, one.memory_mb, one.storage_mb, one.status, one.description)
 
 
@@ -120,7 +120,7 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("memory", f"{one.memory_mb:,} MB"),
         ("vCPUs", one.vcpus),
         ("storage", f"{one.storage_mb:,} MB"),
-        ("network", way_out(one.network)),
+        ("network", egress_gateway(one.network)),
         ("role", one.role_arn),
         ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
         ("created", one.created_at),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kernel_gateway.errors import Forbidden, NotFound, Unauthorized
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.identity.principal import Caller, Principal
-from kernel_gateway.services.attach.attachments import Visitor
+from kernel_gateway.services.attach.attachments import AttachedPrincipal
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-NOBODY = Visitor(Principal(id="", name="", admin=False), "")
+NOBODY = AttachedPrincipal(Principal(id="", name="", admin=False), "")
 MOST_TITLES = 1_000
 """Titles that clients have given to sessions, kept in memory; the oldest go."""
 
@@ -40,7 +40,7 @@ class Call:
     """One admitted request. `ids` are the address's parameters, `body` is typed."""
 
     face: Face
-    visitor: Visitor = NOBODY
+    visitor: AttachedPrincipal = NOBODY
     ids: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     location: str = ""
@@ -71,7 +71,7 @@ class Call:
             raise Forbidden(f"an attach token does not allow one to {what}; ask the session's owner")
 
 
-def within_reach(visitor: Visitor, session_id: str) -> str:
+def within_reach(visitor: AttachedPrincipal, session_id: str) -> str:
     """The id, when the visitor may know of that session; raises NotFound."""
     if visitor.session_id not in (None, session_id):
         raise NotFound("there is no such kernel")

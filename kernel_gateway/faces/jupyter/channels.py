@@ -21,7 +21,7 @@ from kernel_gateway.faces import answering, scopes
 from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
-from kernel_gateway.faces.jupyter.outlet import Outlet
+from kernel_gateway.faces.jupyter.frame_writer import FrameWriter
 from kernel_gateway.faces.jupyter.routes import CHANNELS_SCOPE
 from kernel_gateway.faces.receiving import ours, pause
 from kernel_gateway.services.admission.open_calls import OpenCall
@@ -64,7 +64,7 @@ class ChannelsHandler(WebSocketHandler):
         self._token = ""
         self._client_session = ""
         self._attachment: Attachment | None = None
-        self._outlet: Outlet | None = None
+        self._outlet: FrameWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._malformed = 0
         self._gone = False
@@ -151,7 +151,7 @@ class ChannelsHandler(WebSocketHandler):
         loop, session_id = asyncio.get_running_loop(), self.call.ids["session_id"]
         self.set_nodelay(True)
         protocol: Any = self.ws_connection
-        self._outlet = Outlet(protocol, protocol.stream, binary=self.is_v1)
+        self._outlet = FrameWriter(protocol, protocol.stream, binary=self.is_v1)
         self._opened = self._heard = loop.time()
         audited.record(self, audited.OPENED)
         try:

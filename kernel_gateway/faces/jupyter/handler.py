@@ -16,12 +16,12 @@ from kernel_gateway.faces.jupyter.calls import Call, Face
 from kernel_gateway.faces.jupyter.credentials import parameters, token_of
 from kernel_gateway.faces.jupyter.routes import Route
 from kernel_gateway.faces.receiving import ReceivingHandler, ours
-from kernel_gateway.services.attach.attachments import Visitor
+from kernel_gateway.services.attach.attachments import AttachedPrincipal
 
 PUBLIC = ("/", "/tree", "/tree/")
 
 
-async def visitor_of(face: Face, request: Any) -> tuple[Visitor, str]:
+async def visitor_of(face: Face, request: Any) -> tuple[AttachedPrincipal, str]:
     """Who sends this request, and the token; raises Unauthorized, InvalidRequest."""
     token = token_of(request.headers.get("Authorization", ""), parameters(request.query))
     return await face.services.attach_tokens.visitor(token), token

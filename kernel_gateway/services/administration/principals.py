@@ -110,7 +110,7 @@ class Principals:
         session_id, workspace_id = live.id, live.row.workspace_id
         await self._parts.database.run(lambda c: sessions.hand_over(c, session_id, workspace_id, heir.id))
         live.row = replace(live.row, principal_id=heir.id)
-        live.sandbox.way_out.hand_over(heir.id)
+        live.sandbox.egress_gateway.hand_over(heir.id)
         text = f"**Handed over** to `{heir.name}` by `{by.name}`."
         await self._parts.record.note(live, "handed_over", text)
 

@@ -15,7 +15,7 @@ from kernel_gateway.errors import InvalidRequest, NotFound, QuotaReached, Unauth
 from kernel_gateway.identity.principal import Caller, Principal, token_digest
 from kernel_gateway.models.attach import AttachToken, CreateAttachToken
 from kernel_gateway.models.shapes import Page
-from kernel_gateway.services.attach.attachments import Visitor
+from kernel_gateway.services.attach.attachments import AttachedPrincipal
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import LONGEST_TOKEN, Identity
 from kernel_gateway.services.credentials.remembered import Remembered
@@ -105,11 +105,11 @@ class AttachTokens:
             raise NotFound("the session has no such attach token")
         return _shown(row)
 
-    async def visitor(self, token: str) -> Visitor:
+    async def visitor(self, token: str) -> AttachedPrincipal:
         """Who comes to the Jupyter face with this token, an attach token or a principal's own; raises Unauthorized."""
         if not is_attach_token(token):
             caller = await self._identity.authenticate(token)
-            return Visitor(caller.principal, caller.principal.name, caller)
+            return AttachedPrincipal(caller.principal, caller.principal.name, caller)
         if len(token) > LONGEST_TOKEN:
             raise Unauthorized
         digest = token_digest(token)
@@ -119,7 +119,9 @@ class AttachTokens:
         row, owner = found.row, found.owner
         author = row.name or f"{owner.name} (attached)"
         caller = Caller(owner, "run", row.id, row.expires)
-        return Visitor(owner, author, caller, session_id=row.session_id, can=frozenset(row.can), attached=True)
+        return AttachedPrincipal(
+            owner, author, caller, session_id=row.session_id, can=frozenset(row.can), attached=True
+        )
 
     def forget(self) -> None:
         """Ask the database again for every token: a principal was disabled."""

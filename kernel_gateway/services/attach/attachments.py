@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator
 import structlog
 
 from kernel_gateway.errors import GatewayError, LimitReached, NotFound
-from kernel_gateway.services.attach.visits import Incoming, Reach, Visit, Visitor
+from kernel_gateway.services.attach.client_connections import AttachedPrincipal, Incoming, Reach, Visit
 from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.sessions.audience import MOST_CLIENTS, Audience, Cursor, Ended, Outgoing
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
+from kernel_gateway.services.sessions.subscribers import MOST_CLIENTS, Cursor, Ended, Outgoing, Subscribers
 
-__all__ = ["Attachment", "Attachments", "Ended", "Incoming", "Outgoing", "Visitor"]
+__all__ = ["AttachedPrincipal", "Attachment", "Attachments", "Ended", "Incoming", "Outgoing"]
 
 log = structlog.get_logger(__name__)
 LONGEST_CLIENT_SESSION = 256
@@ -103,7 +103,7 @@ class Attachments:
         self._executions = executions
         self._sessions = sessions
 
-    async def open(self, visitor: Visitor, session_id: str, client_session: str) -> Attachment:
+    async def open(self, visitor: AttachedPrincipal, session_id: str, client_session: str) -> Attachment:
         """Attach to a session; an older attachment of the same client session ends as `replaced`.
 
         A session that has lost its sandbox gets another. Being attached is no activity. Raises NotFound (also outside
@@ -144,9 +144,9 @@ class Attachments:
             return "restarting"
         return "busy" if live.running is not None else "idle"
 
-    def _audience(self, live: LiveSession) -> Audience:
+    def _audience(self, live: LiveSession) -> Subscribers:
         if live.audience is None:
-            live.audience = Audience(self._parts.settings.attach_replay_bytes)
+            live.audience = Subscribers(self._parts.settings.attach_replay_bytes)
             kernel = live.sandbox.kernel
             if kernel is not None and kernel.hub is not None:
                 live.audience.connect(kernel.hub)

@@ -109,7 +109,7 @@ class Datasets:
         """Whether the durable file is another one by now, or gone; None when nobody knows its SHA-256."""
         try:
             with translated():
-                info = await self._parts.mirrors.run_apart(
+                info = await self._parts.mirrors.run_durable(
                     principal.id, lambda: self._access.durable(row.workspace_id).stat(row.path)
                 )
         except NotFound:
@@ -159,7 +159,7 @@ class Datasets:
     async def _file(self, principal: Principal, durable: DurableWorkspace, path: str) -> FileInfo:
         try:
             with translated():
-                info = await self._parts.mirrors.run_apart(principal.id, lambda: durable.stat(path))
+                info = await self._parts.mirrors.run_durable(principal.id, lambda: durable.stat(path))
         except NotFound:
             raise NotFound(f"the workspace has no file {path!r}: write or upload it first") from None
         if info.kind != "file":

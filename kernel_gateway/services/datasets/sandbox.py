@@ -27,7 +27,7 @@ from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from workspace_sync import DurableWorkspace
-from workspace_sync.directory.confined import CREATE, DIRECTORY
+from workspace_sync.directory.safe_open import CREATE, DIRECTORY
 
 AT_ONCE: Final = 2
 """Files being described at once; more wait, and a principal's for those of others."""
@@ -136,7 +136,7 @@ class DatasetSandbox:
         """Put the file into the sandbox; the SHA-256 of all of it."""
         given_up = threading.Event()
         try:
-            return await self._parts.mirrors.run_apart(
+            return await self._parts.mirrors.run_durable(
                 wanted.owner, lambda: _write(wanted, info.workspace_directory, most, given_up)
             )
         finally:

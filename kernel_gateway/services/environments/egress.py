@@ -71,9 +71,9 @@ class Egress:
             idle_seconds=settings.egress_idle_seconds,
         )
 
-    def way_out(self, row: SessionRow, find: Find) -> WayOut:
+    def egress_gateway(self, row: SessionRow, find: Find) -> EgressGateway:
         """The way out of a session, not open yet."""
-        return WayOut(self, row, find)
+        return EgressGateway(self, row, find)
 
     async def open(
         self, party: Party, environment: Environment, used: EgressUsage, record: Record
@@ -137,7 +137,7 @@ class Egress:
             )
 
 
-class WayOut:
+class EgressGateway:
     """One session's way out, over all of its sandboxes: what one has used is not given to the next again."""
 
     def __init__(self, egress: Egress, row: SessionRow, find: Find) -> None:

@@ -16,7 +16,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.leases import Lease, TakeLease
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.sessions.live_session import Held, LiveSession
+from kernel_gateway.services.sessions.live_session import HeldLease, LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 
 log = structlog.get_logger(__name__)
@@ -40,7 +40,7 @@ class Leases:
         live.touch()
         expires = self._parts.clock.now() + body.seconds
         renewed = live.held is not None
-        lease = live.held or Held(str(uuid.uuid4()), body.name or principal.name, expires)
+        lease = live.held or HeldLease(str(uuid.uuid4()), body.name or principal.name, expires)
         lease = live.lease = replace(lease, expires=expires)
         self._follow(live, expires)
         if not renewed:
@@ -78,7 +78,7 @@ class Leases:
         live.lease_task = None
         await self._end(live, "It ran out.")
 
-    async def _begin(self, live: LiveSession, lease: Held) -> None:
+    async def _begin(self, live: LiveSession, lease: HeldLease) -> None:
         """Say so in the record; a lease of which nobody gets the id is none."""
         text = f"**{_plain(lease.holder)} took the session** until {rfc3339(lease.expires)}."
         try:
@@ -98,7 +98,7 @@ class Leases:
             await self._parts.record.note(live, "lease", f"**The lease of {_plain(lease.holder)} ended.** {why}")
 
 
-def _shown(lease: Held, *, told: bool = False) -> Lease:
+def _shown(lease: HeldLease, *, told: bool = False) -> Lease:
     return Lease(lease.holder, rfc3339(lease.expires), lease.id if told else None)
 
 

@@ -48,7 +48,7 @@ class Outputs:
         if not DIGEST.fullmatch(digest):
             raise NotFound("an output is named by the 64 hexadecimal digits of its SHA-256")
         with translated():
-            source, size, ending = await self._parts.mirrors.run_apart(
+            source, size, ending = await self._parts.mirrors.run_durable(
                 principal.id, lambda: self._open(session_id, digest)
             )
         try:

@@ -35,7 +35,7 @@ class Mirrors:
     `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us. Files on their
     way to new sandboxes have threads of their own: they may take long, and nobody else's flush or start waits for them.
     So has the spool: when it is needed, a store that stalls may hold all the others. So has what callers ask of durable
-    files (`run_apart`), however many of them read, pack and copy at once; those threads serve principals in turn.
+    files (`run_durable`), however many of them read, pack and copy at once; those threads serve principals in turn.
     A restore is tried again while nothing arrives for as long as `restore_seconds`.
     """
 
@@ -99,7 +99,7 @@ class Mirrors:
         async with asyncio.timeout(STORE_SECONDS):
             return await asyncio.wrap_future(self.executor.submit(work))
 
-    async def run_apart(self, owner: str, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
+    async def run_durable(self, owner: str, work: Callable[[], T], ended: Callable[[], None] | None = None) -> T:
         """The same in other threads: for what a principal, the owner, asks of durable files, on which no session waits.
 
         Its time begins when it does. `ended` is called once the work has ended, which may be long after it was given

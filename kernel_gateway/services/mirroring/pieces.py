@@ -37,7 +37,7 @@ class Pieces(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         try:
             with translated():
-                piece: bytes = await self._mirrors.run_apart(self._owner, lambda: next(self._source, b""))
+                piece: bytes = await self._mirrors.run_durable(self._owner, lambda: next(self._source, b""))
         except BaseException:
             await self.aclose()
             raise

@@ -24,10 +24,10 @@ from weakref import WeakValueDictionary
 import structlog
 
 from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
-from kernel_gateway.services.mirroring.silences import Silences
+from kernel_gateway.services.mirroring.outage_detector import OutageDetector
 from kernels.sandbox import SandboxInfo
 from workspace_sync import AsOf, DurableWorkspace, FlushReport, Mirror, ObjectStore, TransferLimits, open_store
-from workspace_sync.directory.own_tree import OwnTree, remove_tree
+from workspace_sync.directory.owned_directory import OwnedDirectory, remove_tree
 from workspace_sync.errors import ObjectNotFound, WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -126,7 +126,7 @@ class Spool:
 
         One that cannot be delivered waits for next time and holds no other back; a store that is away does.
         """
-        silences = Silences()
+        silences = OutageDetector()
         for workspace_id in self.waiting():
             if not in_use(workspace_id) and silences.away(await self._try(workspace_id)):
                 return
@@ -159,7 +159,7 @@ class Spool:
             owner=None,
             limits=TransferLimits(flush_attempts=ATTEMPTS),
             executor=self._mirrors.executor,
-            opener=OwnTree(directory).open,
+            opener=OwnedDirectory(directory).open,
             removes=removes,
         )
 

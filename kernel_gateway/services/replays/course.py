@@ -21,7 +21,7 @@ from kernel_gateway.models.replays import CellReplay
 from kernel_gateway.models.shapes import StartSession
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replays.notebook import LEFT_OUT, replayed_notebook
-from kernel_gateway.services.replays.stage import Doing, Ran, Stage, failed
+from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, failed
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, began, last_step
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, not_run, verdict_of
@@ -47,10 +47,10 @@ class Pass:
     began: str
     ids: dict[str, int] = field(default_factory=dict)
     """Numbers of the cells that ran, by their executions."""
-    ran: dict[int, Ran] = field(default_factory=dict)
+    ran: dict[int, CellOutcome] = field(default_factory=dict)
     """What came of them, without their outputs."""
 
-    async def run(self, step: Step) -> Ran:
+    async def run(self, step: Step) -> CellOutcome:
         """Run one cell; raises our errors."""
         ran = await self.stage.run(step)
         self.ran[step.number] = replace(ran, outputs=[])
@@ -60,13 +60,13 @@ class Pass:
 
 
 @dataclass
-class Course:
+class ReplayRun:
     """One replay's way from its first cell to its notebook. `document` is the notebook that was given.
 
     `wait_for_turn` returns when it may begin.
     """
 
-    doing: Doing
+    doing: ReplayServices
     copies: WorkspaceCopies
     principal: Principal
     replay: Replaying
@@ -87,7 +87,7 @@ class Course:
         """All of it; raises our errors, with the verdicts that there are given. Sessions are left to the caller."""
         replay, request = self.replay, self.replay.request
         steps = replay.steps[: last_step(replay.steps, request.until)]
-        ran: dict[int, Ran] = {}
+        ran: dict[int, CellOutcome] = {}
         try:
             await self.wait_for_turn()
             first = self._first = await self._begin_pass(steps, request.continue_session, first=True)
@@ -108,7 +108,7 @@ class Course:
             self._give_rest(replay.steps, PAST_THE_END if request.until is not None else NOT_REACHED)
             await asyncio.shield(self._finish_notebook(ran))
 
-    async def _first_pass(self, first: Pass, ran: dict[int, Ran]) -> None:
+    async def _first_pass(self, first: Pass, ran: dict[int, CellOutcome]) -> None:
         for step in first.steps:
             if step.skipped:
                 self.replay.give(not_run(step, step.skipped))
@@ -124,7 +124,7 @@ class Course:
                 self._give_rest(first.steps, why)
                 return
 
-    async def _judge_revised(self, first: Pass, ran: dict[int, Ran]) -> None:
+    async def _judge_revised(self, first: Pass, ran: dict[int, CellOutcome]) -> None:
         """Judge again what shows something else now than when it had run, here or in the record."""
         self._settled = True
         numbers = {step.id: step.number for step in first.steps if step.number in ran}
@@ -138,7 +138,7 @@ class Course:
                 self.replay.held_bytes -= 0 if ran[step.number].left_out else _held_bytes(ran[step.number])
                 ran[step.number] = self._kept(fresh)
 
-    def _why_stop(self, step: Step, ran: Ran) -> str:
+    def _why_stop(self, step: Step, ran: CellOutcome) -> str:
         if ran.blank and step.status != "died":
             return KERNEL_DIED.format(number=step.number)
         if self.replay.request.stop_on_difference and self._verdict(step) not in AS_RECORDED:
@@ -152,7 +152,7 @@ class Course:
             return {}
         return {step.number: step for step in steps if self._verdict(step) == "different"}
 
-    async def _tell_noise_apart(self, steps: Sequence[Step], ran: dict[int, Ran]) -> None:
+    async def _tell_noise_apart(self, steps: Sequence[Step], ran: dict[int, CellOutcome]) -> None:
         """Run the second replay as far as the last difference, and judge again by what varies between the two."""
         unsure = self._unsure(steps)
         if not unsure:
@@ -166,7 +166,7 @@ class Course:
         for step in unsure.values():  # those that it did not come to
             self._give_again(step, f"whether it is the same each time is not known: the second run ended early, {why}")
 
-    async def _second_pass(self, unsure: dict[int, Step], ran: dict[int, Ran]) -> None:
+    async def _second_pass(self, unsure: dict[int, Step], ran: dict[int, CellOutcome]) -> None:
         """Takes from `unsure` what it has judged; a later call goes on where it ended."""
         if self._second is None:
             steps = self._first.steps if self._first is not None else []
@@ -195,11 +195,11 @@ class Course:
         """Whether what a cell shows in the end comes of later ones."""
         return self._settled and step.number in self._revised
 
-    async def _judge_by_both(self, step: Step, ran: dict[int, Ran], second: Ran) -> None:
+    async def _judge_by_both(self, step: Step, ran: dict[int, CellOutcome], second: CellOutcome) -> None:
         if not ran[step.number].left_out:
             self.replay.give(await self._judged(step, ran[step.number], second))
 
-    def _kept(self, ran: Ran) -> Ran:
+    def _kept(self, ran: CellOutcome) -> CellOutcome:
         """What came of a cell, for the new notebook: without its outputs once there are more than a notebook holds."""
         size = _held_bytes(ran)
         if self.replay.held_bytes + size > self.notebook_bytes:
@@ -228,11 +228,11 @@ class Course:
             raise
         return session_id
 
-    async def _judged(self, step: Step, ran: Ran, second: Ran | None = None) -> CellReplay:
+    async def _judged(self, step: Step, ran: CellOutcome, second: CellOutcome | None = None) -> CellReplay:
         """Beside the loop: images and long texts take a while to compare."""
         return await asyncio.to_thread(self._compared, step, ran, second)
 
-    def _compared(self, step: Step, ran: Ran, second: Ran | None) -> CellReplay:
+    def _compared(self, step: Step, ran: CellOutcome, second: CellOutcome | None) -> CellReplay:
         parts = self.doing.parts
         if step.as_written is not None and not self._waits(step):
             step = replace(step, recorded=step.as_written)
@@ -257,12 +257,12 @@ class Course:
         if found is not None:
             self.replay.give(msgspec.structs.replace(found, why=f"{found.why}; {more}" if found.why else more))
 
-    async def _finish_notebook(self, ran: dict[int, Ran]) -> None:
+    async def _finish_notebook(self, ran: dict[int, CellOutcome]) -> None:
         replay = self.replay
         about = {"replay_id": replay.id, "session_id": replay.session_id, "of": replay.of}
         verdicts = {step.number: found for step in replay.steps if (found := replay.verdict_on(step)) is not None}
         replay.notebook = await asyncio.to_thread(replayed_notebook, self.document, ran, verdicts, about)
 
 
-def _held_bytes(ran: Ran) -> int:
+def _held_bytes(ran: CellOutcome) -> int:
     return len(msgspec.json.encode(ran.outputs))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from kernel_gateway.models.replays import CellReplay
-from kernel_gateway.services.replays.stage import Ran
+from kernel_gateway.services.replays.stage import CellOutcome
 
 KEY: Final = "sandcell"
 LEFT_OUT: Final[dict[str, Any]] = {
@@ -20,7 +20,7 @@ LEFT_OUT: Final[dict[str, Any]] = {
 
 def replayed_notebook(
     document: Mapping[str, Any],
-    ran: Mapping[int, Ran],
+    ran: Mapping[int, CellOutcome],
     verdicts: Mapping[int, CellReplay],
     about: Mapping[str, Any],
 ) -> bytes:

@@ -27,8 +27,8 @@ from kernel_gateway.models.replays import Replay, ReplayRequest, ReplayStatus
 from kernel_gateway.models.shapes import Event, Session, StartSession
 from kernel_gateway.services.admission.fair_shares import FairShares, Share, share_of
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.replays.course import Course
-from kernel_gateway.services.replays.stage import Doing
+from kernel_gateway.services.replays.course import ReplayRun
+from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, last_step, steps_of
 from kernel_gateway.services.replays.verdicts import told
@@ -47,7 +47,7 @@ STOP_SECONDS = 240.0
 class Replays:
     """The verbs on replays; another principal's replay is not found."""
 
-    def __init__(self, doing: Doing, registry: Registry, notebooks: Notebooks) -> None:
+    def __init__(self, doing: ReplayServices, registry: Registry, notebooks: Notebooks) -> None:
         self._doing = doing
         self._parts = doing.parts
         self._registry = registry
@@ -141,7 +141,7 @@ class Replays:
         if live is not None:
             await self._parts.record.note(live, "replayed", told(replay.shape()))
 
-    async def _begin(self, course: Course) -> None:
+    async def _begin(self, course: ReplayRun) -> None:
         """Start it, and let it take its first step: what has not begun cannot be stopped in order."""
         replay = course.replay
         replay.task = self._parts.background.spawn(self._carry_out(course), f"replay {replay.id}")
@@ -163,7 +163,7 @@ class Replays:
 
     async def _admitted(
         self, principal: Principal, request: ReplayRequest, session: StartSession
-    ) -> tuple[Replaying, Course]:
+    ) -> tuple[Replaying, ReplayRun]:
         """A place among the running ones first, then the notebook is read; gives the place back when that fails."""
         self._require_place(principal, len(memoryview(request.notebook)))
         self._reading[principal.id] = self._reading.get(principal.id, 0) + 1
@@ -177,7 +177,7 @@ class Replays:
                 del self._reading[principal.id]
         request.notebook = msgspec.Raw(b"")
         most = self._parts.settings.notebook_bytes
-        return replay, Course(self._doing, self._copies, principal, replay, notebook.document, session, most)
+        return replay, ReplayRun(self._doing, self._copies, principal, replay, notebook.document, session, most)
 
     async def _data(self, principal: Principal, request: ReplayRequest) -> bytes:
         if request.session_id is not None:
@@ -243,7 +243,7 @@ class Replays:
                 retry_after_seconds=RETRY_SECONDS,
             )
 
-    async def _carry_out(self, course: Course) -> None:
+    async def _carry_out(self, course: ReplayRun) -> None:
         replay, seconds = course.replay, self._parts.settings.replay_seconds
         status: ReplayStatus = "done"
         error: GatewayError | None = None
@@ -271,7 +271,7 @@ class Replays:
                 held.release()
         await self._parts.background.carry_out(self._end(course, status, error), f"end of replay {replay.id}")
 
-    async def _end(self, course: Course, status: ReplayStatus, error: GatewayError | None) -> None:
+    async def _end(self, course: ReplayRun, status: ReplayStatus, error: GatewayError | None) -> None:
         replay, request = course.replay, course.replay.request
         keep = status == "done" and replay.keeps
         replay.session_live = request.continue_session is not None or keep

@@ -32,7 +32,7 @@ FACE: Final = "replay"
 
 
 @dataclass(frozen=True)
-class Ran:
+class CellOutcome:
     """What came of one cell. `status` is an execution's; `blank`: the kernel and its globals are gone since.
 
     `left_out`: its outputs are not kept.
@@ -56,7 +56,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Doing:
+class ReplayServices:
     """The services that a replay runs its cells through."""
 
     parts: Parts
@@ -68,7 +68,9 @@ class Doing:
 class Stage:
     """One session in which a replay's cells run. `timeout_seconds` is each cell's; None: the service's default."""
 
-    def __init__(self, doing: Doing, principal: Principal, session_id: str, timeout_seconds: float | None) -> None:
+    def __init__(
+        self, doing: ReplayServices, principal: Principal, session_id: str, timeout_seconds: float | None
+    ) -> None:
         self.session_id = session_id
         self._doing = doing
         self._principal = principal
@@ -76,7 +78,7 @@ class Stage:
         self._recorded_generation: int | None = None
         self._blank = False
 
-    async def run(self, step: Step) -> Ran:
+    async def run(self, step: Step) -> CellOutcome:
         """Run one cell to its end, on a blank kernel if that is where it ran; raises our errors."""
         await self._follow_generation(step)
         if step.kind == "code":
@@ -94,7 +96,7 @@ class Stage:
         if not self._blank and not step.clear_context:
             await self._doing.sessions.restart(self._principal, self.session_id)
 
-    async def _code(self, step: Step) -> Ran:
+    async def _code(self, step: Step) -> CellOutcome:
         services, session_id = self._doing, self.session_id
         submission = Submission(
             code=step.source,
@@ -117,7 +119,7 @@ class Stage:
         ran = _ran(execution, list(outcome.outputs), step, digests_of(about.get("full")))
         return replace(ran, updated=targets(outcome.updates))
 
-    async def again(self, step: Step, ran: Ran) -> Ran:
+    async def again(self, step: Step, ran: CellOutcome) -> CellOutcome:
         """What a cell that ran shows since later ones have updated its displays."""
         of = ran.execution_id or ""
         row = await self._doing.parts.database.run(lambda c: executions.find(c, self.session_id, of))
@@ -125,7 +127,7 @@ class Stage:
             return ran
         return replace(ran, outputs=_outputs(row.outcome.outputs, step), left_out=False)
 
-    async def _command(self, step: Step) -> Ran:
+    async def _command(self, step: Step) -> CellOutcome:
         timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
         # The record does not say whether stderr was merged into stdout; without a stderr of its own it may have been.
         merge = not any(each.get("name") == "stderr" for each in step.recorded or ())
@@ -137,7 +139,7 @@ class Stage:
         ran = await asyncio.to_thread(self._ran_command, command)
         return replace(ran, started_at=started, ended_at=rfc3339(clock.now()))
 
-    def _ran_command(self, command: Command) -> Ran:
+    def _ran_command(self, command: Command) -> CellOutcome:
         """Its output as the record has it: cut, then without what is kept out of records."""
         parts = self._doing.parts
         streams = [
@@ -145,7 +147,7 @@ class Stage:
             for name, text in (("stdout", command.stdout), ("stderr", command.stderr))
             if text
         ]
-        return Ran(
+        return CellOutcome(
             status=_status(command),
             outputs=parts.redaction.outcome(StoredOutcome(outputs=streams)).outputs,
             seconds=command.duration_seconds,
@@ -174,13 +176,13 @@ def failed(error: GatewayError) -> str:
     return f"it could not be run: {error.message}"
 
 
-def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> Ran:
+def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> CellOutcome:
     why = ""
     if execution.death is not None:
         why = f"the kernel died ({execution.death.cause}): {execution.death.detail}"
     elif execution.status == "rejected" and execution.error is not None:
         why = f"it could not be run: {execution.error.value}"
-    return Ran(
+    return CellOutcome(
         status=execution.status,
         outputs=_outputs(outputs, step),
         execution_id=execution.id,

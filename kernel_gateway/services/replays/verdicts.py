@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from kernel_gateway.models.replays import CellReplay, Replay
-from kernel_gateway.services.replays.stage import Ran
+from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import STOPPED, Step
 from kernels.execution.outputs import Output
 from kernels.notebook.transcript import trim_output
@@ -23,9 +23,9 @@ MARKER_BYTES: Final = 64
 
 def verdict_of(
     step: Step,
-    ran: Ran,
+    ran: CellOutcome,
     caps: Sequence[int],
-    second: Ran | None = None,
+    second: CellOutcome | None = None,
     *,
     began: Sequence[str | None] = (None, None, None),
     strict: bool = False,
@@ -71,7 +71,7 @@ def _digests(recorded: Sequence[Output], caps: Sequence[int]) -> dict[str, str]:
     return found
 
 
-def _showing(ran: Ran, began: str | None) -> Showing:
+def _showing(ran: CellOutcome, began: str | None) -> Showing:
     return Showing(ran.outputs, Clock.of(began, ran.started_at, ran.ended_at), ran.digests)
 
 
@@ -99,13 +99,13 @@ def told(replay: Replay) -> str:
     return "\n".join([text, *lines, *more])
 
 
-def _with_exit(found: CellVerdict, step: Step, ran: Ran) -> CellVerdict:
+def _with_exit(found: CellVerdict, step: Step, ran: CellOutcome) -> CellVerdict:
     if step.kind != "command" or found.verdict is not Verdict.SAME or step.exit_code in (None, ran.exit_code):
         return found
     return CellVerdict(Verdict.DIFFERENT, f"the command's exit code is {ran.exit_code}, and was {step.exit_code}")
 
 
-def _cell(step: Step, found: CellVerdict, ran: Ran) -> CellReplay:
+def _cell(step: Step, found: CellVerdict, ran: CellOutcome) -> CellReplay:
     why = found.why
     if ran.why and found.verdict is not Verdict.SAME:
         why = f"{why}; {ran.why}" if why else ran.why

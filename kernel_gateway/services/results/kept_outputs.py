@@ -24,7 +24,7 @@ import structlog
 from kernel_gateway.errors import NoSpace
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.mirroring.mirrors import Mirrors
-from kernel_gateway.services.mirroring.silences import AWAY, Silences
+from kernel_gateway.services.mirroring.outage_detector import AWAY, OutageDetector
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.settings import Settings
 from kernels.capped_text import first_bytes
@@ -298,7 +298,7 @@ class KeptOutputs:
 
     async def deliver_all(self) -> None:
         """Bring everything that waits to the store; when it is away, the rest waits with what found that out."""
-        silences = Silences()
+        silences = OutageDetector()
         for session_id in await asyncio.to_thread(self._sessions):
             if silences.away(await self._try(session_id)):
                 return

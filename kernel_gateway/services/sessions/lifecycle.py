@@ -60,7 +60,7 @@ class Lifecycle:
             owner=row.principal_id,
             find_environment=find,
             generation=row.generation,
-            way_out=self._parts.egress.way_out(row, find),
+            egress_gateway=self._parts.egress.egress_gateway(row, find),
             on_replaced=lambda generation, death: self._replaced(live, generation, death),
             on_deno_death=lambda death: self._deno_died(live, death),
             flushes=Flushes(row.sync, self._parts.settings.flush_deadline_seconds, row.record.sync.durable),

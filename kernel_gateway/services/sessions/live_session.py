@@ -13,11 +13,11 @@ from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.models.shapes import Session, Usage
 from kernel_gateway.models.sync import Sync
 from kernel_gateway.services.clock import Clock, rfc3339
-from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.results.displays import Displays
 from kernel_gateway.services.results.jobs import Job
-from kernel_gateway.services.sessions.audience import Audience, Ended
+from kernel_gateway.services.sandbox_contract import LiveKernel
 from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
+from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.hub import Hub
@@ -38,7 +38,7 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldLease:
     """A lease: who has the session to themselves, and until when."""
 
     id: str
@@ -71,9 +71,9 @@ class LiveSession:
         """Commands that have ended, and whose rows the database has not taken yet."""
         self.paused = False
         self.displays = Displays()
-        self.audience: Audience | None = None
+        self.audience: Subscribers | None = None
         """The clients attached to it, once there are any."""
-        self.lease: Held | None = None
+        self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock
         self._queue: deque[Job] = deque()
@@ -137,7 +137,7 @@ class LiveSession:
             raise QueueFull(f"{queue_length} executions wait in this session already", retry_after_seconds=1.0)
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> HeldLease | None:
         """The lease that lasts now."""
         return self.lease if self.lease is not None and self._clock.now() < self.lease.expires else None
 
@@ -248,8 +248,8 @@ class LiveSession:
     def record(self, usage: Usage) -> Record:
         """What is stored of it beside its row."""
         usage.executions = self.executions
-        way_out = self.sandbox.way_out
-        return Record(usage, self.sandbox.sync(), way_out.runtime, way_out.network())
+        egress_gateway = self.sandbox.egress_gateway
+        return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network())
 
     def shape(self, usage: Usage, sync: Sync) -> Session:
         """The session as callers see it."""
@@ -272,6 +272,6 @@ class LiveSession:
             sync=sync,
             labels=row.labels,
             agent=row.agent,
-            runtime=self.sandbox.way_out.runtime,
-            network=self.sandbox.way_out.network(),
+            runtime=self.sandbox.egress_gateway.runtime,
+            network=self.sandbox.egress_gateway.network(),
         )

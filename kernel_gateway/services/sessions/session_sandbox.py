@@ -17,11 +17,11 @@ import structlog
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
 from kernel_gateway.models.shapes import Usage
 from kernel_gateway.models.sync import Restoring, Sync
-from kernel_gateway.services.environments.egress import Find, WayOut
-from kernel_gateway.services.launching import LiveKernel
+from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.sessions.furnishing import Furnishing
+from kernel_gateway.services.sandbox_contract import LiveKernel
+from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore
 from kernels.errors import Death, KernelsError
 from kernels.execution.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec
@@ -55,18 +55,18 @@ class SessionSandbox:
         owner: str,
         find_environment: Find,
         generation: int,
-        way_out: WayOut,
+        egress_gateway: EgressGateway,
         on_replaced: Callable[[int, Death | None], None],
         on_deno_death: Callable[[Death], None],
         flushes: Flushes,
     ) -> None:
         self.generation = generation
-        self.way_out = way_out
+        self.egress_gateway = egress_gateway
         self.kernel: LiveKernel | None = None
         self._info: SandboxInfo | None = None
         self.mirror: Mirror | None = None
         self.watched: Watched | None = None
-        self._furnishing: Furnishing | None = None
+        self._furnishing: WorkspaceRestore | None = None
         self.flushes = flushes
         flushes.find_mirror = lambda: self.mirror
         self._parts = parts
@@ -158,7 +158,7 @@ class SessionSandbox:
         """Take up the sandbox that an earlier process of ours left running."""
         async with self._lock:
             kernel = await self._parts.launcher.adopt(info, self.generation)
-            await self.way_out.reopen()
+            await self.egress_gateway.reopen()
             mirror = self._parts.mirrors.mirror(info, self._workspace_id)
             self._take(kernel, mirror)
             await self._watch(info, mirror)
@@ -168,10 +168,10 @@ class SessionSandbox:
     async def mend_way_out(self) -> None:
         """Called by the sweep: try again to open what could not be opened when the sandbox was taken up."""
         async with self._lock:
-            if self.kernel is not None and self._usable() and self.way_out.missing:
-                await self.way_out.reopen()
+            if self.kernel is not None and self._usable() and self.egress_gateway.missing:
+                await self.egress_gateway.reopen()
 
-    async def salvage(self, info: SandboxInfo) -> None:
+    async def recover_files(self, info: SandboxInfo) -> None:
         """Bring what a dead sandbox left in its workspace to the store, then remove the sandbox."""
         async with self._lock:
             try:
@@ -210,7 +210,7 @@ class SessionSandbox:
         async with self._lock:
             kernel, mirror, furnished = self.kernel, self.mirror, self.furnished
             self.kernel = self.mirror = None
-            await self.way_out.aclose()
+            await self.egress_gateway.aclose()
             if mirror is not None:
                 if furnished:
                     with contextlib.suppress(WorkspaceSyncError, TimeoutError):
@@ -249,14 +249,16 @@ class SessionSandbox:
     async def _launch(self, generation: int) -> LiveKernel:
         parts, settings = self._parts, self._parts.settings
         spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
-        begun: list[Furnishing] = []
+        begun: list[WorkspaceRestore] = []
 
         async def furnish(info: SandboxInfo) -> None:
-            await self.way_out.open(spec.environment)
+            await self.egress_gateway.open(spec.environment)
             if await parts.spool.deliver(self._workspace_id):
                 self.unsaved = None
             mirror = parts.mirrors.mirror(info, self._workspace_id)
-            begun.append(Furnishing(parts.background, mirror, lambda report: self._furnished(info, mirror, report)))
+            begun.append(
+                WorkspaceRestore(parts.background, mirror, lambda report: self._furnished(info, mirror, report))
+            )
             await begun[0].begin()
 
         try:
@@ -266,7 +268,7 @@ class SessionSandbox:
             ):
                 kernel = await parts.launcher.launch(spec, before_first_code=furnish)
         except BaseException as error:
-            await self.way_out.aclose()
+            await self.egress_gateway.aclose()
             for each in begun:
                 await each.aclose()
             raise translate(error) if isinstance(error, Exception) else error from None
@@ -278,7 +280,7 @@ class SessionSandbox:
     async def _furnished(self, info: SandboxInfo, mirror: Mirror, report: RestoreReport) -> None:
         """All files of a new sandbox are there."""
         await self._watch(info, mirror)
-        await self._parts.launcher.mark_furnished(info.sandbox_id)
+        await self._parts.launcher.mark_workspace_ready(info.sandbox_id)
         self.on_restored(report)
 
     async def _watch(self, info: SandboxInfo, mirror: Mirror) -> None:
@@ -306,7 +308,7 @@ class SessionSandbox:
 
     async def _close(self) -> None:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
-        await self.way_out.aclose()
+        await self.egress_gateway.aclose()
         await self.usage()
         kernel, mirror, furnished = self.kernel, self.mirror, self.furnished
         if mirror is not None:

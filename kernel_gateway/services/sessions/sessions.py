@@ -64,7 +64,7 @@ class Sessions:
         await self._parts.await_disk()
         self._parts.require_accepting()
         live = self._lifecycle.make(row)
-        live.sandbox.way_out.expect(chosen.environment)
+        live.sandbox.egress_gateway.expect(chosen.environment)
         live.start_task = self._parts.background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
         try:
             await asyncio.shield(live.start_task)

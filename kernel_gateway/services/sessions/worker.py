@@ -20,12 +20,12 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.models.sync import ExecutionSync
-from kernel_gateway.services.launching import LiveKernel
 from kernel_gateway.services.mirroring.flushes import Ticket, told
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.results import displays as known_displays
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.results.outcomes import died, outcome_of, refused, trimmed
+from kernel_gateway.services.sandbox_contract import LiveKernel
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.provenance import found_after, provenance_of
@@ -59,7 +59,7 @@ class Worker:
                     await self._carry_out(job)
                     await self._abort_followers(job)
             except Exception as error:
-                await self._confess(job, error)
+                await self._record_internal_error(job, error)
             finally:
                 self._live.running = None
 
@@ -148,7 +148,7 @@ class Worker:
         row = self._parts.redaction.row(row)
         return replace(row, outcome=trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes))
 
-    async def _confess(self, job: Job, error: Exception) -> None:
+    async def _record_internal_error(self, job: Job, error: Exception) -> None:
         """Something of ours broke: say so in the row when that is possible, else to those who wait."""
         log.error("execution_failed", session=self._live.id, execution=job.row.id, exc_info=error)
         try:

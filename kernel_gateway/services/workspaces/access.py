@@ -60,7 +60,7 @@ class WorkspaceAccess:
         """
         changes = self._parts.durable_changes
         changes.begin(workspace_id)
-        return await self._parts.mirrors.run_apart(principal.id, work, lambda: changes.end(workspace_id))
+        return await self._parts.mirrors.run_durable(principal.id, work, lambda: changes.end(workspace_id))
 
     async def require_not_live(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
         """The workspace's row; raises NotFound, WorkspaceInUse."""

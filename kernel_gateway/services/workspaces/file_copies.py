@@ -47,12 +47,12 @@ class FileCopies:
         async with self._access.change(principal, body.to), asyncio.timeout(limits.attempt_seconds):
             with translated():
                 await self._copies.bring_up_to_date(workspace_id)
-                plan = await self._parts.mirrors.run_apart(
+                plan = await self._parts.mirrors.run_durable(
                     principal.id, lambda: copying.plan(body.paths, body.to_path, overwrite=body.overwrite)
                 )
                 if not body.dry_run:
                     await copying.carry_out(plan, threads)
-            return await self._parts.mirrors.run_apart(principal.id, lambda: _copied(plan, dry_run=body.dry_run))
+            return await self._parts.mirrors.run_durable(principal.id, lambda: _copied(plan, dry_run=body.dry_run))
 
 
 def _copied(plan: CopyPlan, *, dry_run: bool) -> Copied:

@@ -32,7 +32,7 @@ class WorkspaceLinks:
             raise InvalidRequest(f"lifetime_seconds must be between 1 and {most:,}", field="lifetime_seconds")
         expires = self._parts.clock.now() + seconds
         with translated():
-            info, url = await self._parts.mirrors.run_apart(principal.id, lambda: durable.presign(body.path, seconds))
+            info, url = await self._parts.mirrors.run_durable(principal.id, lambda: durable.presign(body.path, seconds))
         if url is None:
             raise Conflict(
                 "workspaces are kept in a directory of this host, to which there are no links: download the file "

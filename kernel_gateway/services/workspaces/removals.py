@@ -90,7 +90,7 @@ class WorkspaceRemovals:
     async def _contents(self, principal: Principal, workspace_id: str, *, dry_run: bool) -> Removed:
         durable = self._access.durable(workspace_id)
         with translated():
-            contents, beside = await self._parts.mirrors.run_apart(principal.id, durable.contents)
+            contents, beside = await self._parts.mirrors.run_durable(principal.id, durable.contents)
         answer = told(contents, dry_run=dry_run)
         answer.kept = beside[:MOST_NAMED]
         return answer
@@ -103,7 +103,7 @@ class WorkspaceRemovals:
                 await self._parts.durable_changes.settled(workspace_id, CHANGES_SECONDS)
                 await self._parts.spool.discard(workspace_id)
                 with translated():
-                    await self._parts.mirrors.run_apart(SERVICE, self._access.durable(workspace_id).remove_files)
+                    await self._parts.mirrors.run_durable(SERVICE, self._access.durable(workspace_id).remove_files)
             await asyncio.to_thread((self._marks / workspace_id).unlink, missing_ok=True)
         except (GatewayError, OSError) as error:
             log.warning("workspace_removal_waits", workspace=workspace_id, error=str(error))

@@ -66,7 +66,9 @@ class Workspaces:
         found = self._workspace(await self._access.row(principal, workspace_id))
         if found.file_count is None:
             with translated():
-                summary = await self._parts.mirrors.run_apart(principal.id, self._access.durable(workspace_id).summary)
+                summary = await self._parts.mirrors.run_durable(
+                    principal.id, self._access.durable(workspace_id).summary
+                )
             found.file_count, found.size_bytes = summary.file_count, summary.size_bytes
             counts = summary.file_count, summary.size_bytes
             await self._parts.database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
@@ -102,13 +104,13 @@ class Workspaces:
             return page_of_files(found, most, limit, cursor, complete=True)
 
         with translated():
-            return await self._parts.mirrors.run_apart(principal.id, page)
+            return await self._parts.mirrors.run_durable(principal.id, page)
 
     async def stat(self, principal: Principal, workspace_id: str, path: str) -> DurableFile:
         """What is durable at a path."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            return durable_file(await self._parts.mirrors.run_apart(principal.id, lambda: durable.stat(path)))
+            return durable_file(await self._parts.mirrors.run_durable(principal.id, lambda: durable.stat(path)))
 
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A durable file and its bytes."""
@@ -119,7 +121,7 @@ class Workspaces:
         """A durable file and some of its bytes; raises what `bounds` raises."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            opened = await self._parts.mirrors.run_apart(
+            opened = await self._parts.mirrors.run_durable(
                 principal.id, lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
             )
         pieces = Pieces(self._parts.mirrors, principal.id, opened.chunks)
@@ -142,7 +144,7 @@ class Workspaces:
         self._archives[principal.id] += 1
         try:
             with translated():
-                made = await mirrors.run_apart(principal.id, lambda: durable.archive(path, limits))
+                made = await mirrors.run_durable(principal.id, lambda: durable.archive(path, limits))
         except BaseException:
             self._archived(principal.id)
             raise

@@ -24,7 +24,7 @@ HALF_OPEN_SECONDS = 30.0
 PAUSE_SECONDS = 0.2
 
 
-class WayOut:
+class EgressGateway:
     """Serves the guest's loopback ports until closed."""
 
     def __init__(self, options: Options, ports: dict[str, int]) -> None:

@@ -9,7 +9,7 @@ import signal
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_unix_socket
 
-from ..network.egress import WayOut
+from ..network.egress import EgressGateway
 from ..options import Options
 from ..processes.kernel import Kernel
 from ..processes.reaper import Reaper
@@ -39,10 +39,10 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
     control = Control(options, reaper, kernel)
     server = HTTPServer(make_application(control), max_header_size=MAX_HEADER_BYTES, max_body_size=MAX_BODY_BYTES)
     server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
-    way_out = WayOut(options, ports)
+    egress_gateway = EgressGateway(options, ports)
     await stop.wait()
     server.stop()
-    await way_out.close()
+    await egress_gateway.close()
     await control.close()
     os.unlink(options.http_socket)
 

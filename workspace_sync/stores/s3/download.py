@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.store import Item, Opened
-from workspace_sync.stores.s3.stretch import Stretch
+from workspace_sync.stores.s3.stretch import ByteRange
 
 # Objects that are asked for before they are read, and given in the order in which they come.
 #
@@ -75,9 +75,9 @@ ATTEMPTS = 3
 class ObjectReader(io.RawIOBase):
     """The bytes from `offset` to `end`, the first of which `stretch` brings; `ask(offset, size)` gets another one."""
 
-    def __init__(self, stretch: Stretch, offset: int, end: int, ask: Callable[[int, int], Stretch]) -> None:
+    def __init__(self, stretch: ByteRange, offset: int, end: int, ask: Callable[[int, int], ByteRange]) -> None:
         super().__init__()
-        self._stretch: Stretch | None = stretch
+        self._stretch: ByteRange | None = stretch
         self._at = offset
         self._end = end
         self._ask = ask

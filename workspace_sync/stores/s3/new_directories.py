@@ -18,10 +18,10 @@ WAIT_SECONDS = 5.0
 
 
 Entered = Callable[..., contextlib.AbstractContextManager[None]]
-"""`NewDirectories.entered`, or what takes its place where there are none."""
+"""`DirectoryCreationLock.entered`, or what takes its place where there are none."""
 
 
-class NewDirectories:
+class DirectoryCreationLock:
     """The directories into which this process has written; safe to use from several threads."""
 
     def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:

@@ -26,7 +26,7 @@ from workspace_sync.store import FileSource, Written
 from workspace_sync.stores.s3.errors import etag_of
 from workspace_sync.stores.s3.listing import PAGE_BYTES, Page, page_of_botocore, page_query, read_page
 from workspace_sync.stores.s3.payload import Body, Payload, md5_of, sha256_of
-from workspace_sync.stores.s3.stretch import BEYOND_THE_END, Streamed, Stretch, stretch_of
+from workspace_sync.stores.s3.stretch import BEYOND_THE_END, ByteRange, StreamedBody, stretch_of
 from workspace_sync.stores.s3.wire import Address, Answer, Incoming, Key, Wire, WireBroken
 
 Told = TypeVar("Told", Answer, Incoming)
@@ -93,7 +93,7 @@ class Requests:
             self._verify(answer, tag)
         return answer
 
-    def open(self, key: str, offset: int, size: int | None, etag: str = "") -> Stretch:
+    def open(self, key: str, offset: int, size: int | None, etag: str = "") -> ByteRange:
         """Bytes of an object, fewer at its end; `etag`: of the object as it has to be still. Raises as botocore."""
         asked = f"bytes={offset}-{'' if size is None else offset + size - 1}"
         incoming = self._lean(lambda wire: wire.open(key, {"range": asked}))
@@ -111,7 +111,7 @@ class Requests:
         except (WireBroken, TimeoutError):
             return None
 
-    def opened(self, key: str, connection: socket.socket) -> Stretch:
+    def opened(self, key: str, connection: socket.socket) -> ByteRange:
         """What was asked for on this connection, which goes on here; as of `open`."""
         incoming = self._lean(lambda wire: wire.opened(connection), asked=connection)
         return self._by_botocore(key, "bytes=0-", 0) if incoming is None else stretch_of(incoming, 0)
@@ -165,15 +165,15 @@ class Requests:
         """The ETag that this server gives these bytes, when its ETags say so much."""
         return None if self._tags_are_md5 is False else _Tag(data).compute()
 
-    def _by_botocore(self, key: str, asked: str, offset: int) -> Stretch:
+    def _by_botocore(self, key: str, asked: str, offset: int) -> ByteRange:
         try:
             told = self._client.get_object(Bucket=self._bucket, Key=key, Range=asked)
         except ClientError as error:
             if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == BEYOND_THE_END:
-                return Stretch(None, offset, "")
+                return ByteRange(None, offset, "")
             raise
         headers = {"content-range": told.get("ContentRange", ""), "etag": told["ETag"]}
-        return stretch_of(Streamed(Answer(200, headers), int(told["ContentLength"]), told["Body"]), offset)
+        return stretch_of(StreamedBody(Answer(200, headers), int(told["ContentLength"]), told["Body"]), offset)
 
     def _lean(
         self, ask: Callable[[Wire], Told], *, tagged: bool = True, asked: socket.socket | None = None

@@ -30,15 +30,15 @@ from workspace_sync.stores.s3.check import Probe
 from workspace_sync.stores.s3.credentials import renew_from_files
 from workspace_sync.stores.s3.download import ObjectReader, ahead
 from workspace_sync.stores.s3.errors import Translated, etag_of, refused, require_s3_answers
-from workspace_sync.stores.s3.new_directories import Entered, NewDirectories
+from workspace_sync.stores.s3.new_directories import DirectoryCreationLock, Entered
 from workspace_sync.stores.s3.requests import Requests
-from workspace_sync.stores.s3.stretch import Stretch
+from workspace_sync.stores.s3.stretch import ByteRange
 from workspace_sync.stores.s3.upload import PART_BYTES, Uploads
 
 # What botocore knows of its services, read without the prose: a third of what a client of S3 takes of memory.
 
 
-def without_prose(session: Any) -> None:
+def strip_documentation(session: Any) -> None:
     """Let this botocore session read its models so; before its first client is made."""
     session.get_component("data_loader").file_loader = _Models()
 
@@ -138,7 +138,7 @@ class S3Store:
         self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
         session = botocore.session.get_session()
         with self._errors():
-            without_prose(session)
+            strip_documentation(session)
             if access_key is not None:
                 session.set_credentials(*access_key)
             else:
@@ -151,7 +151,7 @@ class S3Store:
         self._guard = threading.Lock()
         self._requests = Requests(session, self._client, bucket, self.description, self._key)
         self._leftovers = Leftovers()
-        self._directories = NewDirectories()
+        self._directories = DirectoryCreationLock()
         self._entered: Entered = self._directories.entered if endpoint_url is not None else _entered
         self._uploads = Uploads(self._requests, self._client, bucket, self.description, self._entered)
 
@@ -198,7 +198,7 @@ class S3Store:
             first = self._requests.opened(self._key(key), connection)
         return self._as_stream(key, first, 0, None)
 
-    def _as_stream(self, key: str, first: Stretch, offset: int, size: int | None) -> BinaryIO:
+    def _as_stream(self, key: str, first: ByteRange, offset: int, size: int | None) -> BinaryIO:
         end = first.end if size is None else min(first.end, offset + size)
         reader = ObjectReader(first, offset, end, partial(self._open, key, first.etag))
         if end - offset > AT_ONCE_BYTES:
@@ -206,7 +206,7 @@ class S3Store:
         with reader:
             return io.BytesIO(reader.rest())
 
-    def _open(self, key: str, etag: str, offset: int, size: int | None) -> Stretch:
+    def _open(self, key: str, etag: str, offset: int, size: int | None) -> ByteRange:
         with self._errors(key):
             return self._requests.open(self._key(key), offset, size, etag)
 

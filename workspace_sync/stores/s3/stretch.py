@@ -17,10 +17,10 @@ BEYOND_THE_END = 416
 _TOTAL = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
-class Stretch:
+class ByteRange:
     """Bytes of an object as they come, `left` of them; where the object ends, and its ETag."""
 
-    def __init__(self, body: Incoming | Streamed | None, end: int, etag: str) -> None:
+    def __init__(self, body: Incoming | StreamedBody | None, end: int, etag: str) -> None:
         self.end = end
         self.etag = etag
         self._body = body
@@ -45,23 +45,23 @@ class Stretch:
             self._body.close()
 
 
-def stretch_of(body: Incoming | Streamed, offset: int) -> Stretch:
+def stretch_of(body: Incoming | StreamedBody, offset: int) -> ByteRange:
     """What of an answer's body belongs to a stretch that begins at `offset`."""
     etag = body.answer.etag
     if body.answer.status == BEYOND_THE_END:
-        return Stretch(None, offset, "")
+        return ByteRange(None, offset, "")
     total = _TOTAL.fullmatch(body.answer.headers.get("content-range", ""))
     if total is None:  # the whole object, of a server that knows no ranges
         end = body.left
         _skip(body, min(offset, end))
-        return Stretch(body, end, etag)
+        return ByteRange(body, end, etag)
     if int(total[1]) != offset or int(total[2]) - offset + 1 != body.left:
         body.close()
         raise StoreUnavailable("other bytes came than were asked for; they are asked for again")
-    return Stretch(body, int(total[3]), etag)
+    return ByteRange(body, int(total[3]), etag)
 
 
-def _skip(body: Incoming | Streamed, size: int) -> None:
+def _skip(body: Incoming | StreamedBody, size: int) -> None:
     """Read so many bytes and let them go."""
     room = bytearray(min(size, CHUNK_BYTES))
     try:
@@ -76,7 +76,7 @@ def _skip(body: Incoming | Streamed, size: int) -> None:
         raise StoreUnavailable("an object breaks off before its end; it is read again") from error
 
 
-class Streamed:
+class StreamedBody:
     """As an `Incoming`, of botocore's answer."""
 
     def __init__(self, answer: Answer, left: int, body: Any) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kernel_gateway.errors import GatewayError, InvalidRequest
+from kernel_gateway.faces.agentcore.tools.file_errors import is_about_one, trouble
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.media_types import media_type
 from kernel_gateway.faces.agentcore.tools.paths import uri, workspace_path
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, named, said
-from kernel_gateway.faces.agentcore.tools.troubles import is_about_one, trouble
 from kernel_gateway.models.shapes import FileEntry
 
 DESCRIPTIONS = {"file": "File", "directory": "Directory", "link": "Link", "other": "Special file"}

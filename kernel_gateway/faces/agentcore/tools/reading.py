@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kernel_gateway.errors import GatewayError, PayloadTooLarge
+from kernel_gateway.faces.agentcore.tools.file_errors import AT_ONCE, attempt, is_about_one, trouble
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.media_types import OCTETS, TEXT, media_type, text_of
 from kernel_gateway.faces.agentcore.tools.paths import shown, uri, workspace_path
@@ -16,7 +17,6 @@ from kernel_gateway.faces.agentcore.tools.results import (
     named,
     said,
 )
-from kernel_gateway.faces.agentcore.tools.troubles import AT_ONCE, attempt, is_about_one, trouble
 
 SMALL_BYTES = 1024 * 1024
 """A larger file is read while no other is; what is more than this takes room in memory first."""

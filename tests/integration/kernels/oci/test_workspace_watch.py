@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
-from workspace_sync.directory.confined import DIRECTORY
+from workspace_sync.directory.safe_open import DIRECTORY
 from workspace_sync.directory.watch import Watch
 
 CHANGES = {

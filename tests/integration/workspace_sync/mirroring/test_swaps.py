@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workspace_sync import TransferLimits
-from workspace_sync.directory.confined import GONE, opened_directory
+from workspace_sync.directory.safe_open import GONE, opened_directory
 from workspace_sync.entry import Entry
 from workspace_sync.errors import DirectoryUnusable
 from workspace_sync.mirroring.transfer import Transfer

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from kernels.keeper.keeping import Keeping
-from kernels.keeper.wire import Order, Report, Request
+from kernels.keeper.keeping import SandboxProcess
+from kernels.keeper.wire import LaunchRequest, Report, Request
 
 
 def test_a_signal_that_a_guest_does_not_take_does_not_end_the_keeper(tmp_path: Path, short_directory: Path) -> None:
-    order = Order(
+    order = LaunchRequest(
         environment="python",
         environments_directory=str(tmp_path),
         data_directory=str(tmp_path / "data"),
@@ -26,7 +26,7 @@ def test_a_signal_that_a_guest_does_not_take_does_not_end_the_keeper(tmp_path: P
     told: list[Report] = []
 
     async def ask() -> None:
-        keeping = Keeping(order, told.append)
+        keeping = SandboxProcess(order, told.append)
         for signal in ("interrupt", "kill"):
             await keeping.do(Request(signal))  # type: ignore[arg-type]
         assert told == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.oci.runtime import made_once
+from kernels.oci.runtime import create_atomically
 
 
 def test_of_several_makers_at_once_the_whole_work_of_one_stays(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_of_several_makers_at_once_the_whole_work_of_one_stays(tmp_path: Path) -
         (building / "same maker").write_text(building.name)
 
     with ThreadPoolExecutor(4) as threads:
-        made = set(threads.map(lambda _: made_once(tmp_path / "it", fill), range(4)))
+        made = set(threads.map(lambda _: create_atomically(tmp_path / "it", fill), range(4)))
     assert made == {tmp_path / "it"}
     assert list(tmp_path.iterdir()) == [tmp_path / "it"]
     assert (tmp_path / "it" / "maker").read_text() == (tmp_path / "it" / "same maker").read_text()
@@ -32,10 +32,10 @@ def test_what_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     def fill(_: Path) -> None:
         raise AssertionError
 
-    assert made_once(tmp_path / "it", fill) == tmp_path / "it"
+    assert create_atomically(tmp_path / "it", fill) == tmp_path / "it"
 
 
 def test_what_could_not_be_filled_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        made_once(tmp_path / "it", lambda building: (building / "absent" / "file").touch())
+        create_atomically(tmp_path / "it", lambda building: (building / "absent" / "file").touch())
     assert list(tmp_path.iterdir()) == []

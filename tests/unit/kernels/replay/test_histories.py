@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.services.replays.stage import Ran
+from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import Step
 from kernel_gateway.services.replays.verdicts import verdict_of
 from kernel_gateway.settings import Settings
@@ -86,12 +86,12 @@ def judged(history: History, cell: Cell, number: int, began: dict[str, str]) -> 
     return verdict if verdict != "different" else verdict_of(step, first, CAPS, second, began=times).verdict
 
 
-def ran(run: Run) -> Ran:
+def ran(run: Run) -> CellOutcome:
     """What a session stores of a run: texts cut, with the digests of the streams that were."""
     streams = {
         name: "".join(each["text"] for each in run.outputs if each.get("name") == name) for name in ("stdout", "stderr")
     }
-    return Ran(
+    return CellOutcome(
         status_of(run),
         [trim_output(each, CAPS[1])[0] for each in run.outputs],
         started_at=run.started_at,

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workspace_sync.directory import second_look
+from workspace_sync.directory import incremental_scan
 from workspace_sync.directory import tree as tree_module
-from workspace_sync.directory.confined import DIRECTORY
+from workspace_sync.directory.safe_open import DIRECTORY
 from workspace_sync.directory.scan import Scan, scan_directory
 from workspace_sync.directory.tree import Journal, LiveTree, Look
 from workspace_sync.directory.watch import Watch
@@ -89,7 +89,7 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         return scan_directory(root, *rest, top=top, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tree_module, "scan_directory", noted)
-    monkeypatch.setattr(second_look, "scan_directory", noted)
+    monkeypatch.setattr(incremental_scan, "scan_directory", noted)
     return walked
 
 
@@ -321,7 +321,7 @@ def test_a_look_that_fails_in_the_midst_loses_nothing(live: Live, monkeypatch: p
         raise OSError(5, "an error of the disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(second_look, "scan_directory", fail)
+        patch.setattr(incremental_scan, "scan_directory", fail)
         with pytest.raises(OSError, match="disk"):
             live.look()
     assert live.changed() == [b"d", b"d/f", b"g"]

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from kernel_gateway.models.shapes import Session
-from kernel_gateway.services.attach.attachments import Attachment, Ended, Incoming, Outgoing, Visitor
+from kernel_gateway.services.attach.attachments import AttachedPrincipal, Attachment, Ended, Incoming, Outgoing
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
 DEADLINE_SECONDS = 120
@@ -92,7 +92,7 @@ class Room:
         self.clients: list[Client] = []
 
     async def attach(self, name: str, *, reads: bool = True, **visitor: Any) -> Client:
-        who = Visitor(self.gateway.me, author=f"{name} (attached)", **visitor)
+        who = AttachedPrincipal(self.gateway.me, author=f"{name} (attached)", **visitor)
         attachment = await self.gateway.services.attachments.open(who, self.session.id, name)
         client = Client(attachment, name, reads=reads)
         self.clients.append(client)

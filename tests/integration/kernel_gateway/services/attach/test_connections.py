@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Awaitable, Callable
 
 from kernel_gateway.services.attach.attachments import Outgoing
-from kernel_gateway.services.sessions.audience import MOST_CURSORS, Audience
+from kernel_gateway.services.sessions.subscribers import MOST_CURSORS, Subscribers
 from tests.integration.kernel_gateway.services.attach.client import Room, drained
 
 OnGateway = Callable[[Callable[[Room], Awaitable[None]]], None]
@@ -16,7 +16,7 @@ FLOOD = "for number in range(60):\n    print('x' * 50_000, flush=True)"
 """Three times what is kept for clients in these tests."""
 
 
-def audience_of(room: Room) -> Audience:
+def audience_of(room: Room) -> Subscribers:
     live = room.gateway.services.registry.get(room.session.id)
     assert live is not None
     assert live.audience is not None

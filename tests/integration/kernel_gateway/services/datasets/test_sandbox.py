@@ -24,7 +24,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.models.datasets import Dataset, RegisterDataset
 from kernel_gateway.services.datasets import sandbox as dataset_sandbox
-from kernel_gateway.services.launching import Launcher
+from kernel_gateway.services.sandbox_contract import Launcher
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 LOOK_AROUND = """

@@ -21,7 +21,7 @@ from tests.integration.workspace_sync.s3_writing import on_its_own, peak_growth
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.stores.s3 import store as s3_store
 from workspace_sync.stores.s3 import upload as s3_store_upload
-from workspace_sync.stores.s3.new_directories import NewDirectories
+from workspace_sync.stores.s3.new_directories import DirectoryCreationLock
 from workspace_sync.stores.s3.store import S3Store
 from workspace_sync.stores.s3.upload import PART_BYTES
 
@@ -248,7 +248,7 @@ def test_the_first_write_into_a_directory_goes_ahead_of_others(
     faulty: FaultyS3, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """rclone's server makes a directory twice when two writes come at once, and shows the files of one of them."""
-    monkeypatch.setattr(s3_store, "NewDirectories", partial(NewDirectories, SECONDS))
+    monkeypatch.setattr(s3_store, "DirectoryCreationLock", partial(DirectoryCreationLock, SECONDS))
     faulty.requests.clear()
     faulty.fail(Stall(), "PutObject", times=1)
     with (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tornado.iostream import IOStream
 from tornado.websocket import WebSocketClosedError
 
-from kernel_gateway.faces.jupyter.outlet import BINARY, TOGETHER_BYTES, Outlet, header
+from kernel_gateway.faces.jupyter.frame_writer import BINARY, TOGETHER_BYTES, FrameWriter, header
 
 BUFFER = 65_536
 
@@ -28,16 +28,16 @@ class Protocol:
         return self.closing
 
 
-def opened() -> tuple[Outlet, Any, IOStream, socket.socket]:
+def opened() -> tuple[FrameWriter, Any, IOStream, socket.socket]:
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
     theirs.setblocking(False)
     protocol: Any = Protocol()
     stream = IOStream(ours)
-    return Outlet(protocol, stream, binary=True), protocol, stream, theirs
+    return FrameWriter(protocol, stream, binary=True), protocol, stream, theirs
 
 
-async def put_ten(outlet: Outlet) -> None:
+async def put_ten(outlet: FrameWriter) -> None:
     for _ in range(10):
         await outlet.put([b"x" * 1_000_000])
 

@@ -13,7 +13,7 @@ from kernel_gateway.errors import DatabaseUnavailable, EnvironmentUnavailable, G
 from kernel_gateway.models.shapes import SessionNetwork
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.clock import SystemClock
-from kernel_gateway.services.environments.egress import Egress, WayOut
+from kernel_gateway.services.environments.egress import Egress, EgressGateway
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.environment import Environment
@@ -42,7 +42,7 @@ async def nothing_listens(_sandbox: str, _name: str) -> Any:
     raise AssertionError("nothing is to be opened")
 
 
-def way_out(desk: Desk, answers: list[GatewayError | Environment]) -> tuple[Egress, WayOut]:
+def egress_gateway(desk: Desk, answers: list[GatewayError | Environment]) -> tuple[Egress, EgressGateway]:
     """A way out whose environment is asked for once for each of the answers."""
 
     async def find() -> Environment:
@@ -53,13 +53,13 @@ def way_out(desk: Desk, answers: list[GatewayError | Environment]) -> tuple[Egre
 
     audit = Audit(desk.database, SystemClock(), Settings(data_dir="/x"))
     egress = Egress(Settings(data_dir="/x"), nothing_listens, audit, resolve=system_resolve)
-    return egress, egress.way_out(ROW, find)
+    return egress, egress.egress_gateway(ROW, find)
 
 
 def test_a_database_that_is_away_leaves_it_missing_until_the_next_try(at_desk: At) -> None:
     async def work(desk: Desk) -> None:
         closed = dataclasses.replace(HOSTS["python"], name=ROW.environment)
-        egress, way = way_out(desk, [DatabaseUnavailable("away"), closed])
+        egress, way = egress_gateway(desk, [DatabaseUnavailable("away"), closed])
         seen = []
         for _try in range(2):
             await way.reopen()
@@ -73,7 +73,7 @@ def test_a_database_that_is_away_leaves_it_missing_until_the_next_try(at_desk: A
 @pytest.mark.parametrize("why", [UnknownEnvironment("gone"), EnvironmentUnavailable("no longer allowed")])
 def test_an_environment_that_is_no_more_allows_nothing(at_desk: At, why: GatewayError) -> None:
     async def work(desk: Desk) -> None:
-        egress, way = way_out(desk, [why])
+        egress, way = egress_gateway(desk, [why])
         await way.reopen()
         assert not way.missing
         assert (way.network().mode, way.network().role) == ("SANDBOX", None)

@@ -28,7 +28,7 @@ from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.upkeep import Upkeep
+from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.file_copies import FileCopies
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
@@ -206,7 +206,7 @@ def test_the_session_whose_files_waited_is_told_of_their_delivery(tmp_path: Path
 
     async def test() -> None:
         async with parts_in(tmp_path) as parts:
-            Upkeep(parts, *cast("Any", (None, None, None)), **cast("Any", {"removals": None, "retention": None}))
+            Reconciler(parts, *cast("Any", (None, None, None)), **cast("Any", {"removals": None, "retention": None}))
 
             def begin(connection: Connection) -> None:
                 for name, sync in (("waits", Sync(pending=True)), ("failed", Sync())):

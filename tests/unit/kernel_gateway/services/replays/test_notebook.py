@@ -9,7 +9,7 @@ import nbformat
 
 from kernel_gateway.models.replays import CellReplay
 from kernel_gateway.services.replays.notebook import replayed_notebook
-from kernel_gateway.services.replays.stage import Ran
+from kernel_gateway.services.replays.stage import CellOutcome
 
 RECORDED: dict[str, Any] = {
     "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "sandcell": {"session_id": "before"}},
@@ -35,7 +35,7 @@ RECORDED: dict[str, Any] = {
 
 def replayed() -> Any:
     output = {"output_type": "stream", "name": "stdout", "text": "1\n"}
-    ran = {2: Ran("ok", [output], execution_id="x", execution_count=1, seconds=0.5)}
+    ran = {2: CellOutcome("ok", [output], execution_id="x", execution_count=1, seconds=0.5)}
     verdicts = {
         2: CellReplay(2, "one", "different", "text differs", "-0\n+1\n", "ok", "x", 0.5),
         3: CellReplay(3, "two", "not_run", "stopped"),

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from kernel_gateway.models.replays import CellReplay, Replay
-from kernel_gateway.services.replays.stage import Ran
+from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import Step, began, digests_of
 from kernel_gateway.services.replays.verdicts import told, verdict_of
 from kernels.capped_text import cut_middle
@@ -25,7 +25,7 @@ def test_texts_are_cut_alike_and_what_was_cut_is_compared_by_its_digest() -> Non
     returned = cut_middle(long, 1_000)[0]
     stored = cut_middle(returned, 100)[0]
     caps, digests = (1_000, 100), {"stdout": hashlib.sha256(long.encode()).hexdigest()}
-    replayed = Ran("ok", [stream(stored)], digests=digests)
+    replayed = CellOutcome("ok", [stream(stored)], digests=digests)
     assert verdict_of(step(recorded=[stream(long)]), replayed, caps).verdict == "same"
     ours = step(recorded=[stream(stored)], digests=digests)
     assert verdict_of(ours, replayed, caps).verdict == "same"
@@ -59,7 +59,7 @@ def test_only_whole_texts_have_a_digest() -> None:
 
 def test_times_are_held_against_the_runs_they_are_of() -> None:
     recorded = step(recorded=[stream("05:00:01")], started_at="2026-11-21T05:00:00Z", ended_at="2026-11-21T05:00:02Z")
-    ran = Ran("ok", [stream("06:00:01")], started_at="2026-11-24T06:00:00Z", ended_at="2026-11-24T06:00:02Z")
+    ran = CellOutcome("ok", [stream("06:00:01")], started_at="2026-11-24T06:00:00Z", ended_at="2026-11-24T06:00:02Z")
     found = verdict_of(recorded, ran, (1000, 1000))
     assert (found.verdict, found.why) == ("same", "Put aside: 1 time of the run's own clock.")
     assert verdict_of(recorded, ran, (1000, 1000), strict=True).verdict == "different"
@@ -67,22 +67,24 @@ def test_times_are_held_against_the_runs_they_are_of() -> None:
 
 def test_a_command_is_the_same_only_with_its_exit_code() -> None:
     command = step(kind="command", recorded=[stream("hi\n")], exit_code=3)
-    assert verdict_of(command, Ran("ok", [stream("hi\n")], exit_code=3), (1000, 1000)).verdict == "same"
-    other = verdict_of(command, Ran("ok", [stream("hi\n")], exit_code=0), (1000, 1000))
+    assert verdict_of(command, CellOutcome("ok", [stream("hi\n")], exit_code=3), (1000, 1000)).verdict == "same"
+    other = verdict_of(command, CellOutcome("ok", [stream("hi\n")], exit_code=0), (1000, 1000))
     assert (other.verdict, other.why) == ("different", "the command's exit code is 0, and was 3")
 
 
 def test_what_was_stopped_and_is_stopped_again_is_the_same() -> None:
-    assert verdict_of(step(status="timeout", timeout_seconds=1.0), Ran("timeout"), (1000, 1000)).verdict == "same"
-    found = verdict_of(step(status="interrupted", timeout_seconds=1.0), Ran("timeout"), (1000, 1000))
+    assert (
+        verdict_of(step(status="timeout", timeout_seconds=1.0), CellOutcome("timeout"), (1000, 1000)).verdict == "same"
+    )
+    found = verdict_of(step(status="interrupted", timeout_seconds=1.0), CellOutcome("timeout"), (1000, 1000))
     assert (found.verdict, "as long as in the record" in found.why) == ("same", True)
-    assert verdict_of(step(), Ran("timeout"), (1000, 1000)).verdict == "timed_out"
+    assert verdict_of(step(), CellOutcome("timeout"), (1000, 1000)).verdict == "timed_out"
     other = step(status="interrupted", timeout_seconds=1.0, recorded=[stream("a 5\n")])
-    assert verdict_of(other, Ran("timeout", [stream("a 6\n")]), (1000, 1000)).verdict == "different"
+    assert verdict_of(other, CellOutcome("timeout", [stream("a 6\n")]), (1000, 1000)).verdict == "different"
 
 
 def test_why_the_kernel_died_is_said() -> None:
-    found = verdict_of(step(), Ran("died", why="the kernel died (oom): too much"), (1000, 1000))
+    found = verdict_of(step(), CellOutcome("died", why="the kernel died (oom): too much"), (1000, 1000))
     assert found.verdict == "failed"
     assert "too much" in found.why
 

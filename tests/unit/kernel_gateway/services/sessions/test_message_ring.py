@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_gateway.services.sessions.audience import MessageRing, cost
+from kernel_gateway.services.sessions.subscribers import MessageRing, cost
 from kernels.wire.message import Message, compose
 
 LIMIT_BYTES = 40_000

@@ -6,7 +6,7 @@ import pytest
 
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.stores.s3.download import ATTEMPTS, ObjectReader
-from workspace_sync.stores.s3.stretch import Stretch, stretch_of
+from workspace_sync.stores.s3.stretch import ByteRange, stretch_of
 from workspace_sync.stores.s3.wire import Answer, WireBroken
 
 CONTENT = bytes(range(100))
@@ -34,14 +34,14 @@ class Broken:
         self.closed = True
 
 
-def broken(data: bytes, left: int) -> Stretch:
-    return Stretch(Broken(data, left), len(CONTENT), "tag")  # type: ignore[arg-type]
+def broken(data: bytes, left: int) -> ByteRange:
+    return ByteRange(Broken(data, left), len(CONTENT), "tag")  # type: ignore[arg-type]
 
 
 def test_what_breaks_off_is_asked_for_from_where_it_broke() -> None:
     asked = []
 
-    def ask(offset: int, size: int) -> Stretch:
+    def ask(offset: int, size: int) -> ByteRange:
         asked.append((offset, size))
         return broken(CONTENT[offset : offset + 40], size)
 
@@ -53,7 +53,7 @@ def test_what_breaks_off_is_asked_for_from_where_it_broke() -> None:
 def test_what_breaks_off_again_and_again_without_a_byte_is_the_stores_silence() -> None:
     asked = []
 
-    def ask(offset: int, size: int) -> Stretch:
+    def ask(offset: int, size: int) -> ByteRange:
         asked.append(offset)
         return broken(b"", size)
 

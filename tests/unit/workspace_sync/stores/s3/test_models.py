@@ -8,7 +8,7 @@ import botocore.session
 import pytest
 from botocore.exceptions import UnknownServiceError
 
-from workspace_sync.stores.s3.store import without_prose
+from workspace_sync.stores.s3.store import strip_documentation
 
 NAMES = [
     ("s3", "service-2"), ("s3", "endpoint-rule-set-1"), ("s3", "paginators-1"), ("sts", "service-2"),
@@ -17,7 +17,7 @@ NAMES = [
 
 def lean() -> Any:
     session = botocore.session.get_session()
-    without_prose(session)
+    strip_documentation(session)
     return session
 
 

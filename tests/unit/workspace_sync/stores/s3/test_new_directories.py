@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from workspace_sync.stores.s3.new_directories import NewDirectories
+from workspace_sync.stores.s3.new_directories import DirectoryCreationLock
 
 SECONDS = 120.0
 
@@ -15,7 +15,7 @@ SECONDS = 120.0
 class Write(threading.Thread):
     """A write below a key's directories, which ends when it is told to."""
 
-    def __init__(self, directories: NewDirectories, key: str, *, fails: bool = False) -> None:
+    def __init__(self, directories: DirectoryCreationLock, key: str, *, fails: bool = False) -> None:
         super().__init__(daemon=True)
         self.inside, self.over = threading.Event(), threading.Event()
         self._enter = lambda: directories.entered(key)
@@ -38,9 +38,9 @@ class Write(threading.Thread):
 
 
 @pytest.fixture
-def begun() -> Callable[[str], tuple[NewDirectories, Write]]:
-    def begin(key: str, *, fails: bool = False) -> tuple[NewDirectories, Write]:
-        directories = NewDirectories(SECONDS)
+def begun() -> Callable[[str], tuple[DirectoryCreationLock, Write]]:
+    def begin(key: str, *, fails: bool = False) -> tuple[DirectoryCreationLock, Write]:
+        directories = DirectoryCreationLock(SECONDS)
         first = Write(directories, key, fails=fails)
         assert first.inside.wait(SECONDS)
         return directories, first
@@ -51,7 +51,7 @@ def begun() -> Callable[[str], tuple[NewDirectories, Write]]:
 @pytest.mark.parametrize("other", ["top/new/b", "top/other/c", "top/d"])
 @pytest.mark.parametrize("fails", [False, True], ids=["made", "failed"])
 def test_a_write_waits_for_the_one_that_makes_a_directory_of_its_own(
-    begun: Callable[..., tuple[NewDirectories, Write]], other: str, fails: bool
+    begun: Callable[..., tuple[DirectoryCreationLock, Write]], other: str, fails: bool
 ) -> None:
     directories, first = begun("top/new/a", fails=fails)
     second = Write(directories, other)
@@ -62,7 +62,7 @@ def test_a_write_waits_for_the_one_that_makes_a_directory_of_its_own(
 
 
 @pytest.mark.parametrize("other", ["else/new/b", "topmost"])
-def test_no_other_write_waits(begun: Callable[..., tuple[NewDirectories, Write]], other: str) -> None:
+def test_no_other_write_waits(begun: Callable[..., tuple[DirectoryCreationLock, Write]], other: str) -> None:
     directories, first = begun("top/new/a")
     second = Write(directories, other)
     assert second.inside.wait(SECONDS)
@@ -70,7 +70,9 @@ def test_no_other_write_waits(begun: Callable[..., tuple[NewDirectories, Write]]
     first.end()
 
 
-def test_in_a_directory_that_is_there_all_write_at_once(begun: Callable[..., tuple[NewDirectories, Write]]) -> None:
+def test_in_a_directory_that_is_there_all_write_at_once(
+    begun: Callable[..., tuple[DirectoryCreationLock, Write]],
+) -> None:
     directories, first = begun("top/new/a")
     first.end()
     several = [Write(directories, f"top/new/{number}") for number in range(3)]
@@ -79,7 +81,9 @@ def test_in_a_directory_that_is_there_all_write_at_once(begun: Callable[..., tup
         each.end()
 
 
-def test_a_directory_whose_files_were_removed_is_new_again(begun: Callable[..., tuple[NewDirectories, Write]]) -> None:
+def test_a_directory_whose_files_were_removed_is_new_again(
+    begun: Callable[..., tuple[DirectoryCreationLock, Write]],
+) -> None:
     directories, first = begun("top/new/a")
     first.end()
     directories.forget(["top/new/a"])
@@ -93,7 +97,7 @@ def test_a_directory_whose_files_were_removed_is_new_again(begun: Callable[..., 
 
 
 def test_nobody_waits_for_longer_than_it_is_worth() -> None:
-    directories = NewDirectories(0.01)
+    directories = DirectoryCreationLock(0.01)
     first = Write(directories, "top/new/a")
     assert first.inside.wait(SECONDS)
     second = Write(directories, "top/new/b")

@@ -10,8 +10,8 @@ import pytest
 
 from kernel_gateway.errors import PayloadTooLarge
 from kernel_gateway.faces.agentcore.tools import Arguments, Invocation
+from kernel_gateway.faces.agentcore.tools.file_errors import AT_ONCE
 from kernel_gateway.faces.agentcore.tools.reading import SMALL_BYTES, read_files
-from kernel_gateway.faces.agentcore.tools.troubles import AT_ONCE
 from kernel_gateway.identity.principal import Principal
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ TEXT, BINARY = 0x1, 0x2
 _LAST: Final = 0x80
 
 
-class Outlet:
+class FrameWriter:
     """Writes data frames beside tornado, which writes the control frames of the same connection."""
 
     def __init__(self, protocol: WebSocketProtocol, stream: IOStream, *, binary: bool) -> None:

@@ -29,9 +29,9 @@ from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.sessions.audience import Audience, Cursor
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.sessions import Sessions
+from kernel_gateway.services.sessions.subscribers import Cursor, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
@@ -46,7 +46,7 @@ RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Visitor:
+class AttachedPrincipal:
     """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session.
 
     `caller` says with which credential; None for nobody.
@@ -77,7 +77,7 @@ class Reach:
     """What one attachment works on."""
 
     live: LiveSession
-    audience: Audience
+    audience: Subscribers
     parts: Parts
     executions: Executions
     sessions: Sessions
@@ -88,7 +88,7 @@ class Visit:
 
     cursor: Cursor
 
-    def __init__(self, visitor: Visitor, reach: Reach) -> None:
+    def __init__(self, visitor: AttachedPrincipal, reach: Reach) -> None:
         self.refused = 0
         self._visitor = visitor
         self._live = reach.live

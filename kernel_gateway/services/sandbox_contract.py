@@ -97,7 +97,7 @@ class Launcher(Protocol):
         When either fails nothing is left behind. The sandbox is not `furnished` yet.
         """
 
-    async def mark_furnished(self, sandbox_id: str) -> None:
+    async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """All that belongs in it is there; called before any code runs."""
 
     async def adopt(self, info: SandboxInfo, generation: int) -> LiveKernel:

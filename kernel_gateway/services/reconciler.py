@@ -45,7 +45,7 @@ CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; 
 VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
 
 
-class Upkeep:
+class Reconciler:
     """`adopt` once at start, then `run` for as long as the service lives."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Upkeep:
             if live.start_task is not None and not live.start_task.done():
                 continue
             await self._lifecycle.check_time(live)
-            if live.sandbox.way_out.missing:
+            if live.sandbox.egress_gateway.missing:
                 self._parts.background.spawn(live.sandbox.mend_way_out(), f"way out of {live.id}")
             kernel = live.sandbox.kernel
             if kernel is not None and live.ending is None and not await self._parts.launcher.running(live.id):
@@ -177,7 +177,7 @@ class Upkeep:
             live.sandbox.require_new(death)
             if info is not None:
                 # It has the sandbox's lock before anybody can ask for a new one.
-                self._parts.background.spawn(live.sandbox.salvage(info), f"salvage {live.id}")
+                self._parts.background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
         await self._take_up_executions(live, adopted=adopted)
         live.sandbox.flushes.request()  # what ended last may have left files that no flush has taken
         live.notebook_stale = True

@@ -10,13 +10,13 @@ import contextlib
 import os
 from types import TracebackType
 
-from workspace_sync.directory.confined import DIRECTORY, Opener, open_closed_directory, split
+from workspace_sync.directory.safe_open import DIRECTORY, Opener, open_closed_directory, split
 
 NEAR = 32
 """How many of the directories above the last one stay open; further up it is each `NEAR`th."""
 
 
-class Descent:
+class DirectoryWalker:
     """`enter` directories beneath the descriptor `root`; `close` in the end, or use it as a context."""
 
     def __init__(self, root: int, opener: Opener | None = None) -> None:
@@ -24,7 +24,7 @@ class Descent:
         self._path = b""
         self._open: list[int | None] = [os.open(b".", DIRECTORY, dir_fd=root)]
 
-    def __enter__(self) -> Descent:
+    def __enter__(self) -> DirectoryWalker:
         return self
 
     def __exit__(

@@ -21,7 +21,7 @@ LOGGED = 20
 """How many names that are left out the log tells; the session's notebook counts them all."""
 
 
-class Furnishing:
+class WorkspaceRestore:
     """The workspace of one new sandbox. `on_complete` is awaited once all is there, before anybody is let in."""
 
     def __init__(

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from workspace_sync.directory.confined import GONE, Opener, split
-from workspace_sync.directory.descent import Descent
+from workspace_sync.directory.directory_walker import DirectoryWalker
+from workspace_sync.directory.safe_open import GONE, Opener, split
 from workspace_sync.directory.scan import Enter, Scan, add_name, bounded, is_below, row_bytes, scan_directory
 from workspace_sync.directory.watch import Told
 from workspace_sync.errors import WorkspaceTooLarge
@@ -23,7 +23,7 @@ class NotKnown(Exception):
 
 
 @dataclass
-class SecondLook:
+class IncrementalScan:
     """One look at what was `told`, given what is `known`. `enter` is as for `scan_directory`.
 
     `fresh` is what is there of it now, with all below the directories that are new; `stale` what is not there any more.
@@ -74,7 +74,7 @@ class SecondLook:
         known.names_bytes += fresh.names_bytes
 
     def _examine(self, paths: Iterable[bytes]) -> None:
-        with Descent(self.root, bounded(self.opener)) as descent:
+        with DirectoryWalker(self.root, bounded(self.opener)) as descent:
             for path in sorted(paths, key=lambda each: each.split(b"/")):
                 if time.monotonic() > self.until:
                     raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
@@ -84,7 +84,7 @@ class SecondLook:
                 if path not in self.told.trees or path in self.known.entries:
                     raise NotKnown  # written to under a name that is gone: which file was it?
 
-    def _is_there(self, descent: Descent, path: bytes) -> bool:
+    def _is_there(self, descent: DirectoryWalker, path: bytes) -> bool:
         head, name = split(path)
         try:
             directory = descent.enter(head)

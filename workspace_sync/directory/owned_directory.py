@@ -14,14 +14,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from workspace_sync.directory.confined import DIRECTORY, split
-from workspace_sync.directory.descent import Descent
+from workspace_sync.directory.directory_walker import DirectoryWalker
+from workspace_sync.directory.safe_open import DIRECTORY, split
 
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class OwnTree:
+class OwnedDirectory:
     """`open` is an `Opener` of what is beneath the directory: it lends the owner the right, and takes it back."""
 
     def __init__(self, directory: str) -> None:
@@ -60,14 +60,14 @@ def remove_tree(directory: Path) -> None:
     finally:
         os.close(top)
     try:
-        with Descent(root, OwnTree(str(directory)).open) as descent:
+        with DirectoryWalker(root, OwnedDirectory(str(directory)).open) as descent:
             _remove_below(descent)
     finally:
         os.close(root)
     directory.rmdir()
 
 
-def _remove_below(descent: Descent) -> None:
+def _remove_below(descent: DirectoryWalker) -> None:
     found, waiting = [], [b""]
     while waiting:
         path = waiting.pop()

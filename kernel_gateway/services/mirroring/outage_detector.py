@@ -10,7 +10,7 @@ IN_A_ROW = 2
 """So many deliveries that find the store away are taken for all of them."""
 
 
-class Silences:
+class OutageDetector:
     """The outcomes of one round, one after another."""
 
     def __init__(self) -> None:

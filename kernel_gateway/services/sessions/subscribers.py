@@ -162,7 +162,7 @@ class _Pending:
         self.reply: tuple[Message, str] | None = None
 
 
-class Audience:
+class Subscribers:
     """Made when the first client attaches to a session; `close` ends all of them."""
 
     def __init__(self, limit_bytes: int) -> None:
