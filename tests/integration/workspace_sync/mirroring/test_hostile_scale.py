@@ -239,7 +239,7 @@ def test_closed_names_without_end_are_not_opened_one_by_one(live: Path) -> None:
     (live / "open").touch()
     program = (
         "import os, sys\n"
-        "from workspace_sync import scan\n"
+        "from workspace_sync.directory import scan\n"
         "from workspace_sync.limits import TransferLimits\n"
         "from workspace_sync.directory.owned_directory import OwnedDirectory\n"
         "opener = OwnedDirectory(sys.argv[1]).open\n"
