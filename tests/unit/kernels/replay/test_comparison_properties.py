@@ -62,7 +62,7 @@ OUTPUT = st.one_of(
     JSON,
 )
 OUTPUTS = st.lists(OUTPUT, max_size=5)
-MANY = settings(max_examples=150)
+MANY = settings(max_examples=60)
 
 
 WHEN = st.sampled_from([None, "2026-11-21T15:00:00Z", "2026-11-22T15:00:00Z", "", "never"])
