@@ -7,13 +7,17 @@ that fails takes back what it had acquired; a destroy can be repeated, and finis
 from __future__ import annotations
 
 import asyncio
+import compileall
 import contextlib
+import functools
 import hashlib
 import os
 import platform
+import py_compile
 import re
 import shutil
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -77,6 +81,14 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 _GUEST_SOURCE: Final = Path(__file__).parent.parent / "guest"
 _THREADS: Final = 8
 _GUEST_NICENESS: Final = -20
+
+
+@functools.cache
+def _guest_source() -> tuple[dict[str, bytes], str]:
+    """The files of the guest's code by their names, and a digest of them with the Python that compiles them."""
+    sources = {str(path.relative_to(_GUEST_SOURCE)): path.read_bytes() for path in _GUEST_SOURCE.glob("**/*.py")}
+    compiled_by = sys.implementation.cache_tag
+    return sources, hashlib.sha256(repr((compiled_by, sorted(sources.items()))).encode()).hexdigest()[:16]
 
 
 class OciRuntime:
@@ -296,15 +308,15 @@ class OciRuntime:
 
     def _guest(self) -> Path:
         """The guest's code, copied once to a directory of its digest: sandboxes outlive an upgrade of the service."""
-        found = sorted(_GUEST_SOURCE.glob("**/*.py"))
-        sources = {str(path.relative_to(_GUEST_SOURCE)): path.read_bytes() for path in found}
-        digest = hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()[:16]
+        sources, digest = _guest_source()
 
         def fill(building: Path) -> None:
             for name, content in sources.items():
                 place = building / name
                 place.parent.mkdir(exist_ok=True)
                 place.write_bytes(content)
+            # A sandbox whose Python is of another version passes these over and compiles at each start.
+            compileall.compile_dir(building, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
         return create_atomically(self.places.guests / digest, fill)
 

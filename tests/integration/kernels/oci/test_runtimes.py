@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,17 @@ def test_a_container_that_does_not_run_fails_the_trial_with_what_the_runtime_say
     with pytest.raises(SandboxFailed, match=f"{name} run failed: .*(no such file|not found)"):
         trial.run(command, cgroups, TRIAL_UID)
     cgroups.remove_parent()
+
+
+def test_the_guests_code_is_compiled_once_for_all_sandboxes(settings: OciSettings) -> None:
+    """Each sandbox would compile it at its start."""
+    runtime = OciRuntime(settings)
+    runtime.places.guests.mkdir(parents=True)
+    try:
+        copy = runtime._guest()
+        sources = list(copy.glob("**/*.py"))
+        assert len(sources) > 20
+        assert all(Path(cache_from_source(str(path))).is_file() for path in sources)
+        assert runtime._guest() == copy
+    finally:
+        asyncio.run(runtime.aclose())
