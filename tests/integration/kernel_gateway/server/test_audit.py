@@ -207,7 +207,7 @@ def test_what_was_answered_a_second_ago_survives_a_kill_in_one_chain(make_servic
     data = ("--data-dir", str(service.data_dir))
     assert "database: whole" in shell("audit", "verify", *data).stdout, "while it runs, after a kill"
     assert "each record compared with the database" in shell("audit", "verify", *data, "--file", str(file)).stdout
-    service.kill()
+    assert service.stop() == 0
     with contextlib.closing(sqlite3.connect(service.data_dir / "state" / "sandcell.db")) as database, database:
         database.execute("UPDATE audit SET principal_id = 'another' WHERE number = 7")
     found = shell("audit", "verify", *data)
