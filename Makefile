@@ -16,7 +16,7 @@ SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
-.PHONY: run demo test coverage escape test-long check format bench image
+.PHONY: run demo test retest coverage escape test-long check format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -31,6 +31,9 @@ test: ## every test but the escape corpus and the long ones
 	@scripts/install dev
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m pytest -m "not long and not corpus" --sample=$(SEED) $(SHARED) --no-loadscope-reorder
+
+retest: ## the tests that failed in the last `make test`, if they are few, once more and alone: CI's second look
+	@$(SUDO) .venv/bin/python scripts/retest
 
 coverage: ## what `make test` runs, with branch coverage measured and printed; nothing is demanded of it
 	@scripts/install dev

@@ -83,6 +83,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     leftovers.forget_namespaces(session.stash[leftovers.BEFORE])
     left = leftovers.since(session.stash[leftovers.BEFORE])
+    if getattr(session.config, "cache", None) is not None:
+        session.config.cache.set("sandcell/left_behind", [str(each) for each in left])  # for scripts/retest
     if left:
         print("\nleft behind by the tests:", *left, sep="\n  ")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

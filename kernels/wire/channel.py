@@ -22,6 +22,8 @@ UNREAD_BYTES: Final = 1024 * 1024
 TURN_SECONDS: Final = 0.005
 REST: Final = 2
 """How long a kernel rests after a turn longer than `TURN_SECONDS`, as a multiple of that turn."""
+LONGEST_REST_SECONDS: Final = 0.5
+"""A turn may be long because the machine stood still: a kernel that is not read must not pass for a silent one."""
 
 _SOCKET_TYPES: Final = {"shell": "DEALER", "control": "DEALER", "stdin": "DEALER", "iopub": "SUB"}
 
@@ -38,7 +40,8 @@ class Pace:
         """Seconds that a channel whose turn lasted so long is not read; 0 for a short turn."""
         if ended - began < TURN_SECONDS:
             return 0
-        self._rested_at = max(self._rested_at, ended) + REST * (ended - began)
+        rested_at = max(self._rested_at, ended) + REST * (ended - began)
+        self._rested_at = min(rested_at, ended + LONGEST_REST_SECONDS)
         return self._rested_at - ended
 
 

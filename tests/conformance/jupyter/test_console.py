@@ -76,6 +76,12 @@ class Terminal:
 def environment(agents: Agents, client_environment: Callable[[str], Path], tmp_path: Path) -> dict[str, str]:
     """That of a person who has jupyter console."""
     console = client_environment("jupyter_console") / "bin"
+    # It asks the kernel whether what was typed is complete, and by default waits a second for the answer.
+    patience = {"kernel_is_complete_timeout": SECONDS, "kernel_timeout": SECONDS}
+    (tmp_path / ".jupyter").mkdir()
+    (tmp_path / ".jupyter/jupyter_console_config.json").write_text(
+        json.dumps({"ZMQTerminalInteractiveShell": patience})
+    )
     places = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     account = {"SANDCELL_URL": agents.service.url, "SANDCELL_TOKEN": agents.service.token}
     return {**os.environ, "PATH": f"{console}:{os.environ['PATH']}", "TERM": "dumb", **places, **account}

@@ -19,7 +19,7 @@ from tests.browser.chromium import Page, chromium
 from tests.conformance.jupyter.conftest import Agents
 from tests.doubles.server_process import free_port
 
-SECONDS = 120
+SECONDS = 600
 SCREENSHOT = "jupyterlab-attached.png"
 """Kept in the data directory, to be looked at."""
 CELL = """\

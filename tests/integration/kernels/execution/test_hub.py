@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import time
@@ -96,7 +97,8 @@ def test_every_subscriber_gets_every_message_in_order_also_when_another_fails(on
         assert heard[0] == heard[1]
         ran = next(parent for kind, parent in heard[0] if kind == "execute_input")
         published = [kind for kind, parent in heard[0] if parent == ran and kind != "execute_reply"]
-        assert published == ["status", "execute_input", "stream", "status"]
+        # ipykernel may send what one print wrote in more than one message.
+        assert [kind for kind, _ in itertools.groupby(published)] == ["status", "execute_input", "stream", "status"]
 
     on_kernel(scenario)
 

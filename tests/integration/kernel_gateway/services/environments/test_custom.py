@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kernels.oci.cgroups import Cgroups
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.integration.kernel_gateway.services.environments.conftest import ARN, Place
 
 MEGABYTE = 2**20
 S3 = """
+import math
 import os
 if "SANDCELL_S3_URI" in os.environ:
     import boto3
@@ -57,7 +60,8 @@ def test_a_session_has_the_resources_of_its_environment(
         assert shown["environment"] == environment
         assert shown["usage"]["memory_limit_bytes"] == memory_mb * MEGABYTE
         assert 0.85 < shown["usage"]["storage_limit_bytes"] / (storage_mb * MEGABYTE) <= 1
-        vcpus = min(-(-memory_mb // 1_769), len(os.sched_getaffinity(0)))
+        left, _ = Cgroups("").processors_left(top=False)
+        vcpus = math.ceil(min(memory_mb / 1_769, len(os.sched_getaffinity(0)), left))
         assert said(session, "import os; print(len(os.sched_getaffinity(0)))") == str(vcpus)
     assert rest.http.delete(f"/v1/environments/{name}").json()["status"] == "DELETED"
 
