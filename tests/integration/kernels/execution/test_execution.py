@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -47,8 +48,11 @@ def test_events_come_in_order_and_say_what_the_outcome_says(on_kernel: OnKernel)
             "import sys\nfrom IPython.display import display\n"
             "print('one', flush=True); print('two', file=sys.stderr, flush=True)\ndisplay({'a': 1}); 7"
         )
-        assert [event.kind for event in runner.events] == ["stream", "stream", "display", "result"]
-        assert runner.events[0].data == {"name": "stdout", "text": "one\n"}
+        # ipykernel may send what one print wrote in more than one message; an outcome has it in one piece.
+        shown = [event.data.get("name", event.kind) for event in runner.events]
+        assert [each for each, _ in itertools.groupby(shown)] == ["stdout", "stderr", "display", "result"]
+        written = [event.data["text"] for event in runner.events if event.data.get("name") == "stdout"]
+        assert "".join(written) == "one\n"
         assert [each["output_type"] for each in outcome.outputs] == [
             "stream",
             "stream",
@@ -106,8 +110,11 @@ def test_a_display_is_updated_in_place(on_kernel: OnKernel) -> None:
         assert [each.get("data") for each in outcome.outputs] == [{"text/plain": "'after'"}, None]
         later = await runner.run("h.update('much later')")
         assert later.outputs == []
-        assert [event.kind for event in runner.events] == ["display", "stream", "update", "update"]
-        assert runner.events[0].data["display_id"] == runner.events[3].data["display_id"]
+        shown = [kind for kind, _ in itertools.groupby(event.kind for event in runner.events)]
+        assert shown == ["display", "stream", "update"]
+        displays = [event.data["display_id"] for event in runner.events if event.kind in ("display", "update")]
+        assert len(displays) == 3
+        assert len(set(displays)) == 1
 
     on_kernel(scenario)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -53,11 +54,12 @@ async def late(gateway: Gateway) -> None:
     following = asyncio.create_task(followed(gateway, session, thread))
     await touch(gateway, session, "one")
 
+    text = [{"output_type": "stream", "name": "stdout", "text": "late\n"}]
+
     async def has_come() -> bool:
-        return bool((await show(gateway, session, thread)).late)
+        return (await show(gateway, session, thread)).late == text
 
     await gateway.until(has_come)
-    text = [{"output_type": "stream", "name": "stdout", "text": "late\n"}]
     assert (await show(gateway, session, thread)).late == text
     cell = (await notebook(gateway, session))[-1]
     assert (cell["source"], cell["outputs"], about(cell)["kind"]) == ("# late output of cell 1", text, "late")
@@ -76,8 +78,15 @@ async def late(gateway: Gateway) -> None:
     assert [each.id for each in listed.items] == [thread.id, task.id], "late output is no execution"
     await gateway.services.sessions.restart(gateway.me, session.id)
     events = await following
-    assert [each.event for each in events] == ["started", "stream", "ended", "late"]
-    assert events[-1].data == {"event": "stream", "data": {"name": "stdout", "text": "late\n"}}
+    assert [kind for kind, _ in itertools.groupby(each.event for each in events)] == [
+        "started",
+        "stream",
+        "ended",
+        "late",
+    ]
+    came = [each.data for each in events if each.event == "late"]
+    assert {(each["event"], each["data"]["name"]) for each in came} == {("stream", "stdout")}
+    assert "".join(each["data"]["text"] for each in came) == "late\n"
     again = [each async for each in await gateway.services.executions.events(gateway.me, session.id, thread.id)]
     assert again == events
     await unheard(gateway, session)
