@@ -118,7 +118,8 @@ async def gathered(house: House) -> None:
             assert live is not None
 
             async def is_heard(live: LiveSession = live, of: str = execution.id) -> bool:
-                return live.late.pending(of) is not None
+                heard = live.late.pending(of)
+                return heard is not None and heard.outputs == text
 
             await gateway.until(is_heard)
         gateway.clock.advance(61)
