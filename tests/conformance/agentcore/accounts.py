@@ -31,7 +31,7 @@ class Account:
             endpoint_url=self.url,
             aws_access_key_id=self.key,
             aws_secret_access_key=self.secret,
-            config=Config(**{"retries": {"total_max_attempts": 1}, "read_timeout": 60, **config}),
+            config=Config(**{"retries": {"total_max_attempts": 1}, "read_timeout": 600, **config}),
         )
 
     @property

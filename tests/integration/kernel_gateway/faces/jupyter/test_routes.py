@@ -219,7 +219,7 @@ def test_an_interrupt_reaches_the_running_cell(request: pytest.FixtureRequest, w
     face: Face = request.getfixturevalue(who)
     with face.wire() as wire:
         msg_id = wire.execute("print('there'); import time; time.sleep(600)")
-        wire.until(lambda each: each["header"]["msg_type"] == "stream")
+        wire.until_shown("there")
         assert face.http.get(f"/api/kernels/{face.kernel_id}").json()["execution_state"] == "busy"
         assert face.http.post(f"/api/kernels/{face.kernel_id}/interrupt", json={}).status_code == 204
         errors = [each for each in wire.finished(msg_id) if each["header"]["msg_type"] == "error"]

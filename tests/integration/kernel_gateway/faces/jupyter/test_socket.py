@@ -93,7 +93,7 @@ def test_output_is_everybodys_and_a_reply_who_asked(owner: Face, guest: Face) ->
     with owner.wire() as one, guest.wire(v1=False) as other:
         ask = one.execute("print('for both'); input('name? ')", allow_stdin=True)
         seen = other.until(lambda each: each["content"].get("execution_state") == "busy")
-        seen += other.until(lambda each: each["header"]["msg_type"] == "stream")
+        seen += other.until_shown("for both\n")
         question = one.until(lambda each: each["header"]["msg_type"] == "input_request")[-1]
         assert (question["channel"], question["content"]["prompt"]) == ("stdin", "name? ")
         one.send("stdin", "input_reply", {"value": "Ada", "status": "ok"})
@@ -107,8 +107,7 @@ def test_an_agents_execution_is_seen_by_who_is_attached(owner: Face, guest: Face
     with guest.wire() as wire, service.client() as client:
         wire.finished(wire.send("shell", "kernel_info_request", {}))
         client.attach(owner.kernel_id).run("print('from the agent')")
-        seen = wire.until(lambda each: each["header"]["msg_type"] == "stream")
-    assert text_of(seen) == "from the agent\n"
+        wire.until_shown("from the agent\n")
 
 
 def test_cells_are_in_the_notebook_with_who_ran_them(owner: Face, guest: Face, service: RunningService) -> None:
@@ -132,7 +131,7 @@ def test_a_legacy_client_is_not_cut_off_by_buffers(guest: Face) -> None:
     with guest.wire(v1=False) as legacy, guest.wire(v1=True) as v1:
         ask = legacy.execute(COMM)
         seen = legacy.finished(ask)
-        told = v1.until(lambda each: each["header"]["msg_type"] == "stream")
+        told = v1.until_shown("after\n")
     assert text_of(seen) == "after\n"
     (opened,) = [each for each in seen if each["header"]["msg_type"] == "comm_open"]
     assert opened["buffers"] == []
@@ -153,7 +152,7 @@ def test_a_client_that_comes_back_misses_nothing(guest: Face) -> None:
     code = "import time\nfor number in range(30):\n    print('tick', number, flush=True)\n    time.sleep(0.1)"
     with guest.wire(session=session) as wire:
         ask = wire.execute(code)
-        before = wire.until(lambda each: "tick 3" in text_of([each]))
+        before = wire.until_shown("tick 3\n")
         wire.socket.socket.close()  # as a cable that is cut: no goodbye
     time.sleep(1)
     with guest.wire(session=session) as wire:

@@ -74,6 +74,13 @@ class Wire:
             found.append(self.receive())
         return found
 
+    def until_shown(self, text: str) -> list[dict[str, Any]]:
+        """Everything up to the message with the end of this text on stdout; a print may come in several messages."""
+        found: list[dict[str, Any]] = []
+        while text not in text_of(found):
+            found.append(self.receive())
+        return found
+
     def finished(self, msg_id: str) -> list[dict[str, Any]]:
         """What belongs to a request, up to both its reply and the end of its output, which come in any order."""
         found: list[dict[str, Any]] = []
