@@ -57,6 +57,7 @@ def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Tes
     """Half a processor, within a tenth over five seconds, by the group's own count.
 
     Never more; less only while others keep the host busy, so it is measured again then, for as long as that may last.
+    Of a host that is busy all the while nothing more can be said.
     """
 
     async def test(sandboxes: Sandboxes) -> None:
@@ -66,14 +67,14 @@ def test_threads_that_spin_get_the_quota_and_no_more(in_sandboxes: Callable[[Tes
         await sandboxes.run(info, "true")
         spinning = asyncio.create_task(sandboxes.run(info, SPIN, timeout_seconds=200))
         await asyncio.sleep(1)
-        for _ in range(30):
+        for _ in range(10):
             share = await share_of_a_processor(sandboxes, info)
             print(f"share {share:.3f} of a processor, promised {promised:.3f}")
             assert share < 1.1 * promised
             if share > 0.9 * promised:
                 break
         else:
-            pytest.fail("the sandbox never got what was promised")
+            assert os.getloadavg()[0] > len(os.sched_getaffinity(0)), "an idle host, and less than what was promised"
         spinning.cancel()
         await asyncio.gather(spinning, return_exceptions=True)
 
