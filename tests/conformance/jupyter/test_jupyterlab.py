@@ -82,6 +82,16 @@ async def answers(url: str) -> bool:
     return False
 
 
+async def run_first_cell(page: Page) -> bool:
+    """Press Shift-Enter in it, as a person does again when the page was not ready; whether it runs."""
+    await page.evaluate("document.querySelector('.jp-CodeCell .cm-content').focus()")
+    for kind in ("keyDown", "keyUp"):
+        await page.ask("Input.dispatchKeyEvent", type=kind, **ENTER)
+    await asyncio.sleep(1)
+    runs = "!document.querySelector('.jp-CodeCell .jp-InputPrompt').innerText.startsWith('[ ]')"
+    return bool(await page.evaluate(runs))
+
+
 async def work(page: Page, url: str, session_id: str, picture: Path) -> list[str]:
     """Open the notebook, pick the live kernel, run the cell; what its outputs say, once there is a plot."""
     await page.visit(url)
@@ -89,9 +99,7 @@ async def work(page: Page, url: str, session_id: str, picture: Path) -> list[str
     assert await page.evaluate(f"{PICK}({json.dumps(session_id)})") == 1
     idle = "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'"
     await until(lambda: page.evaluate(f"!document.querySelector('.jp-Dialog') && {idle}"))
-    await page.evaluate("document.querySelector('.jp-CodeCell .cm-content').focus()")
-    for kind in ("keyDown", "keyUp"):
-        await page.ask("Input.dispatchKeyEvent", type=kind, **ENTER)
+    await until(lambda: run_first_cell(page))
     await until(lambda: page.evaluate("document.querySelector('.jp-OutputArea-output img')?.naturalWidth"))
     await page.screenshot(picture)
     said = "[...document.querySelectorAll('.jp-OutputArea-output')].map(each => each.innerText)"
