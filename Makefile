@@ -51,12 +51,13 @@ test-long: ## the soaks and full-size runs, and every case of the matrices of wh
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
 
-check: ## format, lint, types, import contracts, the tables of the docs
+check: ## format, lint, types, import contracts, declared packages, the tables of the docs
 	@scripts/install dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/deptry --no-ansi .
 	.venv/bin/python scripts/docs.py --check
 	.venv/bin/python scripts/lock --check
 

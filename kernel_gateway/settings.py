@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from urllib.parse import quote
 
 from kernel_gateway.client_address import networks
@@ -24,8 +24,7 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
 from kernel_gateway.redact_patterns import Patterns
-from kernel_gateway.setting import PREFIX, Setting
-from kernel_gateway.setting import setting as _
+from kernel_gateway.setting import PREFIX, Setting, setting
 from kernel_gateway.syslog_address import SyslogAddress
 
 # Rules that settings keep beyond the range of each: between them, and of what their texts may be. Pure.
@@ -137,196 +136,250 @@ def default_data_dir() -> str:
 class Settings:
     """The settings as read once at start. Secrets do not show in `repr`."""
 
-    host: str = _("127.0.0.1", "address to listen on")
-    port: int = _(8899, "port to listen on; 0 takes a free one", low=0, high=65_535)
-    tls_cert: str = _("", "PEM file of the certificate and its chain, to serve HTTPS; empty: HTTP")
-    tls_key: str = _("", "PEM file of tls_cert's key, unencrypted, readable for service_uid")
-    allowed_hosts: str = _(
+    host: str = setting("127.0.0.1", "address to listen on")
+    port: int = setting(8899, "port to listen on; 0 takes a free one", low=0, high=65_535)
+    tls_cert: str = setting("", "PEM file of the certificate and its chain, to serve HTTPS; empty: HTTP")
+    tls_key: str = setting("", "PEM file of tls_cert's key, unencrypted, readable for service_uid")
+    allowed_hosts: str = setting(
         "", "names that requests may be addressed to, a,b,*.c, or *; empty: see operations", lines=True
     )
-    trusted_proxies: str = _(
+    trusted_proxies: str = setting(
         "", "addresses and networks of proxies that say in X-Forwarded-For for whom they ask, with commas between"
     )
-    data_dir: str = _(default_data_dir, "absolute directory for the database, environments, sandboxes and local store")
-    environments_dir: str = _("", "where built environments lie; empty: under data_dir")
-    run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
-    store: str = _("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
-    database: str = _("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
-    runtime: str = _("runc", "OCI runtime of environments that name none", choices=("runc", "crun", "runsc"))
-    environments_file: str = _("", "TOML file of environments; empty: environments.toml under data_dir, if it is there")
-    token: str = _("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
-    access_key_id: str = _("", "the first administrator's access key id, for faces that sign requests")
-    secret_access_key: str = _("", "the secret of access_key_id", secret=True)
-    secrets_key: str = _(
+    data_dir: str = setting(
+        default_data_dir, "absolute directory for the database, environments, sandboxes and local store"
+    )
+    environments_dir: str = setting("", "where built environments lie; empty: under data_dir")
+    run_dir: str = setting("/run/sandcell", "short absolute directory for the sandboxes' sockets")
+    store: str = setting("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
+    database: str = setting("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
+    runtime: str = setting("runc", "OCI runtime of environments that name none", choices=("runc", "crun", "runsc"))
+    environments_file: str = setting(
+        "", "TOML file of environments; empty: environments.toml under data_dir, if it is there"
+    )
+    token: str = setting("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
+    access_key_id: str = setting("", "the first administrator's access key id, for faces that sign requests")
+    secret_access_key: str = setting("", "the secret of access_key_id", secret=True)
+    secrets_key: str = setting(
         "", "key that stored secrets are sealed with, 64 hexadecimal digits; empty: a file under data_dir", secret=True
     )
 
-    agentcore_environment: str = _("python", "the environment that `aws.codeinterpreter.v1` is on the AgentCore face")
-    agentcore_account_id: str = _("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
-    agentcore_keep_alive_seconds: float = _(10.0, "time between signs of life while a tool runs", low=0.1, high=60)
+    agentcore_environment: str = setting(
+        "python", "the environment that `aws.codeinterpreter.v1` is on the AgentCore face"
+    )
+    agentcore_account_id: str = setting("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
+    agentcore_keep_alive_seconds: float = setting(
+        10.0, "time between signs of life while a tool runs", low=0.1, high=60
+    )
 
-    execution_timeout_seconds: float = _(900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY)
-    execution_timeout_max_seconds: float = _(900.0, "longest execution timeout one may ask for", low=0.1, high=DAY)
-    command_timeout_seconds: float = _(900.0, "a foreground command's timeout, also the longest", low=0.1, high=28_800)
-    task_timeout_seconds: float = _(28_800.0, "a background command's timeout, also the longest", low=0.1, high=28_800)
-    interrupt_grace_seconds: float = _(5.0, "time an interrupted kernel has before it is killed", low=0.1, high=60)
-    session_timeout_seconds: int = _(28_800, "a session's time-to-live when none is asked for", low=1, high=TWO_WEEKS)
-    session_timeout_max_seconds: int = _(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
-    idle_timeout_seconds: int = _(900, "a session's idle timeout when none is asked for", low=1, high=TWO_WEEKS)
+    execution_timeout_seconds: float = setting(
+        900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY
+    )
+    execution_timeout_max_seconds: float = setting(
+        900.0, "longest execution timeout one may ask for", low=0.1, high=DAY
+    )
+    command_timeout_seconds: float = setting(
+        900.0, "a foreground command's timeout, also the longest", low=0.1, high=28_800
+    )
+    task_timeout_seconds: float = setting(
+        28_800.0, "a background command's timeout, also the longest", low=0.1, high=28_800
+    )
+    interrupt_grace_seconds: float = setting(
+        5.0, "time an interrupted kernel has before it is killed", low=0.1, high=60
+    )
+    session_timeout_seconds: int = setting(
+        28_800, "a session's time-to-live when none is asked for", low=1, high=TWO_WEEKS
+    )
+    session_timeout_max_seconds: int = setting(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
+    idle_timeout_seconds: int = setting(900, "a session's idle timeout when none is asked for", low=1, high=TWO_WEEKS)
 
-    memory_mb: int = _(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
-    storage_mb: int = _(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
-    memory_mb_max: int = _(
+    memory_mb: int = setting(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
+    storage_mb: int = setting(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
+    memory_mb_max: int = setting(
         10_240, "most memory that an environment made by a principal may have", low=1_769, high=10_240
     )
-    storage_mb_max: int = _(10_240, "most disk that an environment made by a principal may have", low=512, high=10_240)
-    made_network_modes: str = _("SANDBOX,PUBLIC", "networks that environments made by principals may have")
-    environments_per_principal: int = _(100, "environments that one principal may have made", low=0, high=100_000)
-    agents_per_principal: int = _(1_000, "agents that one principal may have", low=0, high=100_000)
-    pids: int = _(512, "processes and threads of a sandbox", low=64, high=32_768)
-    service_uid: int = _(
+    storage_mb_max: int = setting(
+        10_240, "most disk that an environment made by a principal may have", low=512, high=10_240
+    )
+    made_network_modes: str = setting("SANDBOX,PUBLIC", "networks that environments made by principals may have")
+    environments_per_principal: int = setting(100, "environments that one principal may have made", low=0, high=100_000)
+    agents_per_principal: int = setting(1_000, "agents that one principal may have", low=0, high=100_000)
+    pids: int = setting(512, "processes and threads of a sandbox", low=64, high=32_768)
+    service_uid: int = setting(
         1_199_999_999, "host uid that the service runs as; the launcher alone is root", low=1, high=4_200_000_000
     )
-    viewer_uid: int = _(
+    viewer_uid: int = setting(
         1_199_999_998, "host uid of processes that make pages and scripts of notebooks", low=1, high=4_200_000_000
     )
-    uid_base: int = _(1_200_000_000, "first host uid given to sandboxes", low=65_536, high=3_900_000_000)
-    uid_ranges: int = _(4_096, "ranges of 65,536 host uids from uid_base up, one per sandbox", low=1, high=5_000)
-    cgroup_parent: str = _("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")
+    uid_base: int = setting(1_200_000_000, "first host uid given to sandboxes", low=65_536, high=3_900_000_000)
+    uid_ranges: int = setting(4_096, "ranges of 65,536 host uids from uid_base up, one per sandbox", low=1, high=5_000)
+    cgroup_parent: str = setting("sandcell", "first part of the name of the cgroup that holds the sandboxes' cgroups")
 
-    live_sessions: int = _(1_000, "sessions alive at once", low=1, high=100_000)
-    sessions_per_principal: int = _(
+    live_sessions: int = setting(1_000, "sessions alive at once", low=1, high=100_000)
+    sessions_per_principal: int = setting(
         0, "sessions alive at once of one principal; 0: a tenth of live_sessions", low=0, high=100_000
     )
-    starts_at_once: int = _(4, "sandboxes being started at once; more wait", low=1, high=256)
-    invocations_per_second: float = _(30.0, "invocations a second and principal", low=0.1, high=100_000)
-    connections: int = _(4_096, "connections open at once", low=1, high=1_000_000)
-    connections_per_address: int = _(
+    starts_at_once: int = setting(4, "sandboxes being started at once; more wait", low=1, high=256)
+    invocations_per_second: float = setting(30.0, "invocations a second and principal", low=0.1, high=100_000)
+    connections: int = setting(4_096, "connections open at once", low=1, high=1_000_000)
+    connections_per_address: int = setting(
         1_024,
         "connections open at once from one address; as many as connections where a proxy stands before the service",
         low=1,
         high=1_000_000,
     )
-    head_seconds: float = _(20.0, "time the head of a request has to arrive", low=0.1, high=600)
-    keep_alive_seconds: float = _(75.0, "time a connection may rest between two requests", low=0.1, high=3_600)
-    body_memory_bytes: int = _(
+    head_seconds: float = setting(20.0, "time the head of a request has to arrive", low=0.1, high=600)
+    keep_alive_seconds: float = setting(75.0, "time a connection may rest between two requests", low=0.1, high=3_600)
+    body_memory_bytes: int = setting(
         600 * MEGABYTE, "memory for the bodies of all requests together, of every face", low=MEGABYTE, high=10**12
     )
-    body_disk_bytes: int = _(
+    body_disk_bytes: int = setting(
         4_000 * MEGABYTE, "disk for the bodies that are on their way, all together", low=MEGABYTE, high=10**13
     )
-    body_silence_seconds: float = _(
+    body_silence_seconds: float = setting(
         30.0, "silence after which a body that has not come whole is given up", low=0.1, high=3_600
     )
-    body_bytes_per_second: int = _(20_000, "least rate of a body, over longer than that", low=1, high=10**9)
-    requests_per_second: float = _(
+    body_bytes_per_second: int = setting(20_000, "least rate of a body, over longer than that", low=1, high=10**9)
+    requests_per_second: float = setting(
         200.0, "requests of any kind a second and principal, over longer than a few seconds", low=0.1, high=1_000_000
     )
-    failed_authentications_per_second: float = _(
+    failed_authentications_per_second: float = setting(
         5.0, "failed authentications a second from one address before they are answered later", low=0.01, high=1_000_000
     )
-    queue_length: int = _(100, "executions that may wait in one session", low=1, high=10_000)
-    payload_bytes: int = _(100 * MEGABYTE, "largest request or file in one request", low=1_024, high=2_000 * MEGABYTE)
-    code_bytes: int = _(10 * MEGABYTE, "largest code of one execution", low=1_024, high=100 * MEGABYTE)
-    output_text_bytes: int = _(MEGABYTE, "text returned per execution, head and tail", low=1_024, high=100 * MEGABYTE)
-    output_rich_bytes: int = _(
+    queue_length: int = setting(100, "executions that may wait in one session", low=1, high=10_000)
+    payload_bytes: int = setting(
+        100 * MEGABYTE, "largest request or file in one request", low=1_024, high=2_000 * MEGABYTE
+    )
+    code_bytes: int = setting(10 * MEGABYTE, "largest code of one execution", low=1_024, high=100 * MEGABYTE)
+    output_text_bytes: int = setting(
+        MEGABYTE, "text returned per execution, head and tail", low=1_024, high=100 * MEGABYTE
+    )
+    output_rich_bytes: int = setting(
         20 * MEGABYTE, "images and other rich outputs kept per execution", low=1_024, high=100 * MEGABYTE
     )
-    stored_text_bytes: int = _(256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE)
-    full_output_bytes: int = _(
+    stored_text_bytes: int = setting(
+        256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE
+    )
+    full_output_bytes: int = setting(
         32 * MEGABYTE, "text kept in full beside the notebook, per execution and stream", low=0, high=1_000 * MEGABYTE
     )
-    session_output_bytes: int = _(1_000 * MEGABYTE, "texts kept in full of one session, together", low=0, high=10**13)
-    redact_patterns: str = _("", "regular expressions (RE2) of what no record keeps: a list, or one a line", lines=True)
-    notebook_bytes: int = _(
+    session_output_bytes: int = setting(
+        1_000 * MEGABYTE, "texts kept in full of one session, together", low=0, high=10**13
+    )
+    redact_patterns: str = setting(
+        "", "regular expressions (RE2) of what no record keeps: a list, or one a line", lines=True
+    )
+    notebook_bytes: int = setting(
         100 * MEGABYTE, "largest notebook that is read: to replay it, to show it", low=1_024, high=2_000 * MEGABYTE
     )
-    view_seconds: float = _(60.0, "time to make a page or a script of a notebook", low=1, high=900)
-    command_output_bytes: int = _(MEGABYTE, "output returned per command and stream", low=1_024, high=2 * MEGABYTE)
-    event_log_bytes: int = _(2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9)
-    finished_jobs_bytes: int = _(
+    view_seconds: float = setting(60.0, "time to make a page or a script of a notebook", low=1, high=900)
+    command_output_bytes: int = setting(
+        MEGABYTE, "output returned per command and stream", low=1_024, high=2 * MEGABYTE
+    )
+    event_log_bytes: int = setting(
+        2 * MEGABYTE, "events kept per running execution for followers", low=1_024, high=10**9
+    )
+    finished_jobs_bytes: int = setting(
         32 * MEGABYTE, "memory for executions that ended lately, whole and with their events", low=0, high=10**10
     )
-    replays: int = _(16, "replays of notebooks running at once", low=0, high=10_000)
-    replays_per_principal: int = _(4, "replays of notebooks of one principal running at once", low=0, high=10_000)
-    replay_cells: int = _(10_000, "code cells of one replayed notebook", low=1, high=1_000_000)
-    replay_seconds: float = _(28_800.0, "time one replay has, all its cells together", low=1, high=TWO_WEEKS)
-    replay_memory_bytes: int = _(
+    replays: int = setting(16, "replays of notebooks running at once", low=0, high=10_000)
+    replays_per_principal: int = setting(4, "replays of notebooks of one principal running at once", low=0, high=10_000)
+    replay_cells: int = setting(10_000, "code cells of one replayed notebook", low=1, high=1_000_000)
+    replay_seconds: float = setting(28_800.0, "time one replay has, all its cells together", low=1, high=TWO_WEEKS)
+    replay_memory_bytes: int = setting(
         400 * MEGABYTE, "memory for notebooks under replay and replays that ended lately", low=1_024, high=10**11
     )
-    replay_kept_seconds: float = _(3_600.0, "time a replay and its notebook are kept after its end", low=0, high=DAY)
-    attached_timeout_seconds: float = _(28_800.0, "timeout of cells that attached clients run", low=0.1, high=TWO_WEEKS)
-    attach_message_bytes: int = _(16 * MEGABYTE, "largest message of an attached client", low=65_536, high=10**9)
-    attach_replay_bytes: int = _(
+    replay_kept_seconds: float = setting(
+        3_600.0, "time a replay and its notebook are kept after its end", low=0, high=DAY
+    )
+    attached_timeout_seconds: float = setting(
+        28_800.0, "timeout of cells that attached clients run", low=0.1, high=TWO_WEEKS
+    )
+    attach_message_bytes: int = setting(16 * MEGABYTE, "largest message of an attached client", low=65_536, high=10**9)
+    attach_replay_bytes: int = setting(
         16 * MEGABYTE, "messages kept per session for clients that are slow or come back", low=65_536, high=10**9
     )
-    attach_ping_seconds: float = _(30.0, "time between pings to an attached Jupyter client", low=0.5, high=600)
-    attach_keep_seconds: float = _(600.0, "time that the place of a client which left is kept", low=1, high=DAY)
-    dataset_environment: str = _("python", "the environment that datasets are described in; it needs PyArrow")
-    dataset_bytes: int = _(
+    attach_ping_seconds: float = setting(30.0, "time between pings to an attached Jupyter client", low=0.5, high=600)
+    attach_keep_seconds: float = setting(600.0, "time that the place of a client which left is kept", low=1, high=DAY)
+    dataset_environment: str = setting("python", "the environment that datasets are described in; it needs PyArrow")
+    dataset_bytes: int = setting(
         2_000 * MEGABYTE, "largest dataset read whole, of text its first part", low=1_024, high=8_000 * MEGABYTE
     )
-    dataset_seconds: float = _(60.0, "time to read one dataset; then what was read stands for all", low=1, high=900)
-    datasets_per_workspace: int = _(1_000, "datasets that one workspace may have", low=0, high=100_000)
-    archive_file_bytes: int = _(
+    dataset_seconds: float = setting(
+        60.0, "time to read one dataset; then what was read stands for all", low=1, high=900
+    )
+    datasets_per_workspace: int = setting(1_000, "datasets that one workspace may have", low=0, high=100_000)
+    archive_file_bytes: int = setting(
         25 * MEGABYTE, "largest file in an archive of a workspace; larger ones are listed in it", low=1_024, high=10**13
     )
-    link_lifetime_max_seconds: int = _(
+    link_lifetime_max_seconds: int = setting(
         DAY, "longest life of a link to a durable file in S3; 0: no links are given", low=0, high=7 * DAY
     )
-    files_listed: int = _(10_000, "most entries in one listing of files", low=1, high=50_000)
+    files_listed: int = setting(10_000, "most entries in one listing of files", low=1, high=50_000)
 
-    egress_private: str = _("", "private addresses that sandboxes may reach all the same, as host:port, host:port")
-    egress_connections: int = _(64, "connections out of one session at once", low=1, high=10_000)
-    egress_requests: int = _(100_000, "connections and requests out of one session in all", low=1, high=10**9)
-    egress_sent_bytes: int = _(10**9, "bytes out of one session in all", low=1_024, high=10**15)
-    egress_received_bytes: int = _(10**10, "bytes from outside into one session in all", low=1_024, high=10**15)
-    egress_header_bytes: int = _(32_768, "head of one request or answer at the egress proxy", low=1_024, high=10**6)
-    egress_connect_seconds: float = _(10.0, "time to resolve and reach what a session asks for", low=0.1, high=300)
-    egress_header_seconds: float = _(10.0, "time the head of a request has to arrive", low=0.1, high=300)
-    egress_idle_seconds: float = _(300.0, "silence after which a connection is closed", low=0.1, high=DAY)
+    egress_private: str = setting(
+        "", "private addresses that sandboxes may reach all the same, as host:port, host:port"
+    )
+    egress_connections: int = setting(64, "connections out of one session at once", low=1, high=10_000)
+    egress_requests: int = setting(100_000, "connections and requests out of one session in all", low=1, high=10**9)
+    egress_sent_bytes: int = setting(10**9, "bytes out of one session in all", low=1_024, high=10**15)
+    egress_received_bytes: int = setting(10**10, "bytes from outside into one session in all", low=1_024, high=10**15)
+    egress_header_bytes: int = setting(
+        32_768, "head of one request or answer at the egress proxy", low=1_024, high=10**6
+    )
+    egress_connect_seconds: float = setting(
+        10.0, "time to resolve and reach what a session asks for", low=0.1, high=300
+    )
+    egress_header_seconds: float = setting(10.0, "time the head of a request has to arrive", low=0.1, high=300)
+    egress_idle_seconds: float = setting(300.0, "silence after which a connection is closed", low=0.1, high=DAY)
 
-    workspace_retention_days: int = _(
+    workspace_retention_days: int = setting(
         0, "days after which a workspace that nobody has used is removed; 0: never", low=0, high=36_500
     )
 
-    audit_retention_days: int = _(90, "days that audit records are kept", low=1, high=3_650)
-    audit_records: int = _(1_000_000, "audit records kept at most; the oldest go", low=1_000, high=10**9)
-    audit_file: str = _("", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir")
-    audit_file_bytes: int = _(20 * MEGABYTE, "size at which a new audit file is begun", low=100_000, high=10**12)
-    audit_files: int = _(5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000)
-    audit_syslog: str = _(
+    audit_retention_days: int = setting(90, "days that audit records are kept", low=1, high=3_650)
+    audit_records: int = setting(1_000_000, "audit records kept at most; the oldest go", low=1_000, high=10**9)
+    audit_file: str = setting(
+        "", "file that gets the audit records as JSON lines; empty: state/audit.jsonl under data_dir"
+    )
+    audit_file_bytes: int = setting(20 * MEGABYTE, "size at which a new audit file is begun", low=100_000, high=10**12)
+    audit_files: int = setting(
+        5, "audit files kept, the one being written among them; 0: none is written", low=0, high=1_000
+    )
+    audit_syslog: str = setting(
         "", "syslog server that gets the audit records: udp://host:514, tcp://host:514, unix:///dev/log; empty: none"
     )
-    audit_http_url: str = _("", "address that the audit records are posted to as JSON lines; empty: none")
-    audit_http_token: str = _("", "bearer token for audit_http_url", secret=True)
+    audit_http_url: str = setting("", "address that the audit records are posted to as JSON lines; empty: none")
+    audit_http_token: str = setting("", "bearer token for audit_http_url", secret=True)
 
-    start_deadline_seconds: float = _(60.0, "time a sandbox has to start", low=1, high=600)
-    restore_deadline_seconds: float = _(
+    start_deadline_seconds: float = setting(60.0, "time a sandbox has to start", low=1, high=600)
+    restore_deadline_seconds: float = setting(
         600.0,
         "time anything waits for a workspace to be restored, and a restore goes on while nothing comes",
         low=1,
         high=DAY,
     )
-    sync: str = _(
+    sync: str = setting(
         "async",
         "before_return: answers of executions wait until their files are in the store, unless a session says otherwise",
         choices=("async", "before_return"),
     )
-    flush_deadline_seconds: float = _(
+    flush_deadline_seconds: float = setting(
         60.0, "time that a session's end, or an answer with sync before_return, waits for a flush", low=0.1, high=DAY
     )
-    drain_seconds: float = _(30.0, "time running executions have at shutdown", low=0, high=3_600)
-    sweep_interval_seconds: float = _(30.0, "time between comparisons of sessions and sandboxes", low=0.1, high=3_600)
-    disk_reserve_bytes: int = _(
+    drain_seconds: float = setting(30.0, "time running executions have at shutdown", low=0, high=3_600)
+    sweep_interval_seconds: float = setting(
+        30.0, "time between comparisons of sessions and sandboxes", low=0.1, high=3_600
+    )
+    disk_reserve_bytes: int = setting(
         512 * MEGABYTE, "free disk below which no session or execution starts", low=0, high=10**13
     )
-    transfer_threads: int = _(8, "threads that move workspace files", low=1, high=256)
-    keep_sessions_on_shutdown: bool = _(
+    transfer_threads: int = setting(8, "threads that move workspace files", low=1, high=256)
+    keep_sessions_on_shutdown: bool = setting(
         default=False, help="let sandboxes run on at shutdown; the next start takes them up"
     )
-    log_level: str = _("info", "least severe log lines written", choices=("debug", "info", "warning", "error"))
-    log_json: bool = _(default=False, help="write log lines as JSON")
+    log_level: str = setting("info", "least severe log lines written", choices=("debug", "info", "warning", "error"))
+    log_json: bool = setting(default=False, help="write log lines as JSON")
 
     @property
     def scheme(self) -> str:
@@ -364,17 +417,14 @@ class Settings:
         return Path(self.data_dir) / "state"
 
 
-TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
-
-
 def table() -> tuple[Setting, ...]:
     """Every setting, in the order of the docs."""
-    rows = []
+    types, rows = get_type_hints(Settings), []
     for field in dataclasses.fields(Settings):
         row = dict(field.metadata)
         if callable(row["default"]):
             row["default"] = row["default"]()
-        rows.append(Setting(name=field.name, type=TYPES[str(field.type)], **row))
+        rows.append(Setting(name=field.name, type=types[field.name], **row))
     return tuple(rows)
 
 
@@ -395,7 +445,7 @@ def load(
         ("among the flags", {name: value for name, value in (flags or {}).items() if value is not None}),
     ):
         for name, value in values.items():
-            given[name] = _checked(_known(name, rows, source), value, source)
+            given[name] = _known(name, rows, source).convert(value, source)
     return consistent(Settings(**given))
 
 
@@ -422,34 +472,6 @@ def _known(name: str, rows: Mapping[str, Setting], source: str) -> Setting:
     close = difflib.get_close_matches(name, rows, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise SettingInvalid(f"unknown setting {name!r} {source}{hint}")
-
-
-def _checked(row: Setting, value: Any, source: str) -> Any:
-    value = _converted(row, value, source)
-    if row.choices and value not in row.choices:
-        raise SettingInvalid(f"{row.name} {source} must be one of {', '.join(row.choices)}")
-    if row.low is not None and row.high is not None and not row.low <= value <= row.high:
-        raise SettingInvalid(f"{row.name} {source} must be between {row.low:,} and {row.high:,}, and is {value:,}")
-    return value
-
-
-def _converted(row: Setting, value: Any, source: str) -> Any:
-    """The value in the setting's type; a secret's value never gets into the message."""
-    try:
-        if row.type is bool:
-            words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-            return value if isinstance(value, bool) else words[str(value).lower()]
-        if row.lines and isinstance(value, list) and all(isinstance(each, str) for each in value):
-            value = "\n".join(value)
-        if row.type is str and not isinstance(value, str):
-            raise ValueError
-        if isinstance(value, bool) or (row.type is int and isinstance(value, float)):
-            raise ValueError
-        return row.type(value)
-    except (ValueError, KeyError, TypeError):
-        kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[row.type]
-        shown = "" if row.secret else f", not {value!r}"
-        raise SettingInvalid(f"{row.name} {source} must be {kind}{shown}") from None
 
 
 def process_environment() -> dict[str, str]:

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .job import BATCH_ROWS, MOST_COLUMNS, Batch, Job, Reading
-from .refused import Refused
+from .job import BATCH_ROWS, MOST_COLUMNS, Batch, Job, Reading, Refused
 
 WRITE_AGAIN = "it was cut off or changed on its way: write or upload it again"
 

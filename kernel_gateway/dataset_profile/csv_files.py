@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from .job import BLOCK_BYTES, MOST_COLUMNS, Batch, Job, Reading
-from .refused import Refused
-from .text_source import Counted, not_utf8, whole_lines
+from .job import BLOCK_BYTES, MOST_COLUMNS, Batch, Job, Reading, Refused
+from .text_source import Part, not_utf8, undecodable, whole_lines
 
 SEPARATORS = (",", ";", "\t", "|")
 MOST_RESTARTS = 8
@@ -40,7 +39,7 @@ class CsvFile:
 
     def reading(self) -> Reading:
         """Read from the start, with the types that are known by now."""
-        source = Counted(self._job)
+        source = Part(self._job)
         try:
             opened = self._open(source)
         except (pa.ArrowException, UnicodeError, Refused) as error:
@@ -52,16 +51,16 @@ class CsvFile:
         reading.batches = self._batches(opened, names, source, reading)
         return reading
 
-    def _open(self, source: Counted) -> Any:
+    def _open(self, source: Part) -> Any:
         types = dict.fromkeys(self._types, pa.string()) if self._all_text else self._types
         return csv.open_csv(
             pa.PythonFile(io.BufferedReader(source, 1 << 20), "r"),
-            read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
+            read_options=csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, encoding=self._job.encoding),
             parse_options=csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
             convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True),
         )
 
-    def _batches(self, opened: Any, names: list[str], source: Counted, reading: Reading) -> Iterator[Batch]:
+    def _batches(self, opened: Any, names: list[str], source: Part, reading: Reading) -> Iterator[Batch]:
         first, kinds = 0, opened.schema.types
         while True:
             try:
@@ -94,12 +93,12 @@ class CsvFile:
             self._types, self._all_text = dict.fromkeys(names, pa.string()), True
         raise Restart
 
-    def _refusal(self, error: Exception, source: Counted) -> Refused:
+    def _refusal(self, error: Exception, source: Part) -> Refused:
         if isinstance(error, Refused):
             return error
         message = str(error)
         if isinstance(error, UnicodeError) or "UTF8" in message.replace("-", ""):
-            return not_utf8(self._job) if self._job.encoding == "utf-8" else source.broken()
+            return undecodable(self._job, source)
         ragged = _RAGGED.search(message)
         if ragged is not None:
             where = f"row {int(ragged[1]):,}" if ragged[1] else "a row"

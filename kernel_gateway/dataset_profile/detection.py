@@ -5,8 +5,7 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
-from .job import Job
-from .refused import Refused
+from .job import Job, Refused
 
 SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), "csv"),

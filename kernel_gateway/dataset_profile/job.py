@@ -1,4 +1,4 @@
-"""What is to be described, by which bounds, and what a reader of one format gives back."""
+"""What is to be described, by which bounds, what a reader of one format gives back, and how it refuses."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ MOST_COLUMNS = 512
 BLOCK_BYTES = 16 * 1024 * 1024
 """Of text that is parsed at once; also the longest row."""
 BATCH_ROWS = 65_536
+
+
+class Refused(Exception):
+    """A file that cannot be described, and what to do about it.
+
+    `reason` is a stable word, the message a sentence for people, which never carries content of the file.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
 
 
 @dataclass

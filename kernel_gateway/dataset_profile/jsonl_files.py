@@ -9,9 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .job import BLOCK_BYTES, MOST_COLUMNS, Batch, Job, Reading
-from .refused import Refused
-from .text_source import Counted, not_utf8, whole_lines
+from .job import BLOCK_BYTES, MOST_COLUMNS, Batch, Job, Reading, Refused
+from .text_source import Part, undecodable, whole_lines
 
 BATCH_LINES = 8192
 BATCH_BYTES = 8 * 1024 * 1024
@@ -32,7 +31,7 @@ def jsonl(job: Job, head: bytes) -> Reading:
 
 
 def _batches(job: Job, reading: Reading) -> Iterator[Batch]:
-    source, known, first = Counted(job), dict[str, None](), 0
+    source, known, first = Part(job), dict[str, None](), 0
     for rows in _groups(job, source):
         for row in rows:
             for name in row:
@@ -45,33 +44,43 @@ def _batches(job: Job, reading: Reading) -> Iterator[Batch]:
             reading.complete, reading.basis = False, "first_rows"
             reading.fraction = source.taken / job.part_bytes
             return
+    if not first:
+        raise Refused("empty", "the file holds no line with an object: write data into it first")
 
 
-def _groups(job: Job, source: Counted) -> Iterator[list[dict[str, Any]]]:
+def _groups(job: Job, source: Part) -> Iterator[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
-    size, number = 0, 0
-    lines = io.BufferedReader(source, 1 << 20)
-    while line := lines.readline(BLOCK_BYTES + 1):
-        number += 1
-        if len(line) > BLOCK_BYTES:
-            raise Refused("row_too_long", f"line {number:,} is longer than {BLOCK_BYTES:,} bytes: write shorter ones")
+    size = 0
+    for number, line in enumerate(_lines(job, source), 1):
         if line.strip():
-            rows.append(_object(job, line, number))
+            rows.append(_object(line, number))
             size += len(line)
         if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
             yield rows
             rows, size = [], 0
-    if not number or (not rows and not size and number and _blank(job)):
-        raise Refused("empty", "the file holds no line with an object: write data into it first")
     if rows:
         yield rows
 
 
-def _object(job: Job, line: bytes, number: int) -> dict[str, Any]:
+def _lines(job: Job, source: Part) -> Iterator[str]:
+    encoding = "utf-8-sig" if job.encoding == "utf-8" else job.encoding  # with its mark, if there is one
+    text, number = io.TextIOWrapper(io.BufferedReader(source, 1 << 20), encoding, newline="\n"), 0
+    while True:
+        try:
+            line = text.readline(BLOCK_BYTES + 1)
+        except UnicodeError:
+            raise undecodable(job, source) from None
+        if not line:
+            return
+        number += 1
+        if len(line) > BLOCK_BYTES or (not line.isascii() and len(line.encode()) > BLOCK_BYTES):
+            raise Refused("row_too_long", f"line {number:,} is longer than {BLOCK_BYTES:,} bytes: write shorter ones")
+        yield line
+
+
+def _object(line: str, number: int) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except UnicodeDecodeError:
-        raise not_utf8(job) from None
     except (ValueError, RecursionError):
         raise Refused(
             "damaged", f"line {number:,} is not JSON: mend it; each line has to be one whole object"
@@ -96,8 +105,3 @@ def _array(values: list[Any]) -> Any:
     except OverflowError:
         pass
     return None
-
-
-def _blank(job: Job) -> bool:
-    with open(job.path, "rb") as source:  # noqa: PTH123 - as bytes, a line at a time
-        return not any(line.strip() for line in source)

@@ -1,72 +1,40 @@
-"""The bytes of a text file: where they are not what their encoding says, and how far reading is."""
+"""The bytes of a text file: the part of it that is read, and where they are not what their encoding says."""
 
 from __future__ import annotations
 
 import codecs
 import io
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from .job import BLOCK_BYTES, Job
-from .refused import Refused
+from .job import BLOCK_BYTES, Job, Refused
 
 PIECE_BYTES = 1 << 20
 
 
-class Counted(io.RawIOBase):
-    """The part of the file that is here, as UTF-8 without a mark; a part that was cut ends with a whole line."""
+class Part(io.FileIO):
+    """The file as far as its part goes that is described; `taken` says how much was read, also once it is closed."""
 
     def __init__(self, job: Job) -> None:
-        super().__init__()
-        self._file: IO[bytes] = Path(job.path).open("rb")  # noqa: SIM115 - closed with this
-        self._decoder = None if job.encoding == "utf-8" else codecs.getincrementaldecoder(job.encoding)()
+        super().__init__(job.path)
         self._size = job.part_bytes
-        self._encoding = job.encoding
-        self._held = b""
-        self._begun = False
         self.taken = 0
-        """Bytes of the file that were read."""
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
-        """Called by whoever reads; 0 at the end."""
-        while not self._held:
-            piece = self._file.read(min(PIECE_BYTES, self._size - self.taken))
-            self.taken += len(piece)
-            self._held = self._decoded(piece)
-            if not piece:
-                break
-        view = memoryview(buffer).cast("B")
-        count = min(len(view), len(self._held))
-        view[:count] = self._held[:count]
-        self._held = self._held[count:]
+        """Called by the readers above it; 0 at the end."""
+        count = super().readinto(memoryview(buffer)[: self._size - self.taken]) or 0
+        self.taken += count
         return count
 
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
-    def _decoded(self, piece: bytes) -> bytes:
-        if self._decoder is None:
-            text = piece
-        else:
-            try:
-                text = self._decoder.decode(piece, not piece).encode()
-            except UnicodeError as error:
-                raise self.broken(error) from None
-        if not self._begun and text:
-            self._begun = True
-            text = text.removeprefix(codecs.BOM_UTF8)
-        return text
-
-    def broken(self, _error: Exception | None = None) -> Refused:
-        """What to say of bytes that are not in the encoding."""
-        return Refused(
-            "encoding",
-            f"the file is not {self._encoding.upper()} near byte {self.taken:,}: save it as UTF-8, or say its encoding",
-        )
+def undecodable(job: Job, source: Part) -> Refused:
+    """What to say of bytes that are not in the encoding; called when a reader met some."""
+    if job.encoding == "utf-8":
+        return not_utf8(job)
+    return Refused(
+        "encoding",
+        f"the file is not {job.encoding.upper()} near byte {source.taken:,}: save it as UTF-8, or say its encoding",
+    )
 
 
 def not_utf8(job: Job) -> Refused:

@@ -7,22 +7,14 @@ always Python that compiles, or None: then the cell as a whole can only be a com
 from __future__ import annotations
 
 import ast
-import re
 import symtable
 import warnings
 from typing import Final
 
-_LINE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<mark>%%?|!!?|\?\??)(?P<rest>.*)", re.DOTALL)
-_CAPTURED: Final = re.compile(r"(?P<left>[ \t]*[\w.,\[\]'\" ]{1,200}=[ \t]*)(?P<mark>[%!])(?P<rest>.+)", re.DOTALL)
-_HELP: Final = re.compile(r"(?P<indent>[ \t]*)%?[\w.*]+\?\??[ \t]*")
-_MARKED: Final = re.compile(r"[%!?]")
-_AROUND: Final = ("%%time", "%%timeit", "%%capture", "%%prun", "%%python", "%%python3")
+from kernels.notebook.cell_source import Command, cell_magic, read_cell
+
+_AROUND: Final = ("time", "timeit", "capture", "prun", "python", "python3")
 """Cell magics whose cells are Python that runs as it stands."""
-
-
-def in_lines(text: str) -> list[str]:
-    """The lines as Python's tokenizer tells them apart."""
-    return re.split(r"\r\n|\r|\n", text)
 
 
 def compiles(source: str) -> bool:
@@ -60,23 +52,22 @@ def awaits(source: str) -> bool:
 
 def shell_script(source: str) -> str | None:
     """The script of a cell for the shell, or None."""
-    first, _, rest = source.lstrip().partition("\n")
-    return rest if first.split(" ")[0].strip() in ("%%bash", "%%sh", "%%script") and "\0" not in rest else None
+    magic = cell_magic(source)
+    return magic.body if magic and magic.name in ("bash", "sh", "script") and "\0" not in magic.body else None
 
 
 def plain(source: str) -> str | None:
     """The cell's source as plain Python (with `await` where there was one), or None."""
     if compiles(source) or awaits(source):
         return source
-    lines = in_lines(source.lstrip())
-    name, _, argument = lines[0].partition(" ")
-    if name == "%%writefile" and argument.strip():
-        return f"pathlib.Path({literal(argument.strip())}).write_text({literal(chr(10).join([*lines[1:], '']))})"
-    if name.startswith("%%"):
-        if name not in _AROUND:
+    head, body = [], source
+    if (magic := cell_magic(source)) is not None:
+        if magic.name == "writefile" and magic.arguments.strip():
+            return f"pathlib.Path({literal(magic.arguments.strip())}).write_text({literal(magic.body + chr(10))})"
+        if magic.name not in _AROUND:
             return None
-        lines[0] = f"# {lines[0]}"
-    made = "\n".join(_line(line) for line in lines)
+        head, body = [f"# %%{magic.name} {magic.arguments}".rstrip()], magic.body
+    made = "\n".join([*head, *(each if isinstance(each, str) else _line(each) for each in read_cell(body))])
     return made if compiles(made) or awaits(made) else None
 
 
@@ -96,31 +87,30 @@ def literal(text: str) -> str:
     return repr(text)
 
 
-def _line(line: str) -> str:
-    """One line; what marks IPython's own and stands in a text or an expression is left, and found out by compiling."""
-    if not _MARKED.search(line):
-        return line
-    if _HELP.fullmatch(line):
-        return f"{_HELP.fullmatch(line)['indent']}pass  # {line.strip()}"  # type: ignore[index]
-    if match := _LINE.fullmatch(line):
-        if match["mark"] in ("!", "!!"):
-            return match["indent"] + shell(match["rest"], expand=True)
-        return f"{match['indent']}{_magic(match['mark'], match['rest'])}"
-    if (match := _CAPTURED.fullmatch(line)) and match["mark"] == "!":
-        run = shell(match["rest"], ", capture_output=True, text=True", expand=True)
-        return f"{match['left']}{run}.stdout.splitlines()"
-    return line
+def _line(command: Command) -> str:
+    """A statement in place of a command; where plain Python has none, what does not compile."""
+    match command.escape:
+        case "?" | "??":
+            return f"{command.before}pass  # {command.text}{command.escape}"
+        case "!" if command.assigned:
+            run = shell(command.text, ", capture_output=True, text=True", expand=True)
+            return f"{command.before}{run}.stdout.splitlines()"
+        case "!" | "!!":
+            return command.before + shell(command.text, expand=True)
+        case "%" if not command.assigned:
+            return command.before + _magic(command.text)
+    return f"{command.before}{command.escape}{command.text}"
 
 
-def _magic(mark: str, rest: str) -> str:
-    name, _, argument = rest.partition(" ")
+def _magic(text: str) -> str:
+    name, _, argument = text.partition(" ")
     argument = argument.strip()
-    match mark + name:
-        case "%pip" | "%uv":
+    match name:
+        case "pip" | "uv":
             return shell(f"{'python3 -m ' if name == 'pip' else ''}{name} {argument}", expand=True)
-        case "%cd" if argument and argument != "-":
+        case "cd" if argument and argument != "-":
             return f"os.chdir({literal(argument)})"
-        case "%time" | "%timeit" if compiles(argument):
+        case "time" | "timeit" if compiles(argument):
             return f"{argument}  # %{name}"
         case _:
-            return f"pass  # {mark}{rest}"
+            return f"pass  # %{text}"

@@ -15,13 +15,13 @@ from kernel_gateway.views.facts import facts, heading
 from kernel_gateway.views.plain_python import (
     awaits,
     compiles,
-    in_lines,
     is_one_file,
     literal,
     plain,
     shell,
     shell_script,
 )
+from kernels.notebook.cell_source import split_lines
 from kernels.notebook.notebook_file import read_document
 from kernels.notebook.notebook_json import NOTEBOOK_BYTES
 
@@ -121,7 +121,7 @@ def _code(cell: dict[str, Any], *, apart: bool) -> list[str]:
     elif source.strip() and (status == "error" or apart or awaits(made)):
         return [f"_run_cell({literal(made)}{', may_fail=True' if status == 'error' else ''})"]
     else:
-        return in_lines(made.rstrip())
+        return split_lines(made.rstrip())
     return [f"# {why}", *_comment(source)]
 
 
@@ -140,7 +140,7 @@ def _without_futures(cells: list[dict[str, Any]]) -> tuple[list[str], list[dict[
     for cell in cells:
         source = cell["source"]
         if cell["cell_type"] == "code" and "__future__" in source and compiles(source):
-            lines = in_lines(source)
+            lines = split_lines(source)
             for statement in ast.parse(source).body:
                 if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
                     names.update(alias.name for alias in statement.names if alias.asname is None)
@@ -154,5 +154,5 @@ def _without_futures(cells: list[dict[str, Any]]) -> tuple[list[str], list[dict[
 
 def _comment(text: str) -> list[str]:
     """Comment lines; nothing in them ends the comment early."""
-    lines = in_lines(text.encode("utf-8", "replace").decode())
+    lines = split_lines(text.encode("utf-8", "replace").decode())
     return [("# " + re.sub(r"[\x00\x0b\x0c]", " ", line)).rstrip() for line in lines]

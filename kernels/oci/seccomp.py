@@ -64,8 +64,7 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     "memory": (
         "allocating, protecting and sharing memory; how much is decided by the cgroup",
         "brk madvise membarrier memfd_create mincore mlock mlock2 mlockall mmap mprotect mremap msync munlock"
-        " munlockall munmap get_mempolicy mbind set_mempolicy pkey_alloc pkey_free pkey_mprotect shmat shmctl shmdt"
-        " shmget remap_file_pages",
+        " munlockall munmap pkey_alloc pkey_free pkey_mprotect shmat shmctl shmdt shmget remap_file_pages",
     ),
     "processes": (
         "starting, waiting for and looking at one's own processes and threads; how many is decided by the cgroup",

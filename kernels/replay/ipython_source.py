@@ -1,4 +1,4 @@
-"""A cell as IPython takes it to Python that `ast` reads: magics, shell lines and help lines put aside. Pure, linear.
+"""A cell as IPython takes it to Python that `ast` reads: magics, shell lines and help put aside. Pure, linear.
 
 Only what bears on names is kept. What a magic may define counts as defined, and of a cell that nothing here understands
 every word does: better to accuse no name than a wrong one.
@@ -10,22 +10,18 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from kernels.notebook.cell_source import Command, cell_magic, read_cell
+
 _FILE: Final = "<recorded cell>"
 _LONGEST_SOURCE: Final = 200_000
-_LONGEST_TARGETS: Final = 500
-"""How far into a line the names are looked for to which a magic's answer is assigned."""
 _WORD: Final = re.compile(r"[^\W\d]\w{0,200}")
-_CELL_MAGIC: Final = re.compile(r"\s*%%([\w!.]+)[ \t]*([^\n]*)\n?")
-_ASSIGNED: Final = re.compile(r"(\s*)([\w.,\[\]'\" \t*()]+?)\s*=\s*([%!])([^=].*)")
 _OPTIONS: Final = re.compile(r"\A(?:-[a-zA-Z]\s?\d*\s+)*")
 _AUTOMAGIC: Final = re.compile(
     r"(?:pip|conda|mamba|uv|ls|ll|cd|cat|pwd|cp|mv|rm|mkdir|rmdir|man|clear|who|whos)(?![\w])(?!\s*[=(.,\[:+*/)\]])"
 )
-_TOKEN: Final = re.compile(r"""'''|\"\"\"|'(?:\\.|[^'\\])*+'?|"(?:\\.|[^"\\])*+"?|#.*|[(\[{]|[)\]}]""")
 _PYTHON_BODIES: Final = frozenset({"time", "timeit", "prun", "capture", "memit", "lprun", "mprun", "pyinstrument"})
 _OTHER_BODIES: Final = frozenset(
     [
@@ -71,15 +67,15 @@ def read(source: str) -> CellSource:
         return CellSource(None, anything=True)
     if (tree := parsed(source)) is not None:
         return CellSource(tree)
-    magic = _CELL_MAGIC.match(source)
+    magic = cell_magic(source)
     if magic is None:
         return _by_lines(source)
-    name, arguments, body = magic[1], magic[2], source[magic.end() :]
-    if name not in _PYTHON_BODIES:
-        seen = arguments if name in _OTHER_BODIES else source
-        return CellSource(None, _words(seen), anything=name in _DEFINES_ANYTHING)
-    inner = CellSource(parsed(body)) if parsed(body) is not None else _by_lines(body)
-    return CellSource(inner.tree, inner.words | _words(arguments), inner.anything, inner.resets)
+    if magic.name not in _PYTHON_BODIES:
+        seen = magic.arguments if magic.name in _OTHER_BODIES else source
+        return CellSource(None, _words(seen), anything=magic.name in _DEFINES_ANYTHING)
+    tree = parsed(magic.body)
+    inner = CellSource(tree) if tree is not None else _by_lines(magic.body)
+    return CellSource(inner.tree, inner.words | _words(magic.arguments), inner.anything, inner.resets)
 
 
 def parsed(source: str) -> ast.Module | None:
@@ -92,55 +88,29 @@ def parsed(source: str) -> ast.Module | None:
 
 
 def _by_lines(source: str) -> CellSource:
-    lines = _Lines(textwrap.dedent(source.replace("\r\n", "\n")))
-    text = "\n".join(lines.translated())
-    tree = parsed(text)
-    words = frozenset(lines.words) if tree is not None else _words(source)
-    return CellSource(tree, words, lines.anything, lines.resets)
+    if _AUTOMAGIC.match(source.strip()) and "\n" not in source.strip():  # IPython tries this of cells of one line
+        return CellSource(ast.Module([], []))
+    commands = _Commands()
+    tree = parsed("\n".join(each if isinstance(each, str) else commands.python_for(each) for each in read_cell(source)))
+    words = frozenset(commands.words) if tree is not None else _words(source)
+    return CellSource(tree, words, commands.anything, commands.resets)
 
 
-class _Lines:
-    """Goes over a cell line by line, knowing whether it is inside a string or brackets."""
+class _Commands:
+    """Puts Python in the place of commands, and remembers what they may define."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self) -> None:
         self.words: set[str] = set()
         self.anything = False
         self.resets = False
-        self._lines = source.split("\n")
-        self._depth = 0
-        self._quote = ""
-        self._continued = False
 
-    def translated(self) -> Iterator[str]:
-        special = False  # a magic goes on in the next line
-        for line in self._lines:
-            if special:
-                special = line.endswith("\\")
-                yield ""
-                continue
-            if self._depth <= 0 and not self._quote and not self._continued:
-                replaced = self._replaced(line)
-                if replaced is not None:
-                    special = line.endswith("\\")
-                    yield replaced
-                    continue
-            self._scan(line)
-            yield line
-
-    def _replaced(self, line: str) -> str | None:
-        """Python in place of a line that only IPython understands; None for any other."""
-        text = line.strip()
-        indent = line[: len(line) - len(line.lstrip())]
-        if "=" in line[:_LONGEST_TARGETS] and (assigned := _ASSIGNED.fullmatch(line[:_LONGEST_TARGETS])):
-            return f"{assigned[1]}{assigned[2]} = None"
-        if text.startswith("%"):
-            return indent + self._magic(text.lstrip("%"))
-        if text.startswith(("!", "?")) or (text.endswith("?") and "#" not in text) or _AUTOMAGIC.match(text):
-            return indent + "pass"
-        return None
+    def python_for(self, command: Command) -> str:
+        if command.assigned:
+            return command.before + "None"
+        return command.before + (self._magic(command.text) if command.escape == "%" else "pass")
 
     def _magic(self, text: str) -> str:
-        name, _, arguments = text.partition(" ")
+        name, _, arguments = text.lstrip("%").partition(" ")
         if name in _PYTHON_BODIES:
             code = _OPTIONS.sub("", arguments, count=1)
             if parsed(code) is not None:
@@ -150,40 +120,6 @@ class _Lines:
         if name == "reset":
             self.resets, self.anything = True, False
         return "pass"
-
-    def _scan(self, line: str) -> None:
-        """Follow strings and brackets through a line of Python."""
-        at = 0
-        self._continued = line.endswith("\\") and not self._quote
-        while at < len(line):
-            if self._quote:
-                end = _end_of(line, at, self._quote)
-                if end < 0:
-                    return
-                at, self._quote = end, ""
-                continue
-            token = _TOKEN.search(line, at)
-            if token is None:
-                return
-            at, word = token.end(), token[0]
-            if word in ("'''", '"""'):
-                self._quote = word
-            elif word in "([{":
-                self._depth += 1
-            elif word in ")]}":
-                self._depth -= 1
-            elif word[0] == "#":
-                self._continued = False
-
-
-def _end_of(line: str, at: int, quote: str) -> int:
-    """Where a long string that is open at a place ends in this line, or -1."""
-    while (end := line.find(quote, at)) >= 0:
-        before = line[at:end]
-        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
-            return end + len(quote)
-        at = end + 1
-    return -1
 
 
 def _words(text: str) -> frozenset[str]:

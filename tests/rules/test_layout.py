@@ -16,7 +16,6 @@ MOST_MODULES = 20
 SMALL_LINES = 40
 SMALL = {
     "kernel_gateway.dataset_profile.packing": "runs in the service; the rest of its folder runs in a sandbox",
-    "kernel_gateway.dataset_profile.sampling": "pure, beside a program",
     "kernel_gateway.faces.jupyter.service": "one resource a module",
     "kernel_gateway.faces.rest.resources.attaching": "one resource a module",
     "kernel_gateway.faces.rest.resources.files": "one resource a module",

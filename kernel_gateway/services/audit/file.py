@@ -1,7 +1,9 @@
 """The audit log as a file of JSON lines, which is renamed when it is full.
 
-`audit.jsonl` is written, `audit.jsonl.1` was full last, and so on; the oldest goes. When something else has renamed or
-removed the file, a new one is begun. `AuditFile` blocks; `FileSink` calls it in a thread of its own.
+`audit.jsonl` is written, `audit.jsonl.1` was full last, and so on; the oldest goes: rotation is the standard library's.
+When something else has renamed or removed the file, a new one is begun. Writing is our own: the library's handlers keep
+errors to themselves, follow links, and leave half a line where the disk was full, while the chain of hashes needs each
+line whole, once, or not at all. `AuditFile` blocks; `FileSink` calls it in a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from kernel_gateway.errors import StartRefused
@@ -27,7 +30,8 @@ class AuditFile:
     def __init__(self, path: Path, most_bytes: int, files: int) -> None:
         self._path = path
         self._most_bytes = most_bytes
-        self._files = files
+        # It names and renames the files; with a delay it opens none, and without backups it leaves the only one alone.
+        self._rotation = RotatingFileHandler(path, backupCount=files - 1, delay=True)
         self._descriptor = -1
         self._torn = False
 
@@ -93,12 +97,9 @@ class AuditFile:
 
     def _rotate(self) -> None:
         self.close()
-        names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, self._files))]
-        with contextlib.suppress(FileNotFoundError):
-            names[-1].unlink()
-        for old, new in zip(names[-2::-1], names[:0:-1], strict=True):
-            with contextlib.suppress(FileNotFoundError):
-                old.rename(new)
+        if not self._rotation.backupCount:
+            self._path.unlink(missing_ok=True)
+        self._rotation.doRollover()
         self._open()
 
 

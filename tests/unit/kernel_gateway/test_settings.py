@@ -9,6 +9,7 @@ import pytest
 from kernel_gateway import settings
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.setting import Setting
 from kernels.environment import Endpoint
 
 
@@ -51,6 +52,48 @@ def test_later_sources_win(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(environ: dict[str, str], says: str) -> None:
     with pytest.raises(SettingInvalid, match=says):
         settings.load(environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("PORT", "70000", "port in the environment must be a whole number between 0 and 65,535, not '70000'"),
+        ("PORT", "http", "port in the environment must be a whole number between 0 and 65,535, not 'http'"),
+        ("DRAIN_SECONDS", "nan", "drain_seconds in the environment must be a number between 0 and 3,600, not 'nan'"),
+        ("RUNTIME", "docker", "runtime in the environment must be one of runc, crun, runsc, not 'docker'"),
+        ("LOG_JSON", "maybe", "log_json in the environment must be true or false, not 'maybe'"),
+    ],
+)
+def test_a_refusal_says_where_it_stands_what_it_must_be_and_what_it_is(variable: str, value: str, says: str) -> None:
+    with pytest.raises(SettingInvalid) as refused:
+        settings.load(environ={f"SANDCELL_{variable}": value})
+    assert str(refused.value) == says
+
+
+def test_a_secret_of_the_wrong_kind_is_not_shown(tmp_path: Path) -> None:
+    config = tmp_path / "sandcell.toml"
+    config.write_text("token = 123456789")
+    with pytest.raises(SettingInvalid, match=r"token in .* must be a string$"):
+        settings.load(environ={}, config=str(config))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("YES", True), ("1", True), ("False", False), ("no", False), (" 0 ", False)]
+)
+def test_what_is_true_and_false_in_a_variable(text: str, value: object) -> None:
+    assert settings.load(environ={"SANDCELL_LOG_JSON": text}).log_json is value
+
+
+@pytest.mark.parametrize("row", [row for row in settings.table() if row.low is not None], ids=lambda row: row.name)
+def test_bounds_are_part_of_the_range_and_what_is_beyond_them_is_not(row: Setting) -> None:
+    assert row.low is not None
+    assert row.high is not None
+    for value in (row.low, row.high, str(row.low), f" {row.high} "):
+        found = row.convert(value, "here")
+        assert (type(found), found) == (row.type, row.type(value))
+    for value in (row.low - 1, row.high + 1, str(row.high + 1), "nan", "", True, None, [row.low]):
+        with pytest.raises(SettingInvalid, match=f"{row.name} here must be a .*number between"):
+            row.convert(value, "here")
 
 
 @pytest.mark.parametrize("line", ["prot = 1", 'port = "1"\nhost = 1', "port = true", "port = [1]", "[port]"])

@@ -37,6 +37,7 @@ def test_commands_are_subprocesses_and_their_failure_ends_nothing(tmp_path: Path
     assert ran(
         tmp_path, shell, code("!echo hi \"there\"\nprint('on', flush=True)"), code("a = !echo 1; echo 2\nprint(a)")
     ) == ("a\nb\nhi there\non\n['1', '2']\n")
+    assert ran(tmp_path, code("if True:\n    !echo a \\\n      b\n    !!echo c")) == "a b\nc\n"
 
 
 VALUES = {"x": 41, "name": "a b", "rows": ["p", "q", "r"]}

@@ -209,3 +209,22 @@ def test_the_first_part_of_a_text_file_stands_for_all(reader: Reader, described:
     assert (profile["complete"], profile["rows_exact"], profile["basis"]) == (False, False, "first_rows")
     assert profile["rows"] == pytest.approx(30_000, rel=0.3)
     assert profile["rows_read"] < 10_000
+
+
+PARTS = {
+    "cut within quotes": ("x.csv", "b'a,b\\n' + b'1,x\\n' * 5_000 + b'2,\"open\\nand cut'", 1_000_000, 5_001),
+    "cut within a line": ("x.jsonl", 'b\'{"a": 1}\\n\' * 5_000 + b\'{"a": "cut\'', 1_000_000, 5_000),
+    "one line": ("x.jsonl", "b'{\"a\": 1}'", 1_000_000, 1),
+    "a mark": ("x.csv", "b'\\xef\\xbb\\xbfa,b\\n1,2\\n'", None, 1),
+    "a mark and carriage returns": ("x.jsonl", 'b\'\\xef\\xbb\\xbf{"a": 1}\\r\\n{"a": 2}\\r\\n\'', None, 2),
+    "UTF-16": ("x.jsonl", '\'{"a": "é"}\\n{"a": "x"}\\n\'.encode(\'utf-16\')', None, 2),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_text_is_read_from_its_mark_to_the_last_whole_row_of_the_part_that_is_here(reader: Reader, name: str) -> None:
+    path, content, size, rows = PARTS[name]
+    reader.run(f"Path({path!r}).write_bytes({content})")
+    profile = reader.profile(path, size=size)
+    assert (profile["rows_read"], profile["complete"]) == (rows, size is None)
+    assert profile["columns"][0]["name"] == "a"
