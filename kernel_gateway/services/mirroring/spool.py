@@ -44,6 +44,14 @@ PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
 """Being made; made, in place of an older copy that may still be there; on the way to the store; being removed."""
 
 
+OnDelivered = Callable[[str, AsOf | None], Awaitable[None]]
+"""Awaited when a workspace that had waited here is in the store, with the execution that it is as of."""
+
+
+async def _ignore(_workspace_id: str, _as_of: AsOf | None) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class _Copy:
     """What waits: the execution it is as of, the time it has on its way, and whether it is the whole workspace."""
@@ -56,12 +64,11 @@ class _Copy:
 class Spool:
     """`take` when a sandbox ends, `deliver` before a restore and from time to time."""
 
-    def __init__(self, directory: Path, mirrors: Mirrors) -> None:
+    def __init__(self, directory: Path, mirrors: Mirrors, on_delivered: OnDelivered = _ignore) -> None:
         self._directory = directory
         self._mirrors = mirrors
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.on_delivered: Callable[[str, AsOf | None], Awaitable[None]] = _nothing
-        """Awaited when a workspace is in the store that had waited here, with the execution that it is as of."""
+        self._on_delivered = on_delivered
 
     def clear(self) -> None:
         """Finish what an earlier process left half done; called once at start, before anything else."""
@@ -109,7 +116,7 @@ class Spool:
                 await _flushed(mirror, copy.as_of, copy.seconds)
             finally:
                 await asyncio.to_thread(_delete, out)
-            await self.on_delivered(workspace_id, copy.as_of)
+            await self._on_delivered(workspace_id, copy.as_of)
             await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
         return True
@@ -175,10 +182,6 @@ class Spool:
 
     def _place(self, name: str) -> Path:
         return self._directory / name
-
-
-async def _nothing(workspace_id: str, as_of: AsOf | None) -> None:
-    pass
 
 
 def _looked_at(spooled: DurableWorkspace) -> _Copy:

@@ -66,7 +66,7 @@ class ReplayRun:
     `wait_for_turn` returns when it may begin.
     """
 
-    doing: ReplayServices
+    services: ReplayServices
     copies: WorkspaceCopies
     principal: Principal
     replay: Replaying
@@ -96,7 +96,7 @@ class ReplayRun:
             await self._first_pass(first, ran)
             await self._judge_revised(first, ran)
             if not replay.keeps and self._second is None and self._unsure(steps):
-                await self.doing.sessions.stop(self.principal, first.stage.session_id)
+                await self.services.sessions.stop(self.principal, first.stage.session_id)
             await self._tell_noise_apart(steps, ran)
         except GatewayError as error:
             self._give_rest(steps, failed(error))
@@ -208,9 +208,9 @@ class ReplayRun:
         return ran
 
     async def _begin_pass(self, steps: Sequence[Step], session_id: str | None, *, first: bool) -> Pass:
-        began = rfc3339(self.doing.parts.clock.now())
+        began = rfc3339(self.services.clock.now())
         session_id = session_id or await self._fresh_session(first=first)
-        stage = Stage(self.doing, self.principal, session_id, self.replay.request.timeout_seconds)
+        stage = Stage(self.services, self.principal, session_id, self.replay.request.timeout_seconds)
         return Pass(stage, list(steps), began)
 
     async def _fresh_session(self, *, first: bool) -> str:
@@ -221,7 +221,7 @@ class ReplayRun:
         try:
             if inputs is not None:
                 await self.copies.copy(self.principal, inputs, session_id)
-            await self.doing.sessions.start(self.principal, body, session_id)
+            await self.services.sessions.start(self.principal, body, session_id)
         except GatewayError:
             if inputs is not None:
                 await self.copies.discard(session_id)
@@ -233,12 +233,12 @@ class ReplayRun:
         return await asyncio.to_thread(self._compared, step, ran, second)
 
     def _compared(self, step: Step, ran: CellOutcome, second: CellOutcome | None) -> CellReplay:
-        parts = self.doing.parts
+        settings, redaction = self.services.settings, self.services.redaction
         if step.as_written is not None and not self._waits(step):
             step = replace(step, recorded=step.as_written)
-        if parts.redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
-            step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
-        caps = (parts.settings.output_text_bytes, parts.settings.stored_text_bytes)
+        if redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
+            step = replace(step, recorded=redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
+        caps = (settings.output_text_bytes, settings.stored_text_bytes)
         passes = [self._first, self._second]
         times = [began(self.document), *(None if each is None else each.began for each in passes)]
         return verdict_of(step, ran, caps, second, began=times, strict=self.replay.request.strict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import structlog
@@ -17,11 +17,16 @@ import structlog
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
 from kernel_gateway.models.shapes import Usage
 from kernel_gateway.models.sync import Restoring, Sync
+from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
-from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.sandbox_contract import LiveKernel
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.sandbox_contract import Launcher, LiveKernel
 from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage.sessions import SessionRow
 from kernels.errors import Death, KernelsError
 from kernels.execution.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec
@@ -41,6 +46,7 @@ class SessionSandbox:
 
     `on_deno_death(death)` is the live kernel's. `owner` is the principal in whose turn it is started.
 
+    `unsaved` is what to say of files that could not be brought to the store.
     `_spent_seconds` is the processor time of the sandboxes that the present one follows.
     While `_death` is set, the present sandbox is dead and still to be cleared away, or there is none and the next one
     needs a new generation.
@@ -48,19 +54,25 @@ class SessionSandbox:
 
     def __init__(
         self,
-        parts: Parts,
-        session_id: str,
-        workspace_id: str,
+        row: SessionRow,
         *,
-        owner: str,
+        settings: Settings,
+        launcher: Launcher,
+        mirrors: Mirrors,
+        spool: Spool,
+        starting: FairShares,
+        background: Background,
         find_environment: Find,
-        generation: int,
         egress_gateway: EgressGateway,
+        flushes: Flushes,
         on_replaced: Callable[[int, Death | None], None],
         on_deno_death: Callable[[Death], None],
-        flushes: Flushes,
+        on_restored: Callable[[RestoreReport], None],
+        on_durable: Callable[[], Awaitable[None]],
+        on_hub: Callable[[Hub], None],
+        on_deno_hub: Callable[[Hub], None],
     ) -> None:
-        self.generation = generation
+        self.generation = row.generation
         self.egress_gateway = egress_gateway
         self.kernel: LiveKernel | None = None
         self._info: SandboxInfo | None = None
@@ -69,21 +81,17 @@ class SessionSandbox:
         self._furnishing: WorkspaceRestore | None = None
         self.flushes = flushes
         flushes.find_mirror = lambda: self.mirror
-        self._parts = parts
-        self._session_id, self._owner, self._workspace_id = session_id, owner, workspace_id
+        flushes.on_durable = on_durable
+        self._settings, self._launcher, self._background = settings, launcher, background
+        self._mirrors, self._spool, self._starting = mirrors, spool, starting
+        self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._find_environment = find_environment
-        self._on_replaced = on_replaced
-        self._on_deno_death = on_deno_death
-        self.on_hub: Callable[[Hub], None] = lambda _hub: None
-        """Called with the connections to each kernel that takes code from then on; the next with JavaScript's."""
-        self.on_deno_hub: Callable[[Hub], None] = lambda _hub: None
-        self.on_restored: Callable[[RestoreReport], None] = lambda _report: None
-        """Called with what a new sandbox's workspace was filled with."""
+        self._on_replaced, self._on_deno_death, self._on_restored = on_replaced, on_deno_death, on_restored
+        self._on_hub, self._on_deno_hub = on_hub, on_deno_hub
         self._death: Death | None = None
         self._lock = asyncio.Lock()
         self._launching: asyncio.Task[LiveKernel] | None = None
         self.unsaved: str | None = None
-        """What to say of files that could not be brought to the store."""
         self._given_up = False
         self.last_usage, self._spent_seconds = Usage(), 0.0
 
@@ -117,7 +125,7 @@ class SessionSandbox:
     async def restored(self) -> None:
         """Wait for the present sandbox's workspace, or for the sandbox's end; raises our errors."""
         if self._furnishing is not None and not self._furnishing.complete:
-            await self._furnishing.done(self._parts.settings.restore_deadline_seconds)
+            await self._furnishing.done(self._settings.restore_deadline_seconds)
 
     async def started(self) -> LiveKernel:
         """The live kernel, in a new sandbox when there is none; its files may still be on their way."""
@@ -133,7 +141,7 @@ class SessionSandbox:
         """Under the lock: launch, in a task of its own so that the session's end can cancel it."""
         death, self._death = self._death, None
         generation = self.generation if death is None else self.generation + 1
-        self._launching = self._parts.background.spawn(self._launch(generation), f"launch {self._session_id}")
+        self._launching = self._background.spawn(self._launch(generation), f"launch {self._session_id}")
         try:
             kernel = await self._launching
         except BaseException as error:
@@ -157,12 +165,12 @@ class SessionSandbox:
     async def adopt(self, info: SandboxInfo) -> None:
         """Take up the sandbox that an earlier process of ours left running."""
         async with self._lock:
-            kernel = await self._parts.launcher.adopt(info, self.generation)
+            kernel = await self._launcher.adopt(info, self.generation)
             await self.egress_gateway.reopen()
-            mirror = self._parts.mirrors.mirror(info, self._workspace_id)
+            mirror = self._mirrors.mirror(info, self._workspace_id)
             self._take(kernel, mirror)
             await self._watch(info, mirror)
-            if self._workspace_id in self._parts.spool.waiting():  # the live files are newer than that copy
+            if self._workspace_id in self._spool.waiting():  # the live files are newer than that copy
                 await self._save(mirror)
 
     async def mend_way_out(self) -> None:
@@ -175,10 +183,10 @@ class SessionSandbox:
         """Bring what a dead sandbox left in its workspace to the store, then remove the sandbox."""
         async with self._lock:
             try:
-                await self._parts.launcher.reopen(info.sandbox_id)
+                await self._launcher.reopen(info.sandbox_id)
             except KernelsError as error:
                 log.error("workspace_not_reopened", session=self._session_id, error=str(error))
-            self._info, self.mirror = info, self._parts.mirrors.mirror(info, self._workspace_id)
+            self._info, self.mirror = info, self._mirrors.mirror(info, self._workspace_id)
             await self._close()
 
     async def lose(self, kernel: LiveKernel, death: Death) -> None:
@@ -214,7 +222,7 @@ class SessionSandbox:
             if mirror is not None:
                 if furnished:
                     with contextlib.suppress(WorkspaceSyncError, TimeoutError):
-                        await mirror.flush(self._parts.settings.flush_deadline_seconds)
+                        await mirror.flush(self._settings.flush_deadline_seconds)
                 self.flushes.note(mirror)
                 await self._stop_furnishing()
                 await mirror.aclose()
@@ -247,26 +255,26 @@ class SessionSandbox:
         return self.last_usage
 
     async def _launch(self, generation: int) -> LiveKernel:
-        parts, settings = self._parts, self._parts.settings
+        settings = self._settings
         spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
         begun: list[WorkspaceRestore] = []
 
         async def furnish(info: SandboxInfo) -> None:
             await self.egress_gateway.open(spec.environment)
-            if await parts.spool.deliver(self._workspace_id):
+            if await self._spool.deliver(self._workspace_id):
                 self.unsaved = None
-            mirror = parts.mirrors.mirror(info, self._workspace_id)
+            mirror = self._mirrors.mirror(info, self._workspace_id)
             begun.append(
-                WorkspaceRestore(parts.background, mirror, lambda report: self._furnished(info, mirror, report))
+                WorkspaceRestore(self._background, mirror, lambda report: self._furnished(info, mirror, report))
             )
             await begun[0].begin()
 
         try:
             async with (
-                parts.starting.place(self._owner),
+                self._starting.place(self._owner),
                 asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
             ):
-                kernel = await parts.launcher.launch(spec, before_first_code=furnish)
+                kernel = await self._launcher.launch(spec, before_first_code=furnish)
         except BaseException as error:
             await self.egress_gateway.aclose()
             for each in begun:
@@ -280,8 +288,8 @@ class SessionSandbox:
     async def _furnished(self, info: SandboxInfo, mirror: Mirror, report: RestoreReport) -> None:
         """All files of a new sandbox are there."""
         await self._watch(info, mirror)
-        await self._parts.launcher.mark_workspace_ready(info.sandbox_id)
-        self.on_restored(report)
+        await self._launcher.mark_workspace_ready(info.sandbox_id)
+        self._on_restored(report)
 
     async def _watch(self, info: SandboxInfo, mirror: Mirror) -> None:
         """Look at the files as they are before the next code runs, so that what it changes can be told."""
@@ -294,17 +302,17 @@ class SessionSandbox:
         kernel.on_generation = self._kernel_replaced
         kernel.on_deno_death = self._on_deno_death
         kernel.on_gone = lambda death: self._kernel_gone(kernel, death)
-        kernel.on_deno_hub = lambda hub: self.on_deno_hub(hub)  # noqa: PLW0108 - as below
-        kernel.on_hub = lambda hub: self.on_hub(hub)  # noqa: PLW0108 - the session sets it later
+        kernel.on_deno_hub = self._on_deno_hub
+        kernel.on_hub = self._on_hub
         if kernel.hub is not None:
-            self.on_hub(kernel.hub)
+            self._on_hub(kernel.hub)
 
     def _kernel_replaced(self, generation: int, death: Death | None) -> None:
         self.generation = generation
         self._on_replaced(generation, death)
 
     def _kernel_gone(self, kernel: LiveKernel, death: Death) -> None:
-        self._parts.background.spawn(self.lose(kernel, death), f"lose {self._session_id}")
+        self._background.spawn(self.lose(kernel, death), f"lose {self._session_id}")
 
     async def _close(self) -> None:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
@@ -314,7 +322,7 @@ class SessionSandbox:
         if mirror is not None:
             if furnished:  # else nothing has run in it: the store has all, and the sandbox a part
                 await self._save(mirror)
-            waits = self.unsaved is not None and self._workspace_id in self._parts.spool.waiting()
+            waits = self.unsaved is not None and self._workspace_id in self._spool.waiting()
             self.flushes.end(mirror, waits=waits)
         await self._stop_furnishing()
         self.kernel = self.mirror = self.watched = None
@@ -334,8 +342,8 @@ class SessionSandbox:
         """Flush the workspace; what the store does not take by the deadline goes to the spool on this host."""
         self.flushes.request()
         try:
-            await mirror.flush(self._parts.settings.flush_deadline_seconds, final=True)
-            await self._parts.spool.discard(self._workspace_id)
+            await mirror.flush(self._settings.flush_deadline_seconds, final=True)
+            await self._spool.discard(self._workspace_id)
             self.unsaved = None
         except (WorkspaceSyncError, TimeoutError) as error:
             log.warning("flush_failed", session=self._session_id, error=str(error))
@@ -344,7 +352,7 @@ class SessionSandbox:
     async def _keep_here(self, why: str) -> None:
         try:
             if self._info is not None:
-                await self._parts.spool.take(self._info, self._workspace_id, self.flushes.last)
+                await self._spool.take(self._info, self._workspace_id, self.flushes.last)
             self.unsaved = f"the workspace waits on this host for its store: {why}"
         except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.error("workspace_not_saved", session=self._session_id, error=str(error))
@@ -354,6 +362,6 @@ class SessionSandbox:
         """Remove every trace; what resists is left to the sweep."""
         try:
             async with asyncio.timeout(DESTROY_SECONDS):
-                await self._parts.launcher.destroy(self._session_id)
+                await self._launcher.destroy(self._session_id)
         except (KernelsError, TimeoutError) as error:
             log.error("sandbox_not_destroyed", session=self._session_id, error=str(error))

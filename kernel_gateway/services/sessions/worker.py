@@ -20,16 +20,22 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.models.sync import ExecutionSync
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.mirroring.flushes import Ticket, told
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results import displays as known_displays
-from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.jobs import FinishedJobs, Job
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.outcomes import died, outcome_of, refused, trimmed
+from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sandbox_contract import LiveKernel
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.provenance import found_after, provenance_of
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution.execution import Event, Outcome
@@ -45,8 +51,27 @@ NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 class Worker:
     """The one who runs the jobs of one session."""
 
-    def __init__(self, parts: Parts, live: LiveSession) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        record: Record,
+        kept_outputs: KeptOutputs,
+        redaction: Redaction,
+        finished: FinishedJobs,
+        background: Background,
+        live: LiveSession,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._record = record
+        self._kept_outputs = kept_outputs
+        self._redaction = redaction
+        self._finished = finished
+        self._background = background
         self._live = live
 
     async def run(self) -> None:
@@ -55,7 +80,7 @@ class Worker:
             job = await self._live.next_job()
             try:
                 if await job.is_stored():
-                    await self._parts.record.looked_at(self._live.id)
+                    await self._record.looked_at(self._live.id)
                     await self._carry_out(job)
                     await self._abort_followers(job)
             except Exception as error:
@@ -83,11 +108,11 @@ class Worker:
         row = self._ended_row(job, status, outcome, usage, execution_count=execution_count)
         ran = row.started is not None
         row = await self._with_full_text(job, row)
-        stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
-        with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
+        stored = await asyncio.to_thread(self._as_stored, row) if self._redaction.wanted else self._as_stored(row)
+        with self._record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
             await self._store(job, stored, count=ran)
             self._live.displays.add(row, displays)
-            self._parts.finished.update(row.session_id, row.outcome.updates if row.outcome else ())
+            self._finished.update(row.session_id, row.outcome.updates if row.outcome else ())
             self._live.executions += ran
             self._live.notebook_stale = True
             self._live.touch()
@@ -97,7 +122,7 @@ class Worker:
                 job.end(row, told(row, flushes.sync()))  # they have their answer before anybody looks at the files
         if not job.has_ended:
             await self._settle(job, row, ticket)
-        self._parts.finished.keep(job)
+        self._finished.keep(job)
 
     def _ended_row(
         self,
@@ -119,7 +144,7 @@ class Worker:
             outcome=outcome,
             execution_count=execution_count,
             provenance=provenance,
-            ended=self._parts.clock.now(),
+            ended=self._clock.now(),
             last_sequence=job.log.last_sequence + 1,
             ended_number=row.ended_number if row.started is None else sandbox.flushes.next_number(),
         )
@@ -141,12 +166,12 @@ class Worker:
             full_text.discard()
             return row
         full = await asyncio.to_thread(full_text.finish)
-        self._parts.outputs.request_delivery(row.session_id)
+        self._kept_outputs.request_delivery(row.session_id)
         return replace(row, provenance={**(row.provenance or {}), "full": full})
 
     def _as_stored(self, row: ExecutionRow) -> ExecutionRow:
-        row = self._parts.redaction.row(row)
-        return replace(row, outcome=trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes))
+        row = self._redaction.row(row)
+        return replace(row, outcome=trimmed(row.outcome or StoredOutcome(), self._settings.stored_text_bytes))
 
     async def _record_internal_error(self, job: Job, error: Exception) -> None:
         """Something of ours broke: say so in the row when that is possible, else to those who wait."""
@@ -165,9 +190,9 @@ class Worker:
             _require_generation(job, kernel)
             if job.row.clear_context:
                 await _clear(job, kernel)
-            now = self._parts.clock.now()
+            now = self._clock.now()
             if job.begun != kernel.generation:
-                await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
+                await self._database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
         except GatewayError as error:
             return await self.finish(job, "rejected", refused(type(error).__name__, error.message))
         job.begin(kernel.generation, now)
@@ -201,8 +226,8 @@ class Worker:
         return kernel
 
     async def _execute(self, job: Job, kernel: LiveKernel) -> None:
-        settings, timeout = self._parts.settings, job.row.timeout_seconds
-        full_text = job.full_text = self._parts.outputs.full_text(self._live.id)
+        settings, timeout = self._settings, job.row.timeout_seconds
+        full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
 
         def emit(event: Event) -> None:
             if full_text.take(event) and event.kind not in {"started", "ended"}:
@@ -217,7 +242,7 @@ class Worker:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
             await self.finish(job, "died", died(death.cause, self._explained(death.detail)))
-            self._parts.background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
+            self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
         python_died = outcome.death is not None and job.row.runtime == "python"
         if python_died or kernel.generation != job.row.generation:
@@ -255,11 +280,11 @@ class Worker:
         pause = 0.1
         while True:
             try:
-                return await self._parts.database.run(store)
+                return await self._database.run(store)
             except (NoSpace, DatabaseUnavailable) as error:
                 log.error("outcome_not_stored", session=row.session_id, execution=row.id, error=error.code)
                 job.trouble(error)
-                await self._parts.clock.sleep(pause)
+                await self._clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 

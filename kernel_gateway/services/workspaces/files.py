@@ -10,11 +10,14 @@ from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, Payloa
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import FileEntry, Page
 from kernel_gateway.models.workspaces import MOST_NAMED, Removed
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.paging import page_of_files
+from kernel_gateway.settings import Settings
 from kernels.errors import GuestRefused
 from kernels.guest_client.client import FileStat
 from kernels.guest_client.file_stream import Content, size_of
@@ -31,8 +34,19 @@ Refused = tuple[int, GatewayError]
 class Files:
     """Paths are relative to /workspace. Reading is no activity that keeps a session from idling; writing is."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._background = background
         self._registry = registry
 
     async def list(
@@ -47,7 +61,7 @@ class Files:
     ) -> Page[FileEntry]:
         """What is in a directory, by path."""
         live = await self._registry.require(principal, session_id)
-        most = self._parts.settings.files_listed
+        most = self._settings.files_listed
         with translated():
             kernel = await live.sandbox.ready()
             found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1)
@@ -68,12 +82,12 @@ class Files:
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
-        self._parts.require_disk()
+        self._disk_room.require()
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
-            written = await kernel.guest.write_file(path, bounded(chunks, self._parts.settings.payload_bytes))
+            written = await kernel.guest.write_file(path, bounded(chunks, self._settings.payload_bytes))
             await _changed(live, [path])
         return file_entry(written)
 
@@ -92,15 +106,15 @@ class Files:
         Raises PayloadTooLarge before anything is written. Files that the sandbox does not take keep no other out. A
         caller who goes away stops nothing.
         """
-        self._parts.require_accepting()
-        most = self._parts.settings.payload_bytes
+        self._readiness.require_accepting()
+        most = self._settings.payload_bytes
         for path, content in files:
             if size_of(content) > most:
                 raise PayloadTooLarge(f"{path} has more than {most:,} bytes", path=path)
         live = await self._registry.require(principal, session_id)
-        self._parts.require_disk()
+        self._disk_room.require()
         work = self._write_all(live, files)
-        return await self._parts.background.carry_out(work, f"files of {live.id}")
+        return await self._background.carry_out(work, f"files of {live.id}")
 
     async def _write_all(self, live: LiveSession, files: Sequence[tuple[str, Content]]) -> tuple[Refused, ...]:
         with translated(), live.in_use():
@@ -115,7 +129,7 @@ class Files:
         One that the sandbox does not remove keeps no other from it. A caller who goes away stops nothing.
         """
         live = await self._registry.require(principal, session_id)
-        return await self._parts.background.carry_out(self._remove_all(live, paths), f"removal in {live.id}")
+        return await self._background.carry_out(self._remove_all(live, paths), f"removal in {live.id}")
 
     async def _remove_all(self, live: LiveSession, paths: Sequence[str]) -> tuple[Refused, ...]:
         with translated(), live.in_use():
@@ -129,7 +143,7 @@ class Files:
     ) -> Removed:
         """What `remove` would; raises what it would raise, and InvalidRequest when there is too much to look at."""
         live = await self._registry.require(principal, session_id)
-        most = self._parts.settings.files_listed
+        most = self._settings.files_listed
         with translated():
             guest = (await live.sandbox.ready()).guest
             found = [await guest.stat_file(path)]
