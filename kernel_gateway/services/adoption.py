@@ -21,7 +21,6 @@ from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.results.outcomes import died
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sandbox_contract import Launcher
 from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -31,7 +30,7 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import Death, KernelsError
-from kernels.sandbox import SandboxInfo
+from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
 GOES_ON = (
@@ -52,7 +51,7 @@ class Adoption:
         settings: Settings,
         clock: Clock,
         database: Database,
-        launcher: Launcher,
+        runtime: SandboxRuntime,
         record: Record,
         redaction: Redaction,
         background: Background,
@@ -62,7 +61,7 @@ class Adoption:
         self._settings = settings
         self._clock = clock
         self._database = database
-        self._launcher = launcher
+        self._runtime = runtime
         self._record = record
         self._redaction = redaction
         self._background = background
@@ -73,7 +72,7 @@ class Adoption:
     async def run(self) -> tuple[SandboxInfo, ...]:
         """Take up every READY session; gives the sandboxes that were found on the host."""
         rows = await self._database.run(sessions.list_live)
-        infos = {info.sandbox_id: info for info in await self._launcher.list()}
+        infos = {info.sandbox_id: info for info in await self._runtime.list()}
         # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
         built = [(self._builder.build(row), infos.get(row.id)) for row in rows]
         async with asyncio.TaskGroup() as group:
@@ -110,9 +109,9 @@ class Adoption:
             async with self._adopting:
                 if not info.furnished:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
-                    await self._launcher.destroy(info.sandbox_id)
+                    await self._runtime.destroy(info.sandbox_id)
                     return CUT_OFF
-                if not await self._launcher.running(live.id):
+                if not await self._runtime.running(live.id):
                     return VANISHED
                 await live.sandbox.adopt(info)
                 return None
@@ -146,14 +145,14 @@ class Adoption:
 
 
 async def remove_orphans(
-    infos: tuple[SandboxInfo, ...], launcher: Launcher, registry: Registry, utility_sandboxes: UtilitySandboxes
+    infos: tuple[SandboxInfo, ...], runtime: SandboxRuntime, registry: Registry, utility_sandboxes: UtilitySandboxes
 ) -> None:
     """Remove the sandboxes that belong to nobody: both owners are on record before their sandbox is made."""
     for info in infos:
         if info.sandbox_id in registry or info.sandbox_id in utility_sandboxes:
             continue
         try:
-            await launcher.destroy(info.sandbox_id)
+            await runtime.destroy(info.sandbox_id)
         except (KernelsError, OSError) as error:  # the next sweep tries again
             log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
         else:

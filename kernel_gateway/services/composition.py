@@ -106,6 +106,7 @@ class Services:
         self.first_token: str | None = None
         self.database = Database(settings.database_url)
         self.background = Background()
+        self.runtime = runtime
         self.launcher = KernelLauncher(runtime, kernel_limits(settings))
         self._build_admission()
         self._build_environments(installed, roles, resolve, signer)
@@ -185,7 +186,7 @@ class Services:
         self.audit = Audit(self.database, self.clock, self.settings)
         self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
-        self._egress = Egress(self.settings, self.launcher.listen, self.audit, resolve=resolve, signer=signer)
+        self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 
     def _build_mirroring(self, store: ObjectStore) -> None:
         """The ways of files to the store."""
@@ -194,7 +195,7 @@ class Services:
         self.ledger = WorkspaceLedger(self.database, self.clock)
         keep_account(store, self.ledger.counted)
         self.mirrors = Mirrors(
-            store, settings.transfer_threads, self.launcher.open_beneath, settings.restore_deadline_seconds
+            store, settings.transfer_threads, self.runtime.open_beneath, settings.restore_deadline_seconds
         )
         deliveries = Deliveries(self.database, self.clock)
         self.spool = Spool(settings.state_path / "spool", self.mirrors, deliveries.record)
@@ -283,6 +284,7 @@ class Services:
             settings=self.settings,
             clock=self.clock,
             database=self.database,
+            runtime=self.runtime,
             launcher=self.launcher,
             environments=self.environments,
             egress=self._egress,
@@ -408,6 +410,7 @@ class Services:
         """Files under names, described in sandboxes of their own."""
         sandbox = DatasetSandbox(
             settings=self.settings,
+            runtime=self.runtime,
             launcher=self.launcher,
             environments=self.environments,
             mirrors=self.mirrors,
@@ -462,7 +465,7 @@ class Services:
             settings=self.settings,
             clock=self.clock,
             database=self.database,
-            launcher=self.launcher,
+            runtime=self.runtime,
             record=self.record,
             redaction=self.redaction,
             background=self.background,
@@ -473,7 +476,7 @@ class Services:
             settings=self.settings,
             clock=self.clock,
             database=self.database,
-            launcher=self.launcher,
+            runtime=self.runtime,
             spool=self.spool,
             kept_outputs=self.kept_outputs,
             audit=self.audit,

@@ -20,7 +20,6 @@ from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
-from kernel_gateway.services.sandbox_contract import Launcher
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
@@ -30,7 +29,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernels.errors import Death
-from kernels.sandbox import SandboxInfo
+from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +43,7 @@ class Reconciler:
         settings: Settings,
         clock: Clock,
         database: Database,
-        launcher: Launcher,
+        runtime: SandboxRuntime,
         spool: Spool,
         kept_outputs: KeptOutputs,
         audit: Audit,
@@ -61,7 +60,7 @@ class Reconciler:
         self._settings = settings
         self._clock = clock
         self._database = database
-        self._launcher = launcher
+        self._runtime = runtime
         self._spool = spool
         self._kept_outputs = kept_outputs
         self._audit = audit
@@ -100,15 +99,15 @@ class Reconciler:
         await self._bring_to_store()
 
     async def _compare(self) -> None:
-        infos = await self._launcher.list()
+        infos = await self._runtime.list()
         for live in self._registry:
             if live.start_task is not None and not live.start_task.done():
                 continue
             await self._lifecycle.check_time(live)
             if live.sandbox.egress_gateway.missing:
-                self._background.spawn(live.sandbox.mend_way_out(), f"way out of {live.id}")
+                self._background.spawn(live.sandbox.reopen_egress(), f"egress of {live.id}")
             kernel = live.sandbox.kernel
-            if kernel is not None and live.ending is None and not await self._launcher.running(live.id):
+            if kernel is not None and live.ending is None and not await self._runtime.running(live.id):
                 lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
                 self._background.spawn(lost, f"lose {live.id}")
         await self._remove_orphans(infos)
@@ -139,7 +138,7 @@ class Reconciler:
         )
 
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
-        await remove_orphans(infos, self._launcher, self._registry, self._utility_sandboxes)
+        await remove_orphans(infos, self._runtime, self._registry, self._utility_sandboxes)
 
     async def _store_records(self) -> None:
         """Write down what sessions have used of their ways out, so that a restart gives them nothing back.

@@ -76,7 +76,7 @@ class Shutdown:
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-        await live.sandbox.let_go()
+        await live.sandbox.detach()
         await live.late.close()
         self._finished.finish(live.id)
         record = live.record(live.sandbox.last_usage)

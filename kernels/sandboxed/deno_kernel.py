@@ -21,6 +21,7 @@ from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.sandboxed.deno_dialect import PRELUDE, DenoDialect
+from kernels.sandboxed.kernel_events import DenoConnected, DenoDied, OnKernelEvent
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.wire.connection import KernelConnection
 from kernels.wire.dialing import Dial, deno_socket
@@ -41,10 +42,9 @@ _NO_DENO: Final = (
 
 
 class DenoKernel:
-    """Starts one when code comes, runs the code, kills what does not end. `on_death`, `on_hub` are its owner's to set.
+    """Starts one when code comes, runs the code, kills what does not end.
 
-    `on_death(death)` is called when it ended while nothing ran in it; otherwise the run's outcome says so.
-    `on_hub(hub)` is called when one is connected, before any code of a caller's runs in it.
+    `cause` finds out why a kernel ended. `on_event` is called with DenoConnected and DenoDied, and returns at once.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class DenoKernel:
         dial: Dial,
         limits: KernelLimits,
         cause: Callable[[KernelExit], Awaitable[Death]],
+        on_event: OnKernelEvent,
     ) -> None:
-        self.on_death: Callable[[Death], None] = lambda _death: None
-        self.on_hub: Callable[[Hub], None] = lambda _hub: None
+        self._on_event = on_event
         self._guest = guest
         self._dial = dial
         self._limits = limits
@@ -203,7 +203,7 @@ class DenoKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
-        self.on_hub(hub)
+        self._on_event(DenoConnected(hub))
         return hub
 
     async def _send_interrupt(self, hub: Hub) -> None:
@@ -237,7 +237,7 @@ class DenoKernel:
 
     def _died_idle(self, death: Death) -> None:
         self._lost = death
-        self.on_death(death)
+        self._on_event(DenoDied(death))
 
     def _own(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]

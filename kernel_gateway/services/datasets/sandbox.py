@@ -28,11 +28,11 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.datasets.answers import profile_of
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.mirroring.mirrors import Mirrors
-from kernel_gateway.services.sandbox_contract import Launcher
 from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
-from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
+from kernels.sandboxed.kernel_launcher import KernelLauncher
 from workspace_sync import DurableWorkspace
 from workspace_sync.directory.safe_open import CREATE, DIRECTORY
 
@@ -78,7 +78,8 @@ class DatasetSandbox:
         self,
         *,
         settings: Settings,
-        launcher: Launcher,
+        runtime: SandboxRuntime,
+        launcher: KernelLauncher,
         environments: Environments,
         mirrors: Mirrors,
         starting: FairShares,
@@ -88,6 +89,7 @@ class DatasetSandbox:
         background: Background,
     ) -> None:
         self._settings = settings
+        self._runtime = runtime
         self._launcher = launcher
         self._environments = environments
         self._mirrors = mirrors
@@ -173,7 +175,7 @@ class DatasetSandbox:
         """Remove every trace; what resists is left to the sweep."""
         try:
             async with asyncio.timeout(DESTROY_SECONDS):
-                await self._launcher.destroy(sandbox_id)
+                await self._runtime.destroy(sandbox_id)
         except (KernelsError, TimeoutError) as error:
             log.error("sandbox_not_destroyed", sandbox=sandbox_id, error=str(error))
 

@@ -31,13 +31,21 @@ class Ticket:
 class Flushes:
     """Those of one session, over all the sandboxes that it has one after another."""
 
-    def __init__(self, mode: SyncMode, deadline_seconds: float, durable: DurableExecution | None = None) -> None:
+    def __init__(
+        self,
+        mode: SyncMode,
+        deadline_seconds: float,
+        durable: DurableExecution | None = None,
+        *,
+        find_mirror: Callable[[], Mirror | None],
+        on_durable: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`on_durable` is awaited before an answer says that its files are durable."""
         self.mode = mode
         self.last: AsOf | None = None
         """What ended last, once its row is stored."""
-        self.find_mirror: Callable[[], Mirror | None] = lambda: None
-        self.on_durable: Callable[[], Awaitable[None]] = _nothing
-        """Awaited before an answer says that its files are durable."""
+        self._find_mirror = find_mirror
+        self._on_durable = on_durable
         self.deadline_seconds = deadline_seconds
         """How long an answer waits."""
         self._number = 0
@@ -61,7 +69,7 @@ class Flushes:
         number = None if ended is None else ended.ended_number
         if ended is not None and number is not None and (self.last is None or number > self.last.number):
             self.last = AsOf(ended.id, number)
-        mirror = self.find_mirror()
+        mirror = self._find_mirror()
         try:
             return None if mirror is None else Ticket(mirror, mirror.request_flush(self.last))
         except MirrorClosed:
@@ -76,12 +84,12 @@ class Flushes:
         except WorkspaceSyncError as error:
             return ExecutionSync("before_return", durable=False, error=str(error))
         self.note(ticket.mirror)
-        await self.on_durable()
+        await self._on_durable()
         return ExecutionSync("before_return", durable=True, error=ticket.mirror.state.error)
 
     def sync(self) -> Sync:
         """How far the mirror is; as it was last, when there is none."""
-        mirror = self.find_mirror()
+        mirror = self._find_mirror()
         if mirror is not None:
             self.note(mirror)
         return self._said
@@ -108,10 +116,6 @@ class Flushes:
             retry_at=rfc3339_or_none(state.retry_at),
             restoring=None if left is None else Restoring(left.files_left, left.bytes_left, left.error),
         )
-
-
-async def _nothing() -> None:
-    pass
 
 
 def told(row: ExecutionRow, session: Sync, answered: ExecutionSync | None = None) -> ExecutionSync:

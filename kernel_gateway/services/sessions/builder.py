@@ -20,7 +20,6 @@ from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sandbox_contract import Launcher
 from kernel_gateway.services.sessions.events import SessionEvents
 from kernel_gateway.services.sessions.late_outputs import LateOutputs
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -30,6 +29,8 @@ from kernel_gateway.services.sessions.worker import Worker
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
+from kernels.sandbox import SandboxRuntime
+from kernels.sandboxed.kernel_launcher import KernelLauncher
 
 
 class SessionBuilder:
@@ -41,7 +42,8 @@ class SessionBuilder:
         settings: Settings,
         clock: Clock,
         database: Database,
-        launcher: Launcher,
+        runtime: SandboxRuntime,
+        launcher: KernelLauncher,
         environments: Environments,
         egress: Egress,
         mirrors: Mirrors,
@@ -57,6 +59,7 @@ class SessionBuilder:
         self._settings = settings
         self._clock = clock
         self._database = database
+        self._runtime = runtime
         self._launcher = launcher
         self._environments = environments
         self._egress = egress
@@ -104,6 +107,7 @@ class SessionBuilder:
         return SessionSandbox(
             row,
             settings=self._settings,
+            runtime=self._runtime,
             launcher=self._launcher,
             mirrors=self._mirrors,
             spool=self._spool,
@@ -111,11 +115,12 @@ class SessionBuilder:
             background=self._background,
             find_environment=find,
             egress_gateway=self._egress.egress_gateway(row, find),
-            flushes=Flushes(row.sync, self._settings.flush_deadline_seconds, row.record.sync.durable),
-            on_replaced=partial(self._events.kernel_replaced, live),
-            on_deno_death=partial(self._events.deno_died, live),
-            on_restored=partial(self._events.workspace_restored, live),
-            on_durable=partial(self._events.files_durable, live),
-            on_hub=live.connected,
-            on_deno_hub=lambda hub: live.late.connect(hub),  # noqa: PLW0108 - it is built after the sandbox
+            flushes=Flushes(
+                row.sync,
+                self._settings.flush_deadline_seconds,
+                row.record.sync.durable,
+                find_mirror=lambda: live.sandbox.mirror,
+                on_durable=partial(self._events.store_durable, live),
+            ),
+            on_event=partial(self._events.handle, live),
         )

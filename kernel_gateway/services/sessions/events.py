@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
 import structlog
 from sqlalchemy import Connection
@@ -12,9 +13,12 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.session_sandbox import SandboxEvent
+from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestored
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernels.errors import Death
+from kernels.sandboxed.kernel_events import DenoConnected, DenoDied, KernelConnected, KernelReplaced, SandboxLost
 from workspace_sync import RestoreReport
 
 log = structlog.get_logger(__name__)
@@ -23,7 +27,7 @@ NAME_LENGTH = 80
 
 
 class SessionEvents:
-    """Of all sessions. What it is called with has happened; everything but `files_durable` returns at once."""
+    """Of all sessions. `handle` is called by a session's sandbox and returns at once."""
 
     def __init__(self, database: Database, record: Record, finished: FinishedJobs, background: Background) -> None:
         self._database = database
@@ -31,7 +35,25 @@ class SessionEvents:
         self._finished = finished
         self._background = background
 
-    def kernel_replaced(self, live: LiveSession, generation: int, death: Death | None) -> None:
+    def handle(self, live: LiveSession, event: SandboxEvent) -> None:
+        """Something has happened to a session's sandbox."""
+        match event:
+            case KernelConnected(hub):
+                live.connect(hub)
+            case KernelReplaced(generation, death):
+                self._store_generation(live, generation, death)
+            case DenoConnected(hub):
+                live.late.connect(hub)
+            case DenoDied(death):
+                self._note_deno_death(live, death)
+            case WorkspaceRestored(report):
+                self._note_restore(live, report)
+            case SandboxLost():
+                pass  # the next use makes another, with a generation of its own
+            case _:
+                assert_never(event)
+
+    def _store_generation(self, live: LiveSession, generation: int, death: Death | None) -> None:
         """The session has a blank kernel: remember its generation and why."""
         why = death.detail if death is not None else "the kernel was replaced"
         record = live.record(live.sandbox.last_usage)
@@ -44,13 +66,13 @@ class SessionEvents:
         self._finished.finish(live.id, generation)
         self._note(live, "generation", f"**Kernel generation {generation}.** {why}", store)
 
-    def deno_died(self, live: LiveSession, death: Death) -> None:
+    def _note_deno_death(self, live: LiveSession, death: Death) -> None:
         """The kernel for JavaScript ended between executions: the notebook says why."""
         what = f"**The kernel for JavaScript and TypeScript died ({death.cause}).** {death.detail}"
         log.info("deno_died", session=live.id, cause=death.cause)
         self._note(live, "deno", f"{what}; the next such code starts a blank one.")
 
-    def workspace_restored(self, live: LiveSession, report: RestoreReport) -> None:
+    def _note_restore(self, live: LiveSession, report: RestoreReport) -> None:
         """A new sandbox has the files of an earlier one."""
         if not (report.files or report.directories or report.links or report.skipped):
             return
@@ -58,7 +80,7 @@ class SessionEvents:
         what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
         self._note(live, "restored", f"**Workspace restored:** {what}{left}")
 
-    async def files_durable(self, live: LiveSession) -> None:
+    async def store_durable(self, live: LiveSession) -> None:
         """An answer is about to say that its files are durable: after a restart the service has to say so too."""
         record = live.record(live.sandbox.last_usage)
         try:

@@ -29,7 +29,6 @@ from kernel_gateway.services.results.jobs import FinishedJobs, Job
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.outcomes import died, outcome_of, refused, trimmed
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sandbox_contract import LiveKernel
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.provenance import found_after, provenance_of
@@ -40,6 +39,7 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.run_usage import RunUsage
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
@@ -209,14 +209,14 @@ class Worker:
             if await each.is_stored():
                 await self.finish(each, "rejected", why)
 
-    async def _ready(self, job: Job) -> LiveKernel | None:
+    async def _ready(self, job: Job) -> SandboxedKernel | None:
         """The kernel, once a replacement is done: an execution belongs to the generation that runs it.
 
         None when it is interrupted while the workspace is still being restored.
         """
         sandbox = self._live.sandbox
         await sandbox.started()
-        if not sandbox.furnished:
+        if not sandbox.workspace_ready:
             await job.prepare(sandbox.restored())
             if job.asked_to_stop():
                 return None
@@ -225,7 +225,7 @@ class Worker:
             await kernel.ready()
         return kernel
 
-    async def _execute(self, job: Job, kernel: LiveKernel) -> None:
+    async def _execute(self, job: Job, kernel: SandboxedKernel) -> None:
         settings, timeout = self._settings, job.row.timeout_seconds
         full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
 
@@ -288,7 +288,7 @@ class Worker:
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> Outcome:
+async def _run(job: Job, kernel: SandboxedKernel, emit: Callable[[Event], None]) -> Outcome:
     return await kernel.execute(
         job.row.code,
         timeout_seconds=job.row.timeout_seconds,
@@ -300,14 +300,14 @@ async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> O
     )
 
 
-async def _clear(job: Job, kernel: LiveKernel) -> None:
+async def _clear(job: Job, kernel: SandboxedKernel) -> None:
     """Give the code a blank kernel. It has not begun by then: a service that starts anew does this once more."""
     with translated():
         generation = await kernel.clear()
     job.log.append("generation", {"generation": generation, "cause": "restart"})
 
 
-def _require_generation(job: Job, kernel: LiveKernel) -> None:
+def _require_generation(job: Job, kernel: SandboxedKernel) -> None:
     expected, now = job.row.expect_generation, kernel.generation
     if expected is not None and expected != now:
         raise GenerationMismatch(f"the kernel is of generation {now}, not {expected}: its globals are not yours")

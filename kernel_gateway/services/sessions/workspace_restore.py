@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -19,6 +20,13 @@ from workspace_sync.errors import WorkspaceSyncError
 log = structlog.get_logger(__name__)
 LOGGED = 20
 """How many names that are left out the log tells; the session's notebook counts them all."""
+
+
+@dataclass(frozen=True)
+class WorkspaceRestored:
+    """A new sandbox's workspace was filled with this."""
+
+    report: RestoreReport
 
 
 class WorkspaceRestore:

@@ -84,7 +84,7 @@ class WorkspaceCopies:
         self._ledger.touch(workspace_id)
         await self._spool.deliver(workspace_id)
         for live in self._registry:
-            mirror = live.sandbox.mirror if live.sandbox.furnished else None  # else the store has all there is
+            mirror = live.sandbox.mirror if live.sandbox.workspace_ready else None  # else the store has all there is
             if live.row.workspace_id == workspace_id and mirror is not None:
                 try:
                     await mirror.flush(self._settings.flush_deadline_seconds)

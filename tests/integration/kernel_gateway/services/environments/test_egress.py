@@ -365,6 +365,6 @@ def test_a_role_that_cannot_be_served_fails_the_start(house: House, declare: Cal
             assert [each.ended.reason if each.ended else None for each in page.items] == ["start_failed"]
             assert page.items[0].network.role is not None
             assert page.items[0].network.role.prefix == "a/"
-            assert await gateway.services.launcher.list() == ()
+            assert await gateway.services.runtime.list() == ()
 
     asyncio.run(test())

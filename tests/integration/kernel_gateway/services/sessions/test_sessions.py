@@ -212,7 +212,7 @@ async def stop_while_starting(gateway: Gateway) -> None:
     assert stopped.status == "TERMINATED"
     with pytest.raises((errors.SessionTerminated, errors.NotFound)):
         await starting
-    assert await gateway.services.launcher.list() == ()
+    assert await gateway.services.runtime.list() == ()
 
 
 async def registered(gateway: Gateway) -> bool:
@@ -254,7 +254,7 @@ async def orphans(gateway: Gateway) -> None:
     await kernel.aclose()
     session = await gateway.start()
     await gateway.services.upkeep.sweep()
-    assert [info.sandbox_id for info in await services.launcher.list()] == [session.id]
+    assert [info.sandbox_id for info in await services.runtime.list()] == [session.id]
     assert await gateway.text(session, "1 + 1") == "2"
 
 
@@ -289,7 +289,7 @@ async def stale_spool(house: House) -> None:
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
         session = await gateway.start()
         await gateway.run(session, "open('f', 'w').write('old')")
-        info = (await gateway.services.launcher.list())[0]
+        info = (await gateway.services.runtime.list())[0]
         await gateway.services.spool.take(info, session.workspace_id)
         await gateway.run(session, "open('f', 'w').write('new')")
     async with house.gateway() as gateway:

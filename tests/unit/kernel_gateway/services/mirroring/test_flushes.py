@@ -18,6 +18,10 @@ SECONDS = 120.0
 PREFIX = "workspaces/sessions/one"
 
 
+async def nothing() -> None:
+    """Nobody stores what is durable."""
+
+
 def ended(name: str, number: int) -> ExecutionRow:
     return ExecutionRow(
         name,
@@ -55,8 +59,7 @@ def test_an_earlier_sessions_execution_is_not_taken_for_ours(tmp_path: Path) -> 
     store.before_put = slow
 
     async def test(mirror: Mirror) -> None:
-        flushes = Flushes("async", SECONDS)
-        flushes.find_mirror = lambda: mirror
+        flushes = Flushes("async", SECONDS, find_mirror=lambda: mirror, on_durable=nothing)
         first = flushes.request()
         assert first is not None
         assert await asyncio.to_thread(writing.wait, SECONDS)
