@@ -19,7 +19,7 @@ from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Job
-from kernel_gateway.services.results.outcomes import died
+from kernel_gateway.services.results.outcomes import death_outcome
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
@@ -132,7 +132,7 @@ class Adoption:
     async def _record_death(self, row: ExecutionRow, live: LiveSession, *, adopted: bool) -> None:
         """It was running when the earlier process ended: it is not run again."""
         why = GOES_ON if adopted else LOST
-        outcome = died("gateway_restart", why)
+        outcome = death_outcome("gateway_restart", why)
         ended = self._redaction.row(replace(row, status="died", outcome=outcome, ended=self._clock.now()))
         what = "Execution" if row.kind == "code" else "Command"
         note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
@@ -162,6 +162,6 @@ async def remove_orphans(
 async def _start_again(live: LiveSession) -> None:
     """Its workspace was being restored when the service ended; the session's next user hears of a failure."""
     try:
-        await live.sandbox.started()
+        await live.sandbox.ensure_started()
     except GatewayError as error:
         log.warning("restore_not_begun_again", session=live.id, error=error.code)

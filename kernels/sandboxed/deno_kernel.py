@@ -1,7 +1,7 @@
 """The kernel for JavaScript and TypeScript in a sandbox: Deno's, beside the Python one, started when it is first used.
 
 It is the sandbox's second kernel and shares its files, limits and end, not its globals nor its generation. Words: it
-*ends* by itself, by a kill of ours or with the sandbox; the next use then starts a blank one.
+*ends* by itself, by a kill or with the sandbox; the next use then starts a blank one.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class DenoKernel:
             await self._send_interrupt(self._hub)
 
     def exited(self, gone: KernelExit) -> None:
-        """The guest says that one of these kernels ended; it says so again to whoever follows it anew."""
+        """The guest says that one of these kernels ended; and says so again to each new follower."""
         if gone.generation <= self._exited:
             return
         self._exited = gone.generation
@@ -125,7 +125,7 @@ class DenoKernel:
             self._own(self._bury(gone, self._hub))
 
     def end(self, death: Death) -> None:
-        """It ends now, for a reason that whoever ends it knows; nobody needs to be told but a run under way."""
+        """It ends now, for a reason that the caller knows; only a run under way hears of it."""
         self._expected = death
         for hub in (self._hub, self._opening[1] if self._opening else None):
             if hub is not None:

@@ -235,7 +235,7 @@ class SandboxedKernel:
         await self._kills.start()
 
     async def _ready(self) -> Hub:
-        """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
+        """The hub of a live kernel, waiting for a replacement that is under way, or trying one more."""
         async with self._replacing:
             hub = self._hub
         if hub is None or hub.error is not None:

@@ -51,20 +51,20 @@ class Oversight:
         for row, name in rows:
             live = self._registry.get(row.id)
             session = ended_session(row) if live is None else live.shape(live.sandbox.last_usage, live.sandbox.sync())
-            shown.append(_owned(session, name))
+            shown.append(_with_owner(session, name))
         return Page(shown, following)
 
     async def show(self, principal: Principal, session_id: str) -> OwnedSession:
-        """A session, whoever owns it; raises NotFound."""
+        """A session of any principal; raises NotFound."""
         owner = await self.owner(principal, session_id)
-        return _owned(await self._sessions.get(owner, session_id), owner.name)
+        return _with_owner(await self._sessions.get(owner, session_id), owner.name)
 
     async def stop(self, principal: Principal, session_id: str) -> OwnedSession:
         """End a session, as its owner can; raises NotFound, DeadlinePassed."""
         owner = await self.owner(principal, session_id)
         ended = await self._sessions.stop(owner, session_id, f"it was stopped by {principal.name}, an administrator")
-        return _owned(ended, owner.name)
+        return _with_owner(ended, owner.name)
 
 
-def _owned(session: Session, principal: str) -> OwnedSession:
+def _with_owner(session: Session, principal: str) -> OwnedSession:
     return OwnedSession(**msgspec.structs.asdict(session), principal=principal)

@@ -71,7 +71,7 @@ class Principals:
         """Every principal, by name."""
         require_administrator(principal, WHAT)
         rows, following = await self._database.run(lambda c: principals.list_principals(c, limit, cursor))
-        return Page([self._shown(row) for row in rows], following)
+        return Page([self._principal_info(row) for row in rows], following)
 
     async def disable(self, principal: Principal, name: str, body: DisablePrincipal) -> Disabled:
         """None of its credentials counts any more, its calls and sessions end; again, for one that is disabled.
@@ -106,7 +106,7 @@ class Principals:
 
         row = await self._database.run(carry_out)
         self._forget_credentials()
-        return self._shown(row)
+        return self._principal_info(row)
 
     async def _disable(self, row: PrincipalRow, heir: PrincipalRow | None, by: Principal) -> Disabled:
         now = self._clock.now()
@@ -124,7 +124,7 @@ class Principals:
         return Disabled(row.name, rfc3339(now), calls, [each.id for each in live], heir.name if heir else None)
 
     async def _hand_over(self, live: LiveSession, heir: PrincipalRow, by: Principal) -> None:
-        """The row first: what the heir is told of is stored. Clients that were attached have been hung up on."""
+        """The row first: the heir hears of nothing that is not stored. Attached clients have been disconnected."""
         session_id, workspace_id = live.id, live.row.workspace_id
         await self._database.run(lambda c: sessions.hand_over(c, session_id, workspace_id, heir.id))
         live.row = replace(live.row, principal_id=heir.id)
@@ -132,7 +132,7 @@ class Principals:
         text = f"**Handed over** to `{heir.name}` by `{by.name}`."
         await self._record.note(live, "handed_over", text)
 
-    def _shown(self, row: PrincipalRow) -> PrincipalInfo:
+    def _principal_info(self, row: PrincipalRow) -> PrincipalInfo:
         return PrincipalInfo(
             name=row.name,
             admin=row.admin,

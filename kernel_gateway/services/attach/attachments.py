@@ -56,7 +56,7 @@ class Attachment:
             await self._visit.take(message)
 
     async def wait_ended(self) -> Ended:
-        """Wait until `ended` is set: a client that does not read is told nothing by `follow`."""
+        """Wait until `ended` is set: `follow` tells a client that does not read nothing."""
         return await asyncio.shield(self._over)
 
     async def follow(self) -> AsyncIterator[Outgoing]:
@@ -93,7 +93,7 @@ class Attachment:
             self._reach.audience.wake()
 
     def _is_replaced(self) -> bool:
-        """Whether it ended for itself alone: a session that ends is told to the last message."""
+        """Whether it ended for itself alone: of a session that ends everything is sent, to the last message."""
         return self.ended is not None and self.ended.reason not in {"draining", "session_ended"}
 
 
@@ -189,6 +189,6 @@ def forget_absent(registry: Registry, before: float, background: Background) -> 
 async def _start_kernel(live: LiveSession) -> None:
     """Make the sandbox that an attached client waits for; what fails is said to who runs something."""
     try:
-        await live.sandbox.started()
+        await live.sandbox.ensure_started()
     except GatewayError as error:
         log.warning("kernel_not_started", session=live.id, error=error.code)

@@ -105,14 +105,14 @@ class Visit:
     async def take(self, message: Incoming) -> None:
         """Do what a message asks; raises GatewayError when it is refused."""
         try:
-            request = self._checked(message)
+            request = self._parse(message)
             self._audience.name(self.cursor, request.session)
             await self._carry_out(request)
         except GatewayError as error:
             self._count(message, error)
             raise
 
-    def _checked(self, message: Incoming) -> ClientRequest:
+    def _parse(self, message: Incoming) -> ClientRequest:
         most = self._settings.attach_message_bytes
         size = sum(map(len, (message.header, message.parent_header, message.metadata, message.content)))
         size += sum(map(len, message.buffers))
@@ -172,7 +172,7 @@ class Visit:
             if self._audience.pending_bytes > self._settings.attach_replay_bytes:
                 raise QueueFull("the cells that wait hold too many bytes", retry_after_seconds=RETRY_SECONDS)
             await self._executions.submit_attached(
-                self._live, prepared, code, author=self._visitor.author, told=self._told
+                self._live, prepared, code, author=self._visitor.author, told=self._follow_cell
             )
         except Exception as error:
             ours = translate(error)
@@ -180,7 +180,7 @@ class Visit:
                 log.error("cell_not_queued", session=self._live.id, exc_info=error)
             self._audience.conclude(request, error=(type(ours).__name__, ours.message))
 
-    def _told(self, request: ClientRequest, row: ExecutionRow, sync: ExecutionSync | None) -> None:
+    def _follow_cell(self, request: ClientRequest, row: ExecutionRow, sync: ExecutionSync | None) -> None:
         """A cell begins, or has ended and is stored; called for each, whatever became of it."""
         if row.status == "running":
             return self._audience.running(request, held=row.sync == "before_return")
@@ -246,7 +246,7 @@ class Visit:
         with translated():
             async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
                 sandbox = self._live.sandbox
-                kernel = await (sandbox.ready() if whole else sandbox.started())
+                kernel = await (sandbox.ready() if whole else sandbox.ensure_started())
                 await kernel.ready()
         if kernel.hub is None:
             raise SandboxUnavailable("the kernel has just ended")

@@ -30,12 +30,12 @@ from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
-from kernel_gateway.services.mirroring.flushes import told
+from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.records.record import Record
-from kernel_gateway.services.results.outcomes import died, trimmed
+from kernel_gateway.services.results.outcomes import death_outcome, trim
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.live_session import LiveSession
-from kernel_gateway.services.sessions.provenance import found_after, provenance_of
+from kernel_gateway.services.sessions.provenance import find_changes, provenance_of
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
@@ -113,7 +113,7 @@ class Commands:
                     merge_output=request.merge_output,
                 )
             except KernelsError as error:
-                await self._finish(live, replace(row, status="died", outcome=died("sandbox", str(error))))
+                await self._finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
                 raise
             if result.exit_code == KILLED:
                 kernel.note_life()
@@ -123,13 +123,13 @@ class Commands:
             if request.background:
                 live.remember_task(result.id, kernel)
                 return command_of(result)
-            return command_of(result, await self._synced(live, row))
+            return command_of(result, await self._request_flush(live, row))
 
-    async def _synced(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
+    async def _request_flush(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
         """Ask for a flush; what is said of the files, once they are in the store where the answer waits for that."""
         flushes = live.sandbox.flushes
         ticket = flushes.request(row)
-        return await flushes.covered(ticket) if row.sync == "before_return" else told(row, flushes.sync())
+        return await flushes.wait_durable(ticket) if row.sync == "before_return" else sync_status(row, flushes.sync())
 
     def _row(
         self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
@@ -154,7 +154,7 @@ class Commands:
         )
 
     async def _begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
-        """It is on record before it runs: a service that starts anew says that it was cut off."""
+        """It is on record before it runs: after a restart the service says that it was cut off."""
         row = replace(row, generation=live.sandbox.generation, started=self._clock.now())
 
         def store(connection: Connection) -> None:
@@ -167,7 +167,7 @@ class Commands:
     async def _finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
         """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
         row = await asyncio.to_thread(self._redaction.row, row) if self._redaction.wanted else row
-        outcome = trimmed(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
+        outcome = trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
         provenance = provenance_of(None, live.sandbox.environment_digest)
         row = replace(row, outcome=outcome, provenance=provenance, ended=self._clock.now())
         live.notebook_stale = True
@@ -181,7 +181,7 @@ class Commands:
 
     async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
         # While code runs beside it, nobody can tell whose changes the files are: they count as the code's.
-        look = partial(found_after, live) if live.running is None else None
+        look = partial(find_changes, live) if live.running is None else None
         with self._record.ending(live.id, row.id, look):
             await self._database.run(lambda connection: executions.finish(connection, row))
 
@@ -227,7 +227,7 @@ class Tasks:
         return await self._ask(live, task_id, stop=True)
 
     async def _ask(self, live: LiveSession, task_id: str, *, stop: bool) -> Command:
-        """Without the memory of a task (an earlier process of ours started it) the guest is asked all the same."""
+        """Without the memory of a task (started before the service restarted) the guest is asked all the same."""
         kernel = live.sandbox.kernel
         if task_id in live.tasks and live.tasks[task_id] is not kernel:
             return Command(task_id, "lost")

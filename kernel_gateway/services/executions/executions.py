@@ -30,7 +30,7 @@ from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
-from kernel_gateway.services.mirroring.flushes import told
+from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Asked, FinishedJobs, Job
 from kernel_gateway.services.results.outcomes import execution_of, with_late
@@ -93,11 +93,11 @@ class Executions:
         stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
         interrupts what runs and then waits its turn like any other.
         """
-        row = self._checked(session_id, submission, idempotency_key, author=principal.name, face=face)
+        row = self._check(session_id, submission, idempotency_key, author=principal.name, face=face)
         try:
             taken = await self._submit(principal, row, submission, lease)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
-            before = await self._submitted_before(principal, row) if idempotency_key is not None else None
+            before = await self._find_submitted(principal, row) if idempotency_key is not None else None
             if before is None:
                 raise
             taken = before
@@ -137,7 +137,7 @@ class Executions:
         live.require_live()
         self._disk_room.require()
         row = replace(
-            self._checked(live.id, Submission(code), None, author=author, face="jupyter"),
+            self._check(live.id, Submission(code), None, author=author, face="jupyter"),
             timeout_seconds=self._settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation,
         )
@@ -162,7 +162,7 @@ class Executions:
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
             row = replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
-        return execution_of(row, told(row, sync, None if job is None else job.answered))
+        return execution_of(row, sync_status(row, sync, None if job is None else job.answered))
 
     async def list(
         self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
@@ -173,7 +173,7 @@ class Executions:
         sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
         held = live.running if live is not None and live.running is not None and live.running.is_settling else None
         shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
-        return Page([execution_of(row, told(row, sync)) for row in shown], following)
+        return Page([execution_of(row, sync_status(row, sync)) for row in shown], following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.
@@ -213,9 +213,9 @@ class Executions:
         if job is not None:
             return job.log.follow(after, late=late)
         row = await self._row(principal, session_id, execution_id)
-        return replayed(row, after, told(row, await self._sync(principal, session_id)))
+        return replayed(row, after, sync_status(row, await self._sync(principal, session_id)))
 
-    def _checked(
+    def _check(
         self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str
     ) -> ExecutionRow:
         settings = self._settings
@@ -301,7 +301,7 @@ class Executions:
             raise
         return job
 
-    async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
+    async def _find_submitted(self, principal: Principal, row: ExecutionRow) -> Execution | None:
         if self._registry.find(principal, row.session_id) is None:
             await self._registry.row(principal, row.session_id)
         key = row.idempotency_key or ""

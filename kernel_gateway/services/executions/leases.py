@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class Leases:
-    """Take, renew, show and give back. Whoever owns a session may end any lease on it."""
+    """Take, renew, show and give back. The owner of a session may end any lease on it."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class Leases:
         if not renewed:
             await self._begin(live, lease)
         log.info("lease_taken", session=live.id, seconds=body.seconds)
-        return _shown(lease, told=True)
+        return _lease_info(lease, told=True)
 
     async def show(self, principal: Principal, session_id: str) -> Lease:
         """The lease that lasts; raises NotFound also when there is none."""
         live = await self._registry.require(principal, session_id)
         if live.held is None:
             raise NotFound("nobody holds a lease on this session")
-        return _shown(live.held)
+        return _lease_info(live.held)
 
     async def give_back(self, principal: Principal, session_id: str) -> None:
         """End the lease, if there is one."""
@@ -111,7 +111,7 @@ class Leases:
             await self._record.note(live, "lease", f"**The lease of {_plain(lease.holder)} ended.** {why}")
 
 
-def _shown(lease: HeldLease, *, told: bool = False) -> Lease:
+def _lease_info(lease: HeldLease, *, told: bool = False) -> Lease:
     return Lease(lease.holder, rfc3339(lease.expires), lease.id if told else None)
 
 

@@ -92,7 +92,7 @@ class Spool:
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
             mirror = self._mirrors.mirror_to_spool(_local(part), info, workspace_id)
-            skipped = (await _flushed(mirror, as_of, TAKE_SECONDS)).skipped
+            skipped = (await _flush(mirror, as_of, TAKE_SECONDS)).skipped
             if skipped:
                 await asyncio.to_thread(DurableWorkspace(_local(part), prefix(workspace_id)).put_beside, IN_PART, b"")
             await asyncio.to_thread(_replace, part)
@@ -113,7 +113,7 @@ class Spool:
             try:
                 copy = await self._restore(out, _local(place), workspace_id)
                 mirror = self._mirror(str(out), self._mirrors.store, workspace_id, removes=copy.whole)
-                await _flushed(mirror, copy.as_of, copy.seconds)
+                await _flush(mirror, copy.as_of, copy.seconds)
             finally:
                 await asyncio.to_thread(_delete, out)
             await self._on_delivered(workspace_id, copy.as_of)
@@ -149,7 +149,7 @@ class Spool:
 
     async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> _Copy:
         """Fill a directory from a spooled copy."""
-        copy = await asyncio.to_thread(_looked_at, DurableWorkspace(store, prefix(workspace_id)))
+        copy = await asyncio.to_thread(_inspect, DurableWorkspace(store, prefix(workspace_id)))
         mirror = self._mirror(str(directory), store, workspace_id)
         try:
             async with asyncio.timeout(copy.seconds):
@@ -184,7 +184,7 @@ class Spool:
         return self._directory / name
 
 
-def _looked_at(spooled: DurableWorkspace) -> _Copy:
+def _inspect(spooled: DurableWorkspace) -> _Copy:
     seconds = SECONDS + spooled.summary().size_bytes / SLOWEST
     try:
         spooled.open_beside(IN_PART)[0].close()
@@ -193,7 +193,7 @@ def _looked_at(spooled: DurableWorkspace) -> _Copy:
     return _Copy(spooled.execution(), seconds, whole=False)
 
 
-async def _flushed(mirror: Mirror, as_of: AsOf | None, seconds: float) -> FlushReport:
+async def _flush(mirror: Mirror, as_of: AsOf | None, seconds: float) -> FlushReport:
     try:
         mirror.request_flush(as_of)
         return await mirror.flush(seconds)
@@ -227,7 +227,7 @@ def _put_in_place(whole: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """In one step for whoever looks; what cannot be deleted then is deleted by the next start."""
+    """In one step for every reader; what cannot be deleted then is deleted by the next start."""
     gone = place.rename(place.with_name(f"{place.name}-{uuid.uuid4().hex}{GONE}"))
     _delete(gone)
 

@@ -34,7 +34,7 @@ from kernel_gateway.services.replays.course import ReplayRun
 from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, last_step, steps_of
-from kernel_gateway.services.replays.verdicts import told
+from kernel_gateway.services.replays.verdicts import summarize
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
@@ -90,7 +90,7 @@ class Replays:
         """
         self._readiness.require_accepting()
         _require_sense(request)
-        replay, course = await self._admitted(principal, request, await self._session_asked(principal, request))
+        replay, course = await self._admit(principal, request, await self._session_asked(principal, request))
         await self._begin(course)
         return replay.shape()
 
@@ -101,7 +101,7 @@ class Replays:
         return replay.shape(notebook=True)
 
     async def get(self, principal: Principal, replay_id: str) -> Replay:
-        """The replay as far as it is; its notebook is told by `notebook` and `wait`."""
+        """The replay as far as it is; the whole notebook comes with `notebook` and `wait`."""
         return self._find(principal, replay_id).shape(notebook=True)
 
     async def notebook(self, principal: Principal, replay_id: str) -> bytes:
@@ -133,7 +133,7 @@ class Replays:
         body = msgspec.structs.replace(body, replay_of=None, environment=environment)
         inputs = row.workspace_id if body.workspace_id is None else None
         request = ReplayRequest(session_id=of, inputs=inputs, determinism=False, keep_session=True)
-        replay, course = await self._admitted(principal, request, body)
+        replay, course = await self._admit(principal, request, body)
         await self._begin(course)
         await replay.wait()
         if replay.error is not None or replay.session_id is None or not replay.session_live:
@@ -157,7 +157,7 @@ class Replays:
         """The new session's notebook says what it is, and what did not come back as it was."""
         live = self._registry.find(principal, replay.session_id or "")
         if live is not None:
-            await self._record.note(live, "replayed", told(replay.shape()))
+            await self._record.note(live, "replayed", summarize(replay.shape()))
 
     async def _begin(self, course: ReplayRun) -> None:
         """Start it, and let it take its first step: what has not begun cannot be stopped in order."""
@@ -166,7 +166,7 @@ class Replays:
         await asyncio.sleep(0)
 
     async def _session_asked(self, principal: Principal, request: ReplayRequest) -> StartSession:
-        """What the fresh session is made from; checks what the request names, so that a wrong name is told at once."""
+        """What the fresh session starts from; the names in the request are checked, so a wrong one fails at once."""
         if request.continue_session is not None:
             await self._registry.require(principal, request.continue_session)
         if request.inputs is not None:
@@ -179,7 +179,7 @@ class Replays:
         of = f" of {request.session_id[:8]}" if request.session_id else ""
         return StartSession(environment=environment, name=f"replay{of}", labels={"replay": "yes"})
 
-    async def _admitted(
+    async def _admit(
         self, principal: Principal, request: ReplayRequest, session: StartSession
     ) -> tuple[Replaying, ReplayRun]:
         """A place among the running ones first, then the notebook is read; gives the place back when that fails."""
@@ -188,7 +188,7 @@ class Replays:
         try:
             data = await self._data(principal, request)
             notebook = await asyncio.to_thread(self._read, data)
-            replay = self._made(principal, request, await asyncio.to_thread(steps_of, notebook), len(data))
+            replay = self._build(principal, request, await asyncio.to_thread(steps_of, notebook), len(data))
         finally:
             self._reading[principal.id] -= 1
             if not self._reading[principal.id]:
@@ -218,7 +218,7 @@ class Replays:
             )
         return notebook
 
-    def _made(self, principal: Principal, request: ReplayRequest, steps: list[Step], size: int) -> Replaying:
+    def _build(self, principal: Principal, request: ReplayRequest, steps: list[Step], size: int) -> Replaying:
         last_step(steps, request.until)
         replay = Replaying(
             principal.id,

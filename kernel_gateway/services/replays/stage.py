@@ -120,10 +120,10 @@ class Stage:
         except asyncio.CancelledError:
             services.background.spawn(self._interrupt(submitted), f"interrupt a cell of {session_id}")
             raise
-        stored = await self._stored(execution)
+        stored = await self._find_stored(execution)
         about = (stored.provenance if stored is not None else None) or {}
         outcome = (stored.outcome if stored is not None else None) or StoredOutcome()
-        ran = _ran(execution, list(outcome.outputs), step, digests_of(about.get("full")))
+        ran = _cell_outcome(execution, list(outcome.outputs), step, digests_of(about.get("full")))
         return replace(ran, updated=targets(outcome.updates))
 
     async def again(self, step: Step, ran: CellOutcome) -> CellOutcome:
@@ -143,10 +143,10 @@ class Stage:
         clock = self._services.clock
         started = rfc3339(clock.now())
         command = await self._services.commands.run(self._principal, self.session_id, request, face=FACE)
-        ran = await asyncio.to_thread(self._ran_command, command)
+        ran = await asyncio.to_thread(self._command_outcome, command)
         return replace(ran, started_at=started, ended_at=rfc3339(clock.now()))
 
-    def _ran_command(self, command: Command) -> CellOutcome:
+    def _command_outcome(self, command: Command) -> CellOutcome:
         """Its output as the record has it: cut, then without what is kept out of records."""
         streams = [
             trim_output(
@@ -167,7 +167,7 @@ class Stage:
         asked = step.timeout_seconds or self._timeout_seconds
         return None if asked is None else min(asked, most)
 
-    async def _stored(self, execution: Execution) -> executions.ExecutionRow | None:
+    async def _find_stored(self, execution: Execution) -> executions.ExecutionRow | None:
         """Its row, with its outputs as the record has them."""
         find = executions.find
         return await self._services.database.run(lambda c: find(c, self.session_id, execution.id))
@@ -179,12 +179,12 @@ class Stage:
             await self._services.executions.interrupt(self._principal, self.session_id, execution.id)
 
 
-def failed(error: GatewayError) -> str:
-    """An error of ours in a sentence about a cell."""
+def describe_failure(error: GatewayError) -> str:
+    """A GatewayError as a sentence about a cell."""
     return f"it could not be run: {error.message}"
 
 
-def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> CellOutcome:
+def _cell_outcome(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> CellOutcome:
     why = ""
     if execution.death is not None:
         why = f"the kernel died ({execution.death.cause}): {execution.death.detail}"

@@ -1,4 +1,4 @@
-"""Interrupting what a session runs, and saying so when its code does not heed that."""
+"""Interrupts what a session runs, and reports code that goes on all the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATER: Final = "it was interrupted while it ran, which had no effect"
 async def interrupt_code(live: LiveSession, background: Background, grace_seconds: float) -> asyncio.Task[None] | None:
     """Send the interrupt; the task ends when the code has, or when it has been said that it goes on.
 
-    Raises our errors. None: no code runs.
+    Raises GatewayError. None: no code runs.
     """
     job, kernel = live.running, live.sandbox.kernel
     if kernel is None:

@@ -1,4 +1,4 @@
-"""What a session's kernels show after the execution it belongs to has ended: heard, told to followers, and recorded.
+"""What a session's kernels print after the execution it belongs to has ended: collected, streamed, recorded.
 
 A thread prints, a task of an event loop goes on, code said too early that it had ended. What is heard is gathered for a
 moment and becomes a row of its own and a cell of the notebook, and is shown with the execution that it is of.
@@ -223,7 +223,7 @@ class LateOutputs:
         def store(connection: Connection) -> None:
             stored = displays.store(connection, row)
             origin = executions.find(connection, row.session_id, of) if of else None
-            executions.add_ended(connection, stored if origin is None else _named(stored, origin))
+            executions.add_ended(connection, stored if origin is None else _with_origin(stored, origin))
             if origin is not None and origin.outcome is not None:
                 executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
 
@@ -238,7 +238,7 @@ class LateOutputs:
         self._record.request(row.session_id)
 
 
-def _named(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
+def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
     number = origin.id if origin.execution_count is None else origin.execution_count
     return replace(
         row,

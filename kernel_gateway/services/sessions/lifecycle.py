@@ -1,7 +1,7 @@
 """How sessions begin and end in this process. `Sessions` holds the verbs; timers, sweep and adoption call this too.
 
-A session ends once: whoever comes first gives the reason, everyone else waits for the same end. Its order: refuse new
-work, give what runs a moment to stop, save the files, remove the sandbox, write the row.
+A session ends once: the first call gives the reason, all others wait for the same end. Its order: refuse new work, give
+what runs a short time to stop, save the files, remove the sandbox, write the row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.results.jobs import FinishedJobs
-from kernel_gateway.services.results.outcomes import died, refused
+from kernel_gateway.services.results.outcomes import death_outcome, refusal_outcome
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.live_session import Ending, LiveSession
 from kernel_gateway.services.sessions.notebooks import Notebooks
@@ -71,7 +71,7 @@ class Lifecycle:
     def end(self, live: LiveSession, reason: str, detail: str) -> asyncio.Task[SessionRow]:
         """Begin the session's end, or join the one under way; new work is refused from here on.
 
-        The first reason stays. An end that failed for a reason of ours is begun again by the next call.
+        The first reason stays. An end that failed for an internal reason is begun again by the next call.
         """
         task = live.end_task
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
@@ -115,17 +115,21 @@ class Lifecycle:
     async def _end(self, live: LiveSession) -> SessionRow:
         ending = live.ending or Ending("stopped", "")
         background = self._background
+        # Each refusal may wait for its row to be stored; the end of the sandbox does not wait for that.
         refusals = background.spawn(self._refuse(live, ending), f"refusals of session {live.id}")
         await self._stop_starting(live)
         await self._let_running_stop(live)
         await live.sandbox.give_up()
+        # The worker ends after the sandbox: what it runs dies with the sandbox, and it stores how.
         await self._stop_worker(live)
         await live.late.close()
         self._finished.finish(live.id)
         await self._let_commands_end(live)
         await refusals
+        # Marked on disk before the row says that the session has ended: after a crash the next start saves it.
         self._notebooks.expect(live.id)
         row = await self._store_end(live, ending)
+        # Registered until its row is final: a start on the same workspace, and the sweep, see one or the other.
         self._registry.remove(live)
         live.dismiss("session_ended", ending.reason)
         log.info("session_ended", session=live.id, principal=live.row.principal_id, reason=ending.reason)
@@ -134,13 +138,15 @@ class Lifecycle:
 
     async def _refuse(self, live: LiveSession, ending: Ending) -> None:
         """What waits in the queue will not run."""
-        outcome = refused("SessionTerminated", f"the session ended before this ran ({ending.reason}): {ending.detail}")
+        outcome = refusal_outcome(
+            "SessionTerminated", f"the session ended before this ran ({ending.reason}): {ending.detail}"
+        )
         for job in live.take_all():
             if await job.is_stored():
                 await live.worker.finish(job, "rejected", outcome)
 
     async def _stop_starting(self, live: LiveSession) -> None:
-        """Cancel the timers, unless one is who ends the session, and a start under way."""
+        """Cancel the timers, except one that ends the session, and a start under way."""
         for task in (live.timer_task, live.lease_task, live.start_task):
             if task is not None and not task.done():
                 task.cancel()
@@ -160,7 +166,7 @@ class Lifecycle:
             log.info("execution_outlives_session", session=live.id, execution=job.row.id)
 
     async def _stop_worker(self, live: LiveSession) -> None:
-        """The sandbox is gone, so what ran has died by now; what has not noticed is told."""
+        """The sandbox is gone, so what ran has died by now; what the worker has not stored in time is stored here."""
         job, task = live.running, live.worker_task
         if job is not None:
             notice = self._background.spawn(job.wait(), f"notice of {job.row.id}")
@@ -171,7 +177,7 @@ class Lifecycle:
         if job is not None and not job.has_ended:
             ending = live.ending or Ending("stopped", "")
             why = f"the session ended while this ran ({ending.reason}): {ending.detail}"
-            await live.worker.finish(job, "died", died("sandbox", why))
+            await live.worker.finish(job, "died", death_outcome("sandbox", why))
 
     async def _let_commands_end(self, live: LiveSession) -> None:
         """Without the sandbox, what else was under way ends too, and is on record before the session's end is."""
@@ -190,16 +196,16 @@ class Lifecycle:
             sessions.end(connection, live.id, reason=ending.reason, detail=detail, now=now, record=record)
             row = sessions.find(connection, live.id)
             if row is not None:
-                for each in executions.list_open(connection, live.id):  # nobody comes back for them
-                    executions.finish(connection, live.unstored.get(each.id) or self._cut_off(each, ending, now))
+                for each in executions.list_open(connection, live.id):  # no later call would end them
+                    executions.finish(connection, live.unstored.get(each.id) or self._died_row(each, ending, now))
                 executions.add_note(connection, note)
             return row
 
         return await self._insist(store) or live.row
 
-    def _cut_off(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
-        """A command of which nothing was heard any more."""
-        outcome = died("sandbox", f"the session ended while this ran ({ending.reason}): {ending.detail}")
+    def _died_row(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
+        """The row of a command whose end did not arrive before its sandbox was gone."""
+        outcome = death_outcome("sandbox", f"the session ended while this ran ({ending.reason}): {ending.detail}")
         return self._redaction.row(replace(row, status="died", outcome=outcome, ended=now))
 
     async def _insist(self, query: Callable[[Connection], T]) -> T:

@@ -106,7 +106,7 @@ class Notebooks:
     async def manifest(self, principal: Principal, session_id: str) -> bytes:
         """What `kernels.notebook.chain.verify` holds against the notebook: JSON, ids and links of all cells."""
         await self._registry.row(principal, session_id)
-        head = await self._settled(session_id)
+        head = await self._settle_record(session_id)
         return await self._manifest(session_id, head)
 
     def take_up(self) -> None:
@@ -190,7 +190,7 @@ class Notebooks:
         total = await self._database.run(lambda c: shown_bytes(c, session_id, cells.head(c, session_id)))
         return worth_saving(last.total_bytes, total, self._clock.now() - last.at)
 
-    async def _settled(self, session_id: str) -> Head:
+    async def _settle_record(self, session_id: str) -> Head:
         """How far the record is, once what has ended is in it; what cannot be written now is left out."""
         live = self._registry.get(session_id)
         try:
@@ -202,7 +202,7 @@ class Notebooks:
             return await self._database.run(lambda c: cells.head(c, session_id))
 
     async def _open(self, session_id: str) -> Reading:
-        head, environment = await self._settled(session_id), await self._environment(session_id)
+        head, environment = await self._settle_record(session_id), await self._environment(session_id)
         last = head.hash or chain.genesis(session_id, environment)
         ending = transcript.ending(session_id, environment, cells=head.cells, head=last)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)

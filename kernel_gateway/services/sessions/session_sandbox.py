@@ -123,18 +123,18 @@ class SessionSandbox:
     async def ready(self) -> SandboxedKernel:
         """The live kernel, in a new sandbox when there is none, with all of its workspace; raises our errors."""
         for _ in range(TRIES):
-            kernel = await self.started()
-            await self.restored()
+            kernel = await self.ensure_started()
+            await self.wait_restored()
             if kernel is self.kernel and self._state.now is State.READY:
                 return kernel
         raise SandboxUnavailable("the sandbox was lost again and again while its workspace was restored: try again")
 
-    async def restored(self) -> None:
+    async def wait_restored(self) -> None:
         """Wait for the present sandbox's workspace, or for the sandbox's end; raises our errors."""
         if self._restore is not None and not self._restore.complete:
             await self._restore.done(self._settings.restore_deadline_seconds)
 
-    async def started(self) -> SandboxedKernel:
+    async def ensure_started(self) -> SandboxedKernel:
         """The live kernel, in a new sandbox when there is none; its files may still be on their way."""
         if self.kernel is not None and self._is_alive():
             return self.kernel
@@ -142,7 +142,7 @@ class SessionSandbox:
             if self._state.now is State.LOST:
                 await self._clear_away()
             if self._state.now in GIVEN_UP:  # before this call, or while it waited
-                raise self._ended()
+                raise self._terminated_error()
             if self.kernel is not None:  # another call has launched it while this one waited for the lock
                 return self.kernel
             return await self._launch_next()
@@ -159,14 +159,14 @@ class SessionSandbox:
             if self._state.now is State.LAUNCHING:
                 self._state.move(State.ABSENT)
             if isinstance(error, asyncio.CancelledError) and self._state.now in GIVEN_UP:
-                raise self._ended() from None
+                raise self._terminated_error() from None
             raise
         finally:
             self._launching = None
             if death is not None and self._death is not death:  # it was taken on, even if this call was cancelled then
                 self._on_event(KernelReplaced(self.generation, death))
 
-    def _ended(self) -> SessionTerminated:
+    def _terminated_error(self) -> SessionTerminated:
         return SessionTerminated("the session has ended", session_id=self._session_id)
 
     def require_new(self, death: Death) -> None:
@@ -176,7 +176,7 @@ class SessionSandbox:
             self._state.move(State.LOST)
 
     async def adopt(self, info: SandboxInfo) -> None:
-        """Take up the sandbox that an earlier process of ours left running."""
+        """Take up the sandbox that the process before a restart left running."""
         async with self._lock:
             listener = _Listener(self._kernel_event)
             kernel = await self._launcher.adopt(info, listener)
@@ -286,7 +286,7 @@ class SessionSandbox:
                 self.unsaved = None
             mirror = self._mirrors.mirror(info, self._workspace_id)
             begun.append(
-                WorkspaceRestore(self._background, mirror, lambda report: self._restored(info, mirror, report))
+                WorkspaceRestore(self._background, mirror, lambda report: self._finish_restore(info, mirror, report))
             )
             await begun[0].begin()
 
@@ -307,7 +307,7 @@ class SessionSandbox:
         self._restore.go_on()
         return kernel
 
-    async def _restored(self, info: SandboxInfo, mirror: Mirror, report: RestoreReport) -> None:
+    async def _finish_restore(self, info: SandboxInfo, mirror: Mirror, report: RestoreReport) -> None:
         """All files of a new sandbox are there. Nothing waits between the last line and `complete` of the restore."""
         await self._watch(info, mirror)
         await self._runtime.mark_workspace_ready(info.sandbox_id)

@@ -157,7 +157,7 @@ class Sessions:
         live = await self._registry.require(principal, session_id)
         with translated(), live.in_use():
             before = live.sandbox.kernel
-            kernel = await live.sandbox.started()
+            kernel = await live.sandbox.ensure_started()
             who = (author or principal.name).replace("`", "'")
             await self._record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
@@ -199,12 +199,12 @@ class Sessions:
         except BaseException as error:
             self._registry.remove(live)
             if isinstance(error, IntegrityError):
-                raise _in_use(live.row.workspace_id) from None
+                raise _in_use_error(live.row.workspace_id) from None
             raise
         try:
             settings = self._settings
-            await self._durable_changes.settled(live.row.workspace_id, settings.restore_deadline_seconds)
-            await live.sandbox.started()
+            await self._durable_changes.wait_settled(live.row.workspace_id, settings.restore_deadline_seconds)
+            await live.sandbox.ensure_started()
         except GatewayError as error:
             live.start_task = None
             await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))
@@ -225,7 +225,7 @@ class Sessions:
             if workspace is None:
                 raise NotFound("there is no such workspace")
             if workspace.live:
-                raise _in_use(workspace_id, workspace.session_id)
+                raise _in_use_error(workspace_id, workspace.session_id)
         sessions.add(connection, replace(row, record=live.record(Usage())))
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
 
@@ -286,7 +286,7 @@ def _within(name: str, asked: int | None, default: int, most: int) -> int:
     return asked
 
 
-def _in_use(workspace_id: str, session_id: str | None = None) -> WorkspaceInUse:
+def _in_use_error(workspace_id: str, session_id: str | None = None) -> WorkspaceInUse:
     return WorkspaceInUse(
         "a live session holds this workspace: stop it first, or use its files",
         workspace_id=workspace_id,

@@ -24,7 +24,7 @@ from workspace_sync import Removed as Gone
 
 T = TypeVar("T")
 UNFIT = re.compile(r"[^A-Za-z0-9._-]")
-"""Characters of a store's own tag that are left out of ours."""
+"""Characters of a store's own tag that are left out of the entity tag."""
 
 
 class WorkspaceAccess:
@@ -124,7 +124,7 @@ def etag_of(info: FileInfo) -> str:
     return f'"{info.sha256}"' if info.sha256 else f'W/"{UNFIT.sub("", info.etag)}"'
 
 
-def told(gone: Gone, *, dry_run: bool) -> Removed:
+def describe_removal(gone: Gone, *, dry_run: bool) -> Removed:
     """What was removed, as callers see it."""
     paths = list(gone.paths[:MOST_NAMED])
     return Removed(dry_run, gone.file_count, gone.size_bytes, paths, len(gone.paths) - len(paths))

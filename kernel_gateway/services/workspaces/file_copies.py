@@ -55,10 +55,10 @@ class FileCopies:
                 )
                 if not body.dry_run:
                     await copying.carry_out(plan, threads)
-            return await self._mirrors.run_durable(principal.id, lambda: _copied(plan, dry_run=body.dry_run))
+            return await self._mirrors.run_durable(principal.id, lambda: _copy_files(plan, dry_run=body.dry_run))
 
 
-def _copied(plan: CopyPlan, *, dry_run: bool) -> Copied:
+def _copy_files(plan: CopyPlan, *, dry_run: bool) -> Copied:
     paths = plan.paths
     return Copied(
         dry_run=dry_run,

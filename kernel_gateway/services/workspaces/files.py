@@ -78,7 +78,7 @@ class Files:
                 if error.code in NO_FILE:
                     raise InvalidRequest(NO_FILE[error.code], path=path, reason="not_a_file") from None
                 raise
-            return file_entry(found), _translated(chunks)
+            return file_entry(found), _translate_errors(chunks)
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
@@ -88,7 +88,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             written = await kernel.guest.write_file(path, bounded(chunks, self._settings.payload_bytes))
-            await _changed(live, [path])
+            await _note_changes(live, [path])
         return file_entry(written)
 
     async def read_whole(self, principal: Principal, session_id: str, path: str, most_bytes: int) -> bytes:
@@ -120,7 +120,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.write_files(files)
-            await _changed(live, [path for path, _ in files])
+            await _note_changes(live, [path for path, _ in files])
         return tuple((number, translate(error)) for number, error in refused)
 
     async def remove_all(self, principal: Principal, session_id: str, paths: Sequence[str]) -> tuple[Refused, ...]:
@@ -135,7 +135,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.remove_files(paths)
-            await _changed(live, paths)
+            await _note_changes(live, paths)
         return tuple((number, translate(error)) for number, error in refused)
 
     async def would_remove(
@@ -170,7 +170,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             await kernel.guest.remove_file(path, recursive=recursive)
-            await _changed(live, [path])
+            await _note_changes(live, [path])
 
 
 def file_entry(found: FileStat) -> FileEntry:
@@ -188,15 +188,15 @@ async def bounded(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterato
         yield chunk
 
 
-async def _translated(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def _translate_errors(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
     async with aclosing(chunks):
         with translated():
             async for chunk in chunks:
                 yield chunk
 
 
-async def _changed(live: LiveSession, paths: Sequence[str]) -> None:
-    """Bring it to the store soon; and no execution is told to have done it."""
+async def _note_changes(live: LiveSession, paths: Sequence[str]) -> None:
+    """Flush it soon; and count it as changed by no execution."""
     if live.sandbox.watched is not None:
         raw = [path.encode("utf-8", "surrogateescape") for path in paths]
         await asyncio.to_thread(live.sandbox.watched.accept, raw)

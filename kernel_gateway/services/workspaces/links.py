@@ -1,4 +1,4 @@
-"""Links that let whoever holds them read one durable file straight from the store, for a while.
+"""Links whose holders read one durable file straight from the store, for a while.
 
 The audit log has who asked for which; the link itself is in no log. Nobody can take one back.
 """

@@ -24,7 +24,7 @@ from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
-from kernel_gateway.services.workspaces.access import WorkspaceAccess, told
+from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_removal
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import workspace_usage as workspace_removal
 from kernel_gateway.storage.database import Database
@@ -95,7 +95,7 @@ class WorkspaceRemovals:
 
     async def finish_all(self) -> None:
         """Go on with removals that the store has not carried out yet."""
-        for workspace_id in await asyncio.to_thread(self._marked):
+        for workspace_id in await asyncio.to_thread(self._read_marks):
             if workspace_id not in self._beginning:
                 await self._finish(workspace_id)
 
@@ -119,7 +119,7 @@ class WorkspaceRemovals:
         durable = self._access.durable(workspace_id)
         with translated():
             contents, beside = await self._mirrors.run_durable(principal.id, durable.contents)
-        answer = told(contents, dry_run=dry_run)
+        answer = describe_removal(contents, dry_run=dry_run)
         answer.kept = beside[:MOST_NAMED]
         return answer
 
@@ -128,7 +128,7 @@ class WorkspaceRemovals:
         try:
             if await self._database.run(lambda c: workspace_removal.is_deleted(c, workspace_id)):
                 # A change that found the workspace before it was gone would leave files of it behind.
-                await self._durable_changes.settled(workspace_id, CHANGES_SECONDS)
+                await self._durable_changes.wait_settled(workspace_id, CHANGES_SECONDS)
                 await self._spool.discard(workspace_id)
                 with translated():
                     await self._mirrors.run_durable(SERVICE, self._access.durable(workspace_id).remove_files)
@@ -142,5 +142,5 @@ class WorkspaceRemovals:
         self._marks.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self._marks / workspace_id).touch()
 
-    def _marked(self) -> list[str]:
+    def _read_marks(self) -> list[str]:
         return sorted(each.name for each in self._marks.iterdir()) if self._marks.is_dir() else []

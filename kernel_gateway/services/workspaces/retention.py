@@ -2,7 +2,7 @@
 
 Used means: a session lived on it, or a durable file of it was read or written. One that waits in the spool stays, as
 its newest files are not durable. Each removal is in the audit log. The rules are asked again at the moment of removal,
-in one transaction with it, so that whoever comes back in the last moment loses nothing.
+in one transaction with it, so that an owner who comes back just then loses nothing.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class Retention:
         if only is not None:
             own = [live for live in self._registry if live.row.principal_id == only]
             await asyncio.gather(*(live.sandbox.usage() for live in own))
-        return Page([self._used(row) for row in rows], following)
+        return Page([self._usage_of(row) for row in rows], following)
 
-    def _used(self, row: UsageRow) -> PrincipalUsage:
+    def _usage_of(self, row: UsageRow) -> PrincipalUsage:
         live = [each.sandbox.last_usage for each in self._registry if each.row.principal_id == row.principal_id]
         return PrincipalUsage(
             principal=row.principal,
@@ -126,7 +126,7 @@ class Retention:
             kept = SPOOLED if each.workspace_id in spooled else None
             if kept is None and not dry_run and not await self._remove(each, before, days):
                 kept = USED
-            told.append(_told(each, kept))
+            told.append(_describe(each, kept))
         return Expired(dry_run, days, told, len(found) > MOST_EXPIRED)
 
     async def _remove(self, each: Untouched, before: float, days: int) -> bool:
@@ -151,7 +151,7 @@ class Retention:
         return True
 
 
-def _told(each: Untouched, kept: str | None) -> ExpiredWorkspace:
+def _describe(each: Untouched, kept: str | None) -> ExpiredWorkspace:
     return ExpiredWorkspace(
         each.workspace_id, each.principal, rfc3339(each.touched), each.file_count, each.size_bytes, kept
     )

@@ -18,7 +18,7 @@ from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
-from kernel_gateway.services.workspaces.access import WorkspaceAccess, durable_file, told
+from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_removal, durable_file
 from kernel_gateway.services.workspaces.files import bounded
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.settings import Settings
@@ -164,11 +164,11 @@ class Workspaces:
             with translated():
                 made = await mirrors.run_durable(principal.id, lambda: durable.archive(path, limits))
         except BaseException:
-            self._archived(principal.id)
+            self._release_archive(principal.id)
             raise
-        return Pieces(mirrors, principal.id, made, lambda: self._archived(principal.id))
+        return Pieces(mirrors, principal.id, made, lambda: self._release_archive(principal.id))
 
-    def _archived(self, principal_id: str) -> None:
+    def _release_archive(self, principal_id: str) -> None:
         self._archives[principal_id] -= 1
         if not self._archives[principal_id]:
             del self._archives[principal_id]
@@ -212,7 +212,7 @@ class Workspaces:
                     workspace_id,
                     lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected),
                 )
-        return told(gone, dry_run=dry_run)
+        return describe_removal(gone, dry_run=dry_run)
 
     async def _collect(self, chunks: AsyncIterator[bytes], source: IO[bytes]) -> int:
         size = 0

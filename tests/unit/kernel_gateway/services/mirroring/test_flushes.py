@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernel_gateway.models.sync import DurableExecution
-from kernel_gateway.services.mirroring.flushes import Flushes, told
+from kernel_gateway.services.mirroring.flushes import Flushes, sync_status
 from kernel_gateway.storage.executions import ExecutionRow
 from tests.doubles.away_store import AwayStore
 from workspace_sync import AsOf, Mirror, open_store
@@ -69,11 +69,11 @@ def test_an_earlier_sessions_execution_is_not_taken_for_ours(tmp_path: Path) -> 
         rest.set()
         await mirror.flushed(first.number, SECONDS)
         assert flushes.sync().durable is None
-        assert told(row, flushes.sync()).durable is False
+        assert sync_status(row, flushes.sync()).durable is False
         store.before_put = lambda _: None
         await mirror.flush(SECONDS)
         assert flushes.sync().durable == DurableExecution("ours", 1)
-        assert told(row, flushes.sync()).durable is True
+        assert sync_status(row, flushes.sync()).durable is True
 
     async def run() -> None:
         with ThreadPoolExecutor(4) as executor:

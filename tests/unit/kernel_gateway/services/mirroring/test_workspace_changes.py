@@ -142,9 +142,9 @@ def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch:
                 async with access.change(ANN, WORKSPACE):
                     await access.carry_out(ANN, WORKSPACE, lambda: rest.wait(SECONDS))
             with pytest.raises(DeadlinePassed):
-                await changes.settled(WORKSPACE, 0.05)
+                await changes.wait_settled(WORKSPACE, 0.05)
             rest.set()
-            await changes.settled(WORKSPACE, SECONDS)
+            await changes.wait_settled(WORKSPACE, SECONDS)
 
     try:
         asyncio.run(test())
