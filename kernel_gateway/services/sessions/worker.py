@@ -106,10 +106,12 @@ class Worker:
             outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
+        # Patterns may search megabytes: beside the loop. Without any, the way to a thread costs more than the work.
+        stored = await asyncio.to_thread(self._redact, row) if self._redaction.wanted else self._redact(row)
         look = None if row.started is None else partial(find_changes, self._live)
         # Its cell is written after this block, and after `look` has found out what it left in the workspace.
         with self._record.ending(self._live.id, row.id, look):
-            await self._commit(job, row, displays)
+            await self._commit(job, row, stored, displays)
         await self._answer(job, row)
         self._finished.keep(job)
 
@@ -151,11 +153,11 @@ class Worker:
         self._kept_outputs.request_delivery(row.session_id)
         return replace(row, provenance={**(row.provenance or {}), "full": full})
 
-    async def _commit(self, job: Job, row: ExecutionRow, displays: Mapping[str, Sequence[int]]) -> None:
+    async def _commit(
+        self, job: Job, row: ExecutionRow, stored: ExecutionRow, displays: Mapping[str, Sequence[int]]
+    ) -> None:
         """Make the outcome durable; only then does anything in memory, and anybody who waits, learn of it."""
         live, ran = self._live, row.started is not None
-        # Patterns may search megabytes: beside the loop. Without any, the way to a thread costs more than the work.
-        stored = await asyncio.to_thread(self._redact, row) if self._redaction.wanted else self._redact(row)
         await self._store(job, stored, count=ran)
         live.displays.add(row, displays)
         self._finished.update(row.session_id, row.outcome.updates if row.outcome else ())
