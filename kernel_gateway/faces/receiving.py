@@ -268,7 +268,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def enter(self, caller: Caller) -> None:
         """The caller is known: when the credential is revoked, or its principal disabled, this request ends."""
-        self._open_call = self.services.parts.open_calls.enter(caller, self._revoke)
+        self._open_call = self.services.open_calls.enter(caller, self._revoke)
 
     def _revoke(self) -> None:
         """Close the connection as if the client had left: what only waits is cancelled, what changes goes on."""
@@ -282,7 +282,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self._over = True
         self.body.release()
         if self._open_call is not None:
-            self.services.parts.open_calls.leave(self._open_call)
+            self.services.open_calls.leave(self._open_call)
         try:
             self.audit()
         except Exception as error:

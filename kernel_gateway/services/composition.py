@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
@@ -15,11 +13,15 @@ from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.services.administration.oversight import Oversight
-from kernel_gateway.services.administration.principals import Principals, Reach
+from kernel_gateway.services.administration.principals import Principals
 from kernel_gateway.services.admission.body_room import BodyRoom
+from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.admission.rates import Limits
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
+from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.attach.attach_tokens import AttachTokens
 from kernel_gateway.services.attach.attachments import Attachments
 from kernel_gateway.services.audit.log import Audit
@@ -31,6 +33,7 @@ from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.services.datasets.copies import DatasetCopies
 from kernel_gateway.services.datasets.datasets import Datasets
+from kernel_gateway.services.datasets.sandbox import DatasetSandbox
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
@@ -40,10 +43,11 @@ from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
 from kernel_gateway.services.executions.variables import Inspection
 from kernel_gateway.services.executions.views import Start, Views
+from kernel_gateway.services.mirroring.deliveries import Deliveries
+from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.replays import Replays
@@ -51,12 +55,13 @@ from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sandbox_contract import Launcher
+from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
-from kernel_gateway.services.shutdown import shut_down
+from kernel_gateway.services.shutdown import Shutdown
+from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.file_copies import FileCopies
 from kernel_gateway.services.workspaces.files import Files
 from kernel_gateway.services.workspaces.links import WorkspaceLinks
@@ -76,42 +81,49 @@ from workspace_sync import ObjectStore
 log = structlog.get_logger(__name__)
 
 
-@dataclass
 class Services:
-    """What faces call. `first_token` is the administrator's token when this start made one: print it once."""
+    """What faces call. `first_token` is the administrator's token when this start made one: print it once.
 
-    settings: Settings
-    identity: Identity
-    limits: Limits
-    tokens: Tokens
-    attach_tokens: AttachTokens
-    access_keys: AccessKeys
-    sessions: Sessions
-    executions: Executions
-    attachments: Attachments
-    leases: Leases
-    commands: Commands
-    tasks: Tasks
-    files: Files
-    inspection: Inspection
-    outputs: Outputs
-    notebooks: Notebooks
-    views: Views
-    replays: Replays
-    workspaces: Workspaces
-    datasets: Datasets
-    dataset_copies: DatasetCopies
-    removals: WorkspaceRemovals
-    retention: Retention
-    file_copies: FileCopies
-    links: WorkspaceLinks
-    parts: Parts
-    registry: Registry
-    lifecycle: Lifecycle
-    upkeep: Reconciler
-    principals: Principals
-    oversight: Oversight
-    first_token: str | None = None
+    Read from top to bottom: each service stands on those above it and takes them as plain arguments. Nothing runs
+    before `_begin`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: ObjectStore,
+        installed: Callable[[], dict[str, Environment]],
+        roles: Sequence[DeclaredRole],
+        runtime: SandboxRuntime,
+        clock: Clock,
+        resolve: Resolve,
+        signer: S3Backends | None,
+        view: Start | None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.first_token: str | None = None
+        self.database = Database(settings.database_url)
+        self.background = Background()
+        self.runtime = runtime
+        self.launcher = KernelLauncher(runtime, kernel_limits(settings))
+        self._build_admission()
+        self._build_environments(installed, roles, resolve, signer)
+        self._build_mirroring(store)
+        self._build_records()
+        self._build_workspace_access()
+        self._build_workspaces()
+        self._build_removals()
+        self._build_session_builder()
+        self._build_sessions()
+        self._build_executions()
+        self._build_attachments()
+        self._build_notebook_uses(view)
+        self._build_datasets()
+        self._build_credentials()
+        self._build_upkeep()
+        self._build_shutdown()
 
     @classmethod
     async def open(
@@ -120,9 +132,8 @@ class Services:
         *,
         store: ObjectStore,
         installed: Callable[[], dict[str, Environment]],
+        runtime: SandboxRuntime,
         roles: Sequence[DeclaredRole] = (),
-        runtime: SandboxRuntime | None = None,
-        launcher: Launcher | None = None,
         clock: Clock | None = None,
         resolve: Resolve = system_resolve,
         signer: S3Backends | None = None,
@@ -130,23 +141,20 @@ class Services:
     ) -> Services:
         """Open the database, take up the sandboxes that still run, start the timers.
 
-        Sandboxes come from `runtime`, or from a `launcher` of the caller's. `roles` are those that made environments
-        may name. Ways out ask `resolve` for addresses and `signer` for the credentials of execution roles.
-        `view` starts processes that make views.
+        Sandboxes come from `runtime`. `roles` are those that environments of principals may name. Egress asks `resolve`
+        for addresses and `signer` for the credentials of execution roles. `view` starts processes that make views.
         """
-        if launcher is None:
-            if runtime is None:
-                raise TypeError("Services.open needs a runtime or a launcher")
-            launcher = KernelLauncher(runtime, kernel_limits(settings))
-        clock = clock or SystemClock()
-        database = Database(settings.database_url)
-        environments = Environments(installed, settings, database, clock, roles)
-        audit = Audit(database, clock, settings)
-        egress = Egress(settings, launcher.listen, audit, resolve=resolve, signer=signer)
-        parts = make_parts(
-            settings, database, store=store, environments=environments, launcher=launcher, clock=clock, egress=egress
+        services = cls(
+            settings,
+            store=store,
+            installed=installed,
+            roles=roles,
+            runtime=runtime,
+            clock=clock or SystemClock(),
+            resolve=resolve,
+            signer=signer,
+            view=view,
         )
-        services = cls._made(parts, view)
         try:
             await services._begin()
         except BaseException:
@@ -154,120 +162,380 @@ class Services:
             raise
         return services
 
-    async def _begin(self) -> None:
-        """Open the database, take up what runs, start what goes on beside the calls."""
-        parts = self.parts
-        await parts.database.open()
-        await parts.audit.open()
-        self.first_token = await self.identity.open(parts.settings.token, parts.clock.now())
-        await self.access_keys.open()
-        parts.background.spawn(parts.audit.run(), "audit")
-        parts.background.spawn(parts.ledger.run(), "ledger")
-        await self.upkeep.adopt()
-        parts.background.spawn(self.upkeep.run(), "upkeep")
-
-    @classmethod
-    def _made(cls, parts: Parts, view: Start | None) -> Services:
-        settings, database = parts.settings, parts.database
-        registry, identity = Registry(database), Identity(database, parts.clock.now, parts.last_use)
-        notebooks = Notebooks(parts, registry)
-        lifecycle = Lifecycle(parts, registry, notebooks)
-        sessions, executions = Sessions(parts, registry, lifecycle), Executions(parts, registry)
-        commands, removals = Commands(parts, registry), WorkspaceRemovals(parts)
-        datasets, file_copies = Datasets(parts, registry), FileCopies(parts, WorkspaceCopies(parts, registry))
-        retention = Retention(parts, removals, registry)
-        replays = Replays(ReplayServices(parts, sessions, executions, commands), registry, notebooks)
-        return cls(
-            settings=settings,
-            identity=identity,
-            limits=Limits.of(settings),
-            sessions=sessions,
-            executions=executions,
-            attachments=Attachments(parts, registry, executions, sessions),
-            leases=Leases(parts, registry),
-            commands=commands,
-            tasks=Tasks(parts, registry),
-            files=Files(parts, registry),
-            inspection=Inspection(registry),
-            outputs=Outputs(parts, registry),
-            notebooks=notebooks,
-            views=Views(notebooks, settings, view),
-            replays=replays,
-            workspaces=Workspaces(parts),
-            datasets=datasets,
-            dataset_copies=DatasetCopies(parts, datasets, file_copies),
-            removals=removals,
-            retention=retention,
-            file_copies=file_copies,
-            links=WorkspaceLinks(parts),
-            parts=parts,
-            registry=registry,
-            lifecycle=lifecycle,
-            oversight=Oversight(parts, registry, sessions),
-            **_credentials(parts, identity, lifecycle, replays, registry),
-            upkeep=Reconciler(parts, registry, lifecycle, notebooks, removals=removals, retention=retention),
+    def _build_admission(self) -> None:
+        """What is scarce, and whether there is any."""
+        settings = self.settings
+        self.readiness = Readiness()
+        self.limits = Limits.of(settings)
+        self.open_calls = OpenCalls(self.clock.now)
+        self.utility_sandboxes = UtilitySandboxes()
+        self._disk_room = DiskRoom(settings.data_dir, settings.disk_reserve_bytes)
+        self.body_room = BodyRoom(settings, self._disk_room.require)
+        self._starting = FairShares(
+            "a sandbox to be started", settings.starts_at_once, most_waiting=settings.own_sessions
         )
 
-    @property
-    def environments(self) -> Environments:
-        return self.parts.environments
+    def _build_environments(
+        self,
+        installed: Callable[[], dict[str, Environment]],
+        roles: Sequence[DeclaredRole],
+        resolve: Resolve,
+        signer: S3Backends | None,
+    ) -> None:
+        """Where code runs and what it reaches, and the audit of both."""
+        self.audit = Audit(self.database, self.clock, self.settings)
+        self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
+        self.agents = Agents(self.environments, self.database, self.clock, self.settings)
+        self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 
-    @property
-    def agents(self) -> Agents:
-        return self.parts.agents
+    def _build_mirroring(self, store: ObjectStore) -> None:
+        """The ways of files to the store."""
+        settings = self.settings
+        self.durable_changes = DurableChanges()
+        self.ledger = WorkspaceLedger(self.database, self.clock)
+        keep_account(store, self.ledger.counted)
+        self.mirrors = Mirrors(
+            store, settings.transfer_threads, self.runtime.open_beneath, settings.restore_deadline_seconds
+        )
+        deliveries = Deliveries(self.database, self.clock)
+        self.spool = Spool(settings.state_path / "spool", self.mirrors, deliveries.record)
 
-    @property
-    def body_room(self) -> BodyRoom:
-        return self.parts.body_room
+    def _build_records(self) -> None:
+        """What one execution gives, and the record of all of them."""
+        settings = self.settings
+        self.redaction = Redaction(Patterns.of_lines(settings.redact_patterns))
+        self.kept_outputs = KeptOutputs(settings, self.mirrors, self.background, self.redaction)
+        self._finished = FinishedJobs(settings.finished_jobs_bytes)
+        self.record = Record(self.database, self.background, self.kept_outputs.keep)
+        self.registry = Registry(self.database)
 
-    @property
-    def audit(self) -> Audit:
-        return self.parts.audit
+    def _build_workspace_access(self) -> None:
+        """The ways to one workspace, which several services share."""
+        self._access = WorkspaceAccess(
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            ledger=self.ledger,
+            durable_changes=self.durable_changes,
+            readiness=self.readiness,
+        )
+        self._copies = WorkspaceCopies(
+            settings=self.settings,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            ledger=self.ledger,
+            background=self.background,
+            access=self._access,
+            registry=self.registry,
+        )
+
+    def _build_workspaces(self) -> None:
+        """Files that outlive sessions, and those of live ones."""
+        self.workspaces = Workspaces(
+            settings=self.settings,
+            database=self.database,
+            mirrors=self.mirrors,
+            ledger=self.ledger,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            access=self._access,
+        )
+        self.file_copies = FileCopies(self.mirrors, self.background, self._access, self._copies)
+        self.links = WorkspaceLinks(self.settings, self.clock, self.mirrors, self._access)
+        self.files = Files(
+            settings=self.settings,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            background=self.background,
+            registry=self.registry,
+        )
+
+    def _build_removals(self) -> None:
+        """Workspaces removed on request, and those that nobody has used for long."""
+        self.removals = WorkspaceRemovals(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            ledger=self.ledger,
+            durable_changes=self.durable_changes,
+            readiness=self.readiness,
+            background=self.background,
+            access=self._access,
+        )
+        self.retention = Retention(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            spool=self.spool,
+            ledger=self.ledger,
+            audit=self.audit,
+            readiness=self.readiness,
+            background=self.background,
+            removals=self.removals,
+            registry=self.registry,
+        )
+
+    def _build_session_builder(self) -> None:
+        """What puts one live session together."""
+        self._builder = SessionBuilder(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            runtime=self.runtime,
+            launcher=self.launcher,
+            environments=self.environments,
+            egress=self._egress,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            record=self.record,
+            kept_outputs=self.kept_outputs,
+            redaction=self.redaction,
+            finished=self._finished,
+            starting=self._starting,
+            background=self.background,
+            registry=self.registry,
+        )
+
+    def _build_sessions(self) -> None:
+        """Live sessions."""
+        self.notebooks = Notebooks(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            record=self.record,
+            kept_outputs=self.kept_outputs,
+            registry=self.registry,
+        )
+        self.lifecycle = Lifecycle(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            redaction=self.redaction,
+            finished=self._finished,
+            background=self.background,
+            registry=self.registry,
+            notebooks=self.notebooks,
+        )
+        self.sessions = Sessions(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            agents=self.agents,
+            durable_changes=self.durable_changes,
+            record=self.record,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            background=self.background,
+            registry=self.registry,
+            builder=self._builder,
+            lifecycle=self.lifecycle,
+        )
+        self.oversight = Oversight(self.database, self.registry, self.sessions)
+
+    def _build_executions(self) -> None:
+        """What callers do in live sessions."""
+        self.executions = Executions(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            finished=self._finished,
+            body_room=self.body_room,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            background=self.background,
+            registry=self.registry,
+        )
+        self.commands = Commands(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            record=self.record,
+            redaction=self.redaction,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            background=self.background,
+            registry=self.registry,
+        )
+        self.tasks = Tasks(self.registry)
+        self.inspection = Inspection(self.registry)
+        self.outputs = Outputs(self.mirrors, self.kept_outputs, self.registry)
+
+    def _build_attachments(self) -> None:
+        """People's Jupyter clients, and who has a session to themselves."""
+        self.leases = Leases(
+            clock=self.clock,
+            record=self.record,
+            readiness=self.readiness,
+            background=self.background,
+            registry=self.registry,
+        )
+        self.attachments = Attachments(
+            settings=self.settings,
+            clock=self.clock,
+            readiness=self.readiness,
+            background=self.background,
+            registry=self.registry,
+            executions=self.executions,
+            sessions=self.sessions,
+        )
+
+    def _build_notebook_uses(self, view: Start | None) -> None:
+        """Notebooks as pages and scripts, and run again."""
+        self.views = Views(self.notebooks, self.settings, view)
+        replay_services = ReplayServices(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            redaction=self.redaction,
+            background=self.background,
+            sessions=self.sessions,
+            executions=self.executions,
+            commands=self.commands,
+        )
+        self.replays = Replays(
+            replay_services,
+            agents=self.agents,
+            record=self.record,
+            readiness=self.readiness,
+            copies=self._copies,
+            registry=self.registry,
+            notebooks=self.notebooks,
+        )
+
+    def _build_datasets(self) -> None:
+        """Files under names, described in sandboxes of their own."""
+        sandbox = DatasetSandbox(
+            settings=self.settings,
+            runtime=self.runtime,
+            launcher=self.launcher,
+            environments=self.environments,
+            mirrors=self.mirrors,
+            starting=self._starting,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            utility_sandboxes=self.utility_sandboxes,
+            background=self.background,
+        )
+        self.datasets = Datasets(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            ledger=self.ledger,
+            readiness=self.readiness,
+            access=self._access,
+            copies=self._copies,
+            sandbox=sandbox,
+            registry=self.registry,
+        )
+        self.dataset_copies = DatasetCopies(self.clock, self.datasets, self.file_copies)
+
+    def _build_credentials(self) -> None:
+        """Principals and what they prove themselves by; revoking one ends the calls that are under way with it."""
+        database, clock, revoked = self.database, self.clock, self.open_calls.end_credential
+        self._last_use = LastUse(database)
+        self.identity = Identity(database, clock.now, self._last_use)
+        self.tokens = Tokens(database, self.identity, clock, revoked)
+        self.access_keys = AccessKeys(database, self.settings, clock, self._last_use, revoked)
+        self.attach_tokens = AttachTokens(database, self.registry, self.identity, clock, revoked)
+        self.principals = Principals(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            record=self.record,
+            open_calls=self.open_calls,
+            background=self.background,
+            registry=self.registry,
+            lifecycle=self.lifecycle,
+            replays=self.replays,
+            forget_credentials=self._forget_credentials,
+        )
+
+    def _forget_credentials(self) -> None:
+        for each in (self.identity, self.access_keys, self.attach_tokens):
+            each.forget()
+
+    def _build_upkeep(self) -> None:
+        """What happens at the start, and again and again."""
+        adoption = Adoption(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            runtime=self.runtime,
+            record=self.record,
+            redaction=self.redaction,
+            background=self.background,
+            builder=self._builder,
+            lifecycle=self.lifecycle,
+        )
+        self.upkeep = Reconciler(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            runtime=self.runtime,
+            spool=self.spool,
+            kept_outputs=self.kept_outputs,
+            audit=self.audit,
+            last_use=self._last_use,
+            utility_sandboxes=self.utility_sandboxes,
+            background=self.background,
+            registry=self.registry,
+            lifecycle=self.lifecycle,
+            adoption=adoption,
+            notebooks=self.notebooks,
+            removals=self.removals,
+            retention=self.retention,
+        )
+
+    def _build_shutdown(self) -> None:
+        self.shutdown = Shutdown(
+            settings=self.settings,
+            database=self.database,
+            readiness=self.readiness,
+            finished=self._finished,
+            registry=self.registry,
+            lifecycle=self.lifecycle,
+        )
+
+    async def _begin(self) -> None:
+        """Open the database, take up what runs, start what goes on beside the calls."""
+        await self.database.open()
+        await self.audit.open()
+        self.first_token = await self.identity.open(self.settings.token, self.clock.now())
+        await self.access_keys.open()
+        self.background.spawn(self.audit.run(), "audit")
+        self.background.spawn(self.ledger.run(), "ledger")
+        await self.upkeep.adopt()
+        self.background.spawn(self.upkeep.run(), "upkeep")
 
     @property
     def ready(self) -> bool:
         """Whether new work is taken."""
-        return self.parts.accepting
+        return self.readiness.accepting
 
     async def aclose(self) -> None:
         """Take no more work, let what runs finish within `drain_seconds`, flush, and end or leave the sessions."""
-        self.parts.accepting = False
+        self.readiness.accepting = False
         try:
             await self.replays.aclose()
-            await shut_down(self.parts, self.registry, self.lifecycle)
+            await self.shutdown.run()
         finally:
             await self._close()
 
     async def _close(self) -> None:
         await self.inspection.aclose()
-        await self.parts.background.aclose()
-        await self.parts.ledger.close()
+        await self.background.aclose()
+        await self.ledger.close()
         with contextlib.suppress(GatewayError):
-            await self.parts.last_use.flush()
+            await self._last_use.flush()
         await self.audit.close()
-        self.parts.egress.close()
-        self.parts.mirrors.close()
-        await self.parts.database.aclose()
-
-
-def _credentials(
-    parts: Parts, identity: Identity, lifecycle: Lifecycle, replays: Replays, registry: Registry
-) -> dict[str, Any]:
-    """Principals and what they prove themselves by; what is revoked ends the calls that came with it."""
-    database, clock, revoked = parts.database, parts.clock, parts.open_calls.end_credential
-    access_keys = AccessKeys(database, parts.settings, clock, parts.last_use, revoked)
-    attach_tokens = AttachTokens(database, registry, identity, clock, revoked)
-
-    def forget() -> None:
-        for each in (identity, access_keys, attach_tokens):
-            each.forget()
-
-    return {
-        "tokens": Tokens(database, identity, clock, revoked),
-        "access_keys": access_keys,
-        "attach_tokens": attach_tokens,
-        "principals": Principals(parts, Reach(registry, lifecycle, replays, forget)),
-    }
+        self._egress.close()
+        self.mirrors.close()
+        await self.database.aclose()
 
 
 def kernel_limits(settings: Settings) -> KernelLimits:
@@ -281,44 +549,4 @@ def kernel_limits(settings: Settings) -> KernelLimits:
         caps=caps,
         interrupt_grace_seconds=settings.interrupt_grace_seconds,
         start_seconds=settings.start_deadline_seconds,
-    )
-
-
-def make_parts(
-    settings: Settings,
-    database: Database,
-    *,
-    store: ObjectStore,
-    environments: Environments,
-    launcher: Launcher,
-    clock: Clock,
-    egress: Egress,
-) -> Parts:
-    """What the services share."""
-    ledger = WorkspaceLedger(database, clock)
-    keep_account(store, ledger.counted)
-    mirrors = Mirrors(store, settings.transfer_threads, launcher.open_beneath, settings.restore_deadline_seconds)
-    background = Background()
-    redaction = Redaction(Patterns.of_lines(settings.redact_patterns))
-    outputs = KeptOutputs(settings, mirrors, background, redaction)
-    return Parts(
-        settings=settings,
-        clock=clock,
-        database=database,
-        launcher=launcher,
-        audit=egress.audit,
-        egress=egress,
-        mirrors=mirrors,
-        spool=Spool(settings.state_path / "spool", mirrors),
-        background=background,
-        finished=FinishedJobs(settings.finished_jobs_bytes),
-        redaction=redaction,
-        record=Record(database, background, outputs.keep),
-        outputs=outputs,
-        environments=environments,
-        agents=Agents(environments, database, clock, settings),
-        starting=FairShares("a sandbox to be started", settings.starts_at_once, most_waiting=settings.own_sessions),
-        ledger=ledger,
-        last_use=LastUse(database),
-        open_calls=OpenCalls(clock.now),
     )

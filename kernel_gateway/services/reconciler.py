@@ -1,48 +1,37 @@
-"""What happens at start and again and again: take up what an earlier process left, and compare rows with sandboxes.
+"""Compares, again and again, what the database says with what is on the host, and brings to the store what waits.
 
-Adoption: a READY session whose sandbox runs goes on with the same kernel; one whose sandbox is gone gets a new one when
-it is next used. What was queued runs, what was running has died with this process. The sweep is the second reaper:
-it ends sessions whose time is over, finds sandboxes that vanished, and removes those that belong to nobody.
+The sweep is the second reaper: it ends sessions whose time is over, finds sandboxes that vanished, and removes those
+that belong to nobody. What the start of the service takes up is `adoption`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import structlog
 from sqlalchemy import Connection
 
-from kernel_gateway.errors import GatewayError
-from kernel_gateway.models.sync import DurableExecution, Sync
+from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
+from kernel_gateway.services.adoption import Adoption, remove_orphans
 from kernel_gateway.services.attach.attachments import forget_absent
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.results.event_log import EventLog
-from kernel_gateway.services.results.jobs import Job
-from kernel_gateway.services.results.outcomes import died
+from kernel_gateway.services.audit.log import Audit
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
-from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces.retention import Retention
-from kernel_gateway.storage import executions, sessions
-from kernel_gateway.storage.executions import ExecutionRow
-from kernels.errors import Death, KernelsError
-from kernels.sandbox import SandboxInfo
-from workspace_sync import AsOf
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import sessions
+from kernel_gateway.storage.database import Database
+from kernels.errors import Death
+from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
-GOES_ON = (
-    "the service restarted while this ran; the output since is lost. The kernel and its globals live on, and the code"
-    " may still be running in it"
-)
-LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
-ENDED_SESSIONS = 100
-"""How many of a workspace are looked at for the one whose files have been delivered."""
-CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
-VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
 
 
 class Reconciler:
@@ -50,43 +39,55 @@ class Reconciler:
 
     def __init__(
         self,
-        parts: Parts,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        runtime: SandboxRuntime,
+        spool: Spool,
+        kept_outputs: KeptOutputs,
+        audit: Audit,
+        last_use: LastUse,
+        utility_sandboxes: UtilitySandboxes,
+        background: Background,
         registry: Registry,
         lifecycle: Lifecycle,
+        adoption: Adoption,
         notebooks: Notebooks,
-        *,
         removals: WorkspaceRemovals,
         retention: Retention,
     ) -> None:
-        self._parts = parts
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._runtime = runtime
+        self._spool = spool
+        self._kept_outputs = kept_outputs
+        self._audit = audit
+        self._last_use = last_use
+        self._utility_sandboxes = utility_sandboxes
+        self._background = background
         self._registry = registry
         self._lifecycle = lifecycle
+        self._adoption = adoption
         self._notebooks = notebooks
         self._removals = removals
-        self._adopting = asyncio.Semaphore(parts.settings.starts_at_once)
         self._retention = retention
-        parts.spool.on_delivered = self._delivered
 
     async def adopt(self) -> None:
-        """Take up every READY session, then remove the sandboxes that belong to none."""
-        self._parts.spool.clear()
-        self._parts.outputs.clear()
+        """Finish what an earlier process left half done, take up every READY session, remove all other sandboxes."""
+        self._spool.clear()
+        self._kept_outputs.clear()
         self._notebooks.take_up()
-        rows = await self._parts.database.run(sessions.list_live)
-        infos = {info.sandbox_id: info for info in await self._parts.launcher.list()}
-        made = [(self._lifecycle.make(row), infos.get(row.id)) for row in rows]
-        async with asyncio.TaskGroup() as group:
-            for live, info in made:
-                group.create_task(self._adopt(live, info))
-        await self._remove_orphans(tuple(infos.values()))
+        await self._remove_orphans(await self._adoption.run())
 
     async def run(self) -> None:
         """Sweep at every interval; a sweep that fails is logged and the next one comes. None waits for the store."""
         bringing: asyncio.Task[None] | None = None
         while True:
-            await self._parts.clock.sleep(self._parts.settings.sweep_interval_seconds)
+            await self._clock.sleep(self._settings.sweep_interval_seconds)
             if bringing is None or bringing.done():
-                bringing = self._parts.background.spawn(self._bring_to_store(), "deliveries")
+                bringing = self._background.spawn(self._bring_to_store(), "deliveries")
             try:
                 await self._compare()
             except Exception as error:
@@ -98,29 +99,29 @@ class Reconciler:
         await self._bring_to_store()
 
     async def _compare(self) -> None:
-        infos = await self._parts.launcher.list()
+        infos = await self._runtime.list()
         for live in self._registry:
             if live.start_task is not None and not live.start_task.done():
                 continue
             await self._lifecycle.check_time(live)
             if live.sandbox.egress_gateway.missing:
-                self._parts.background.spawn(live.sandbox.mend_way_out(), f"way out of {live.id}")
+                self._background.spawn(live.sandbox.reopen_egress(), f"egress of {live.id}")
             kernel = live.sandbox.kernel
-            if kernel is not None and live.ending is None and not await self._parts.launcher.running(live.id):
+            if kernel is not None and live.ending is None and not await self._runtime.running(live.id):
                 lost = live.sandbox.lose(kernel, Death("sandbox", "the sandbox's first process is gone"))
-                self._parts.background.spawn(lost, f"lose {live.id}")
+                self._background.spawn(lost, f"lose {live.id}")
         await self._remove_orphans(infos)
-        forget_absent(self._parts, self._registry)
+        forget_absent(self._registry, self._clock.now() - self._settings.attach_keep_seconds, self._background)
         await self._store_activity()
         await self._store_records()
-        await self._parts.last_use.flush()
-        await self._parts.audit.sweep()
-        await self._parts.audit.sign()
+        await self._last_use.flush()
+        await self._audit.sweep()
+        await self._audit.sign()
 
     async def _bring_to_store(self) -> None:
         """What may take as long as the store does: first what is to be kept. None that fails keeps another back."""
         for each in (
-            self._parts.outputs.deliver_all,
+            self._kept_outputs.deliver_all,
             self._deliver_spooled,
             self._notebooks.save_stale,
             self._removals.finish_all,
@@ -132,95 +133,12 @@ class Reconciler:
                 log.error("sweep_failed", exc_info=error)
 
     async def _deliver_spooled(self) -> None:
-        await self._parts.spool.deliver_all(
+        await self._spool.deliver_all(
             lambda workspace_id: any(live.row.workspace_id == workspace_id for live in self._registry)
         )
 
-    async def _delivered(self, workspace_id: str, as_of: AsOf | None) -> None:
-        """What a session left is in the store at last: its record says so.
-
-        It need not be the last one: others may have failed to start since, for want of the store, or start just now.
-        """
-        durable = None if as_of is None else DurableExecution(as_of.execution_id, as_of.number)
-        flushed = rfc3339(self._parts.clock.now())
-
-        def store(connection: Connection) -> None:
-            ended = sessions.ended_of(connection, workspace_id, ENDED_SESSIONS)
-            row = next((each for each in ended if each.record.sync.pending), None)
-            if row is not None:
-                row.record.sync = Sync(flushed, mode=row.sync, durable=durable or row.record.sync.durable)
-                sessions.set_record(connection, row.id, row.record)
-
-        try:
-            await self._parts.database.run(store)
-        except GatewayError as error:
-            log.error("delivery_not_stored", workspace=workspace_id, error=error.code)
-
-    async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
-        """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
-        live.sandbox.flushes.take_up(await self._parts.database.run(lambda c: executions.last_ended(c, live.id)))
-        death = VANISHED
-        adopted = False
-        try:
-            async with self._adopting:
-                if info is not None and not info.furnished:
-                    # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
-                    death, unfinished, info = CUT_OFF, info, None
-                    await self._parts.launcher.destroy(unfinished.sandbox_id)
-                elif info is not None and await self._parts.launcher.running(live.id):
-                    await live.sandbox.adopt(info)
-                    adopted = True
-        except (KernelsError, OSError) as error:
-            log.warning("sandbox_not_adopted", session=live.id, error=str(error))
-            death = Death("sandbox", f"the service started again and could not take up the sandbox: {error}")
-        if not adopted:
-            live.sandbox.require_new(death)
-            if info is not None:
-                # It has the sandbox's lock before anybody can ask for a new one.
-                self._parts.background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
-        await self._take_up_executions(live, adopted=adopted)
-        live.sandbox.flushes.request()  # what ended last may have left files that no flush has taken
-        live.notebook_stale = True
-        self._parts.record.request(live.id)
-        live.touch()
-        self._lifecycle.open(live)
-        if death is CUT_OFF and not adopted:
-            self._parts.background.spawn(_begin_again(live), f"restore of {live.id}")
-        log.info("session_adopted", session=live.id, sandbox=adopted)
-
-    async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
-        for row in await self._parts.database.run(lambda c: executions.list_open(c, live.id)):
-            if row.status == "queued":
-                job = Job(row, EventLog(self._parts.settings.event_log_bytes))
-                job.mark_stored(stored=True)
-                live.readmit(job)
-            else:
-                await self._bury(row, live, adopted=adopted)
-
-    async def _bury(self, row: ExecutionRow, live: LiveSession, *, adopted: bool) -> None:
-        """It was running when the earlier process ended: it is not run again."""
-        why = GOES_ON if adopted else LOST
-        outcome = died("gateway_restart", why)
-        ended = self._parts.redaction.row(replace(row, status="died", outcome=outcome, ended=self._parts.clock.now()))
-        what = "Execution" if row.kind == "code" else "Command"
-        note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
-
-        def store(connection: Connection) -> None:
-            executions.finish(connection, ended)
-            executions.add_note(connection, note)
-
-        await self._parts.database.run(store)
-
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
-        """Sandboxes of no session and no errand of ours: those are on record before their sandbox is made."""
-        for info in infos:
-            if info.sandbox_id not in self._registry and info.sandbox_id not in self._parts.errands:
-                try:
-                    await self._parts.launcher.destroy(info.sandbox_id)
-                except (KernelsError, OSError) as error:  # the next sweep tries again
-                    log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
-                else:
-                    log.warning("orphan_removed", sandbox=info.sandbox_id)
+        await remove_orphans(infos, self._runtime, self._registry, self._utility_sandboxes)
 
     async def _store_records(self) -> None:
         """Write down what sessions have used of their ways out, so that a restart gives them nothing back.
@@ -235,7 +153,7 @@ class Reconciler:
                 sessions.set_record(connection, live.id, record)
 
         if changed:
-            await self._parts.database.run(store)
+            await self._database.run(store)
             for live, record in changed:
                 live.stored_record = record.network, record.sync.durable
 
@@ -248,14 +166,6 @@ class Reconciler:
                 sessions.touch(connection, live.id, live.last_activity)
 
         if active:
-            await self._parts.database.run(store)
+            await self._database.run(store)
             for live in active:
                 live.stored_activity = live.last_activity
-
-
-async def _begin_again(live: LiveSession) -> None:
-    """Its workspace was on the way when the service ended; what fails is said to who uses the session next."""
-    try:
-        await live.sandbox.started()
-    except GatewayError as error:
-        log.warning("restore_not_begun_again", session=live.id, error=error.code)

@@ -1,7 +1,7 @@
 """The kernel for JavaScript and TypeScript in a sandbox: Deno's, beside the Python one, started when it is first used.
 
 It is the sandbox's second kernel and shares its files, limits and end, not its globals nor its generation. Words: it
-*ends* by itself, by a kill of ours or with the sandbox; the next use then starts a blank one.
+*ends* by itself, by a kill or with the sandbox; the next use then starts a blank one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.sandboxed.deno_dialect import PRELUDE, DenoDialect
+from kernels.sandboxed.kernel_events import DenoConnected, DenoDied, OnKernelEvent
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.wire.connection import KernelConnection
 from kernels.wire.dialing import Dial, deno_socket
@@ -41,10 +42,9 @@ _NO_DENO: Final = (
 
 
 class DenoKernel:
-    """Starts one when code comes, runs the code, kills what does not end. `on_death`, `on_hub` are its owner's to set.
+    """Starts one when code comes, runs the code, kills what does not end.
 
-    `on_death(death)` is called when it ended while nothing ran in it; otherwise the run's outcome says so.
-    `on_hub(hub)` is called when one is connected, before any code of a caller's runs in it.
+    `cause` finds out why a kernel ended. `on_event` is called with DenoConnected and DenoDied, and returns at once.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class DenoKernel:
         dial: Dial,
         limits: KernelLimits,
         cause: Callable[[KernelExit], Awaitable[Death]],
+        on_event: OnKernelEvent,
     ) -> None:
-        self.on_death: Callable[[Death], None] = lambda _death: None
-        self.on_hub: Callable[[Hub], None] = lambda _hub: None
+        self._on_event = on_event
         self._guest = guest
         self._dial = dial
         self._limits = limits
@@ -114,7 +114,7 @@ class DenoKernel:
             await self._send_interrupt(self._hub)
 
     def exited(self, gone: KernelExit) -> None:
-        """The guest says that one of these kernels ended; it says so again to whoever follows it anew."""
+        """The guest says that one of these kernels ended; and says so again to each new follower."""
         if gone.generation <= self._exited:
             return
         self._exited = gone.generation
@@ -125,7 +125,7 @@ class DenoKernel:
             self._own(self._bury(gone, self._hub))
 
     def end(self, death: Death) -> None:
-        """It ends now, for a reason that whoever ends it knows; nobody needs to be told but a run under way."""
+        """It ends now, for a reason that the caller knows; only a run under way hears of it."""
         self._expected = death
         for hub in (self._hub, self._opening[1] if self._opening else None):
             if hub is not None:
@@ -203,7 +203,7 @@ class DenoKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
-        self.on_hub(hub)
+        self._on_event(DenoConnected(hub))
         return hub
 
     async def _send_interrupt(self, hub: Hub) -> None:
@@ -237,7 +237,7 @@ class DenoKernel:
 
     def _died_idle(self, death: Death) -> None:
         self._lost = death
-        self.on_death(death)
+        self._on_event(DenoDied(death))
 
     def _own(self, work: object) -> None:
         task = asyncio.ensure_future(work)  # type: ignore[call-overload]

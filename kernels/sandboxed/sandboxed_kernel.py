@@ -21,6 +21,7 @@ from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
 from kernels.sandboxed.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
 from kernels.sandboxed.deno_kernel import DenoKernel
+from kernels.sandboxed.kernel_events import KernelConnected, KernelReplaced, OnKernelEvent, SandboxLost, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.node_process import run_node
 from kernels.wire.client_request import ClientRequest
@@ -39,26 +40,20 @@ _ALIVE_SECONDS: Final = 0.5
 
 
 class SandboxedKernel:
-    """A live kernel in its sandbox. `on_generation` and `on_gone` are its owner's to set; they return at once.
+    """A live kernel in its sandbox. `on_event` is called with what happens to it by itself, and returns at once."""
 
-    `on_generation(generation, death)` is called when the kernel was replaced, with why the old one is gone;
-    `on_deno_death(death)` when the kernel for JavaScript ended although nothing ran in it; `on_gone(death)` once, when
-    the sandbox itself is no more. `on_hub(hub)` is called when a kernel is connected, before anything runs in it,
-    `on_deno_hub(hub)` when the one for JavaScript is.
-    """
-
-    def __init__(self, runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> None:
+    def __init__(
+        self,
+        runtime: SandboxRuntime,
+        info: SandboxInfo,
+        limits: KernelLimits,
+        on_event: OnKernelEvent = ignore_events,
+    ) -> None:
         self.info = info
         self._dial: Dial = functools.partial(runtime.dial, info.sandbox_id)
         self.guest = GuestClient(self._dial)
-        self.on_generation: Callable[[int, Death | None], None] = lambda _generation, _death: None
-        self.on_deno_death: Callable[[Death], None] = lambda _death: None
-        self.on_gone: Callable[[Death], None] = lambda _death: None
-        self.on_hub: Callable[[Hub], None] = lambda _hub: None
-        self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause)
-        self.on_deno_hub: Callable[[Hub], None] = lambda _hub: None
-        self._deno.on_hub = lambda hub: self.on_deno_hub(hub)  # noqa: PLW0108 - its owner sets it later
-        self._deno.on_death = lambda death: self.on_deno_death(death)  # noqa: PLW0108 - its owner sets it later
+        self._on_event = on_event
+        self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause, on_event)
         self._node: asyncio.Task[Outcome] | None = None
         self._node_death: Death | None = None
         """Why that process ends, when it is us who end it and nobody has interrupted it."""
@@ -236,11 +231,11 @@ class SandboxedKernel:
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
-        self.on_hub(hub)
+        self._on_event(KernelConnected(hub))
         await self._kills.start()
 
     async def _ready(self) -> Hub:
-        """The hub of a live kernel, waiting for a replacement that is under way, or trying one anew."""
+        """The hub of a live kernel, waiting for a replacement that is under way, or trying one more."""
         async with self._replacing:
             hub = self._hub
         if hub is None or hub.error is not None:
@@ -302,7 +297,7 @@ class SandboxedKernel:
             if not keep_deno:
                 self._deno.end(death or Death("restart", "the kernels were restarted"))
             await self._start_next(keep_deno=keep_deno)
-        self.on_generation(self._generation, death)
+        self._on_event(KernelReplaced(self._generation, death))
         return self._hub
 
     async def _start_next(self, *, keep_deno: bool) -> None:
@@ -353,12 +348,14 @@ class SandboxedKernel:
             if hub is not None:
                 hub.fail(KernelDied(self._gone))
         self._deno.end(self._gone)
-        self.on_gone(self._gone)
+        self._on_event(SandboxLost(self._gone))
 
 
-async def launch(runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits) -> SandboxedKernel:
-    """Open the sandbox that `runtime` has just made, or that still runs; lets go of it when that fails."""
-    kernel = SandboxedKernel(runtime, info, limits)
+async def open_kernel(
+    runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits, on_event: OnKernelEvent
+) -> SandboxedKernel:
+    """Open the sandbox that `runtime` has just made, or that still runs; closes our side when that fails."""
+    kernel = SandboxedKernel(runtime, info, limits, on_event)
     try:
         await kernel.open()
     except BaseException:

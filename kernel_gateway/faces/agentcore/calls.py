@@ -30,12 +30,11 @@ class Face:
     @classmethod
     def over(cls, services: Services) -> Face:
         """The face of these services."""
-        parts = services.parts
         return cls(
             services=services,
             identifiers=Identifiers.of(services.settings),
-            tokens=ClientTokens(parts.database, parts.background, parts.clock),
-            invocations=Invocations(parts.background),
+            tokens=ClientTokens(services.database, services.background, services.clock),
+            invocations=Invocations(services.background),
             memory=services.body_room.whole,
         )
 

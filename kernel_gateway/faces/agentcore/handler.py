@@ -53,7 +53,7 @@ class AgentCoreHandler(ReceivingHandler):
         headers = list(request.headers.get_all())
         self._signed = sigv4.SignedRequest(str(request.method), request.path, request.query, headers)
         self.claim = sigv4.claimed(self._signed)
-        self._admitted = services.parts.clock.now()  # what takes long to arrive was signed in time all the same
+        self._admitted = services.clock.now()  # what takes long to arrive was signed in time all the same
         sigv4.require_timely(self.claim, self._admitted)
         self._key = await services.access_keys.find(self.claim.access_key_id)
         self.enter(self._key[0])

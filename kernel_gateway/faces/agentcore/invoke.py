@@ -61,7 +61,7 @@ def _repeated(call: Call) -> str:
 async def _admit(call: Call, session_id: str, name: str) -> None:
     """Raises what keeps the session from taking the call now."""
     services = call.services
-    services.parts.require_accepting()
+    services.readiness.require_accepting()
     try:
         live = await services.registry.require(call.principal, session_id)
     except SessionTerminated as error:

@@ -124,7 +124,7 @@ class ChannelsHandler(WebSocketHandler):
         self.call.visitor = await services.attach_tokens.visitor(self._token)
         services.limits.take_request(self.call.principal)
         scopes.require(self.call.caller, CHANNELS_SCOPE)
-        self._open_call = services.parts.open_calls.enter(self.call.caller, self._revoke)
+        self._open_call = services.open_calls.enter(self.call.caller, self._revoke)
         if not services.ready:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
         try:
@@ -164,7 +164,7 @@ class ChannelsHandler(WebSocketHandler):
         if self.revoked:
             self._detach()
             return
-        spawn = self.services.parts.background.spawn
+        spawn = self.services.background.spawn
         delivery_task = spawn(self._deliver(self._attachment), f"delivery {self.request_id}")
         watch = spawn(self._watch(self._attachment, delivery_task), f"watch {self.request_id}")
         self._tasks = [delivery_task, watch]
@@ -287,12 +287,12 @@ class ChannelsHandler(WebSocketHandler):
     def _detach(self) -> None:
         """End what carries messages to and fro; doing it again does nothing."""
         if self._open_call is not None:
-            self.services.parts.open_calls.leave(self._open_call)
+            self.services.open_calls.leave(self._open_call)
         for task in self._tasks:
             task.cancel()
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
-            self.services.parts.background.spawn(attachment.aclose(), f"end of {self.request_id}")
+            self.services.background.spawn(attachment.aclose(), f"end of {self.request_id}")
 
     def on_close(self) -> None:
         """Called by tornado once, when the connection is over, also when that is before the handshake."""

@@ -92,12 +92,12 @@ async def started(call: Call, name: str | None, title: str = "") -> Session:
     environment = await _environment(call, name)
     session_id = str(uuid.uuid4())
     body = StartSession(environment=environment, name=title)
-    starting = call.services.parts.background.spawn(
+    starting = call.services.background.spawn(
         call.services.sessions.start(call.principal, body, session_id), f"start of kernel {session_id}"
     )
     done, _ = await asyncio.wait({starting}, timeout=START_SECONDS)
     if not done:
-        call.services.parts.background.spawn(
+        call.services.background.spawn(
             call.services.sessions.stop(call.principal, session_id), f"end of kernel {session_id}"
         )
         raise DeadlinePassed(f"the kernel did not start within {START_SECONDS:g} s; try again")
@@ -107,7 +107,7 @@ async def started(call: Call, name: str | None, title: str = "") -> Session:
 async def end(call: Call, session_id: str) -> None:
     """End a session; its last flush may outlast the answer."""
     services = call.services
-    ending = services.parts.background.spawn(
+    ending = services.background.spawn(
         services.sessions.stop(call.principal, session_id), f"end of kernel {session_id}"
     )
     done, _ = await asyncio.wait({ending}, timeout=END_SECONDS)

@@ -9,10 +9,10 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.principals import OwnedSession
 from kernel_gateway.models.shapes import Page, Session, SessionStatus
 from kernel_gateway.services.credentials.tokens import require_administrator
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions, ended_session
 from kernel_gateway.storage import sessions
+from kernel_gateway.storage.database import Database
 
 WHAT = "the sessions of others"
 
@@ -20,15 +20,15 @@ WHAT = "the sessions of others"
 class Oversight:
     """Raises Forbidden for everybody but administrators."""
 
-    def __init__(self, parts: Parts, registry: Registry, sessions_: Sessions) -> None:
-        self._parts = parts
+    def __init__(self, database: Database, registry: Registry, sessions_: Sessions) -> None:
+        self._database = database
         self._registry = registry
         self._sessions = sessions_
 
     async def owner(self, principal: Principal, session_id: str) -> Principal:
         """Whose session this is, as other services take them; raises NotFound."""
         require_administrator(principal, WHAT)
-        found = await self._parts.database.run(lambda connection: sessions.owner_of(connection, session_id))
+        found = await self._database.run(lambda connection: sessions.owner_of(connection, session_id))
         if found is None:
             raise NotFound("there is no such session")
         return Principal(*found, admin=False)
@@ -44,27 +44,27 @@ class Oversight:
     ) -> Page[OwnedSession]:
         """Everybody's sessions or one principal's, newest first."""
         require_administrator(principal, WHAT)
-        rows, following = await self._parts.database.run(
+        rows, following = await self._database.run(
             lambda connection: sessions.list_all(connection, limit, cursor, owner, status)
         )
         shown = []
         for row, name in rows:
             live = self._registry.get(row.id)
             session = ended_session(row) if live is None else live.shape(live.sandbox.last_usage, live.sandbox.sync())
-            shown.append(_owned(session, name))
+            shown.append(_with_owner(session, name))
         return Page(shown, following)
 
     async def show(self, principal: Principal, session_id: str) -> OwnedSession:
-        """A session, whoever owns it; raises NotFound."""
+        """A session of any principal; raises NotFound."""
         owner = await self.owner(principal, session_id)
-        return _owned(await self._sessions.get(owner, session_id), owner.name)
+        return _with_owner(await self._sessions.get(owner, session_id), owner.name)
 
     async def stop(self, principal: Principal, session_id: str) -> OwnedSession:
         """End a session, as its owner can; raises NotFound, DeadlinePassed."""
         owner = await self.owner(principal, session_id)
         ended = await self._sessions.stop(owner, session_id, f"it was stopped by {principal.name}, an administrator")
-        return _owned(ended, owner.name)
+        return _with_owner(ended, owner.name)
 
 
-def _owned(session: Session, principal: str) -> OwnedSession:
+def _with_owner(session: Session, principal: str) -> OwnedSession:
     return OwnedSession(**msgspec.structs.asdict(session), principal=principal)

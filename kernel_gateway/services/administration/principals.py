@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import structlog
 from sqlalchemy import Connection
@@ -18,42 +18,60 @@ from kernel_gateway.errors import Conflict, InvalidRequest, NotFound
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
 from kernel_gateway.models.shapes import Page
-from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
+from kernel_gateway.services.admission.open_calls import OpenCalls
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.tokens import require_administrator
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import principals, sessions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.principals import PrincipalRow
 
 log = structlog.get_logger(__name__)
 WHAT = "principals"
 
 
-@dataclass(frozen=True)
-class Reach:
-    """What disabling a principal takes hold of; `forget` makes every credential be asked for again."""
-
-    registry: Registry
-    lifecycle: Lifecycle
-    replays: Replays
-    forget: Callable[[], None]
-
-
 class Principals:
-    """Raises Forbidden for everybody but administrators."""
+    """Raises Forbidden for everybody but administrators.
 
-    def __init__(self, parts: Parts, reach: Reach) -> None:
-        self._parts = parts
-        self._reach = reach
+    `forget_credentials` makes every credential be looked up again.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        record: Record,
+        open_calls: OpenCalls,
+        background: Background,
+        registry: Registry,
+        lifecycle: Lifecycle,
+        replays: Replays,
+        forget_credentials: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._record = record
+        self._open_calls = open_calls
+        self._background = background
+        self._registry = registry
+        self._lifecycle = lifecycle
+        self._replays = replays
+        self._forget_credentials = forget_credentials
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[PrincipalInfo]:
         """Every principal, by name."""
         require_administrator(principal, WHAT)
-        rows, following = await self._parts.database.run(lambda c: principals.list_principals(c, limit, cursor))
-        return Page([self._shown(row) for row in rows], following)
+        rows, following = await self._database.run(lambda c: principals.list_principals(c, limit, cursor))
+        return Page([self._principal_info(row) for row in rows], following)
 
     async def disable(self, principal: Principal, name: str, body: DisablePrincipal) -> Disabled:
         """None of its credentials counts any more, its calls and sessions end; again, for one that is disabled.
@@ -64,12 +82,12 @@ class Principals:
         require_administrator(principal, WHAT)
         if (body.sessions == "hand_over") != (body.to is not None):
             raise InvalidRequest("`to` says whose the sessions become, and goes with sessions=hand_over", field="to")
-        row, heir = await self._parts.database.run(lambda c: (_find(c, name), _find(c, body.to) if body.to else None))
+        row, heir = await self._database.run(lambda c: (_find(c, name), _find(c, body.to) if body.to else None))
         if row.id == principal.id:
             raise Conflict("nobody disables themselves: another administrator can")
         if heir is not None and (heir.disabled is not None or heir.id == row.id):
             raise InvalidRequest("`to` must be another principal, and one that is not disabled", field="to")
-        return await self._parts.background.carry_out(self._disable(row, heir, principal), f"disable {row.id}")
+        return await self._background.carry_out(self._disable(row, heir, principal), f"disable {row.id}")
 
     async def enable(self, principal: Principal, name: str) -> PrincipalInfo:
         """Its credentials count again, those that were not revoked and have not expired."""
@@ -86,42 +104,42 @@ class Principals:
             change(connection, _find(connection, name))
             return _find(connection, name)
 
-        row = await self._parts.database.run(carry_out)
-        self._reach.forget()
-        return self._shown(row)
+        row = await self._database.run(carry_out)
+        self._forget_credentials()
+        return self._principal_info(row)
 
     async def _disable(self, row: PrincipalRow, heir: PrincipalRow | None, by: Principal) -> Disabled:
-        now = self._parts.clock.now()
-        await self._parts.database.run(lambda connection: principals.disable(connection, row.id, now))
-        self._reach.forget()
-        calls = self._parts.open_calls.end_principal(row.id)
-        await self._reach.replays.stop_all_of(row.id)
-        live = [each for each in self._reach.registry if each.row.principal_id == row.id and each.ending is None]
+        now = self._clock.now()
+        await self._database.run(lambda connection: principals.disable(connection, row.id, now))
+        self._forget_credentials()
+        calls = self._open_calls.end_principal(row.id)
+        await self._replays.stop_all_of(row.id)
+        live = [each for each in self._registry if each.row.principal_id == row.id and each.ending is None]
         log.info("principal_disabled", principal=row.name, by=by.name, calls=calls, sessions=len(live))
         if heir is None:
             for each in live:
-                self._reach.lifecycle.end(each, "disabled", f"its owner was disabled by {by.name}")
+                self._lifecycle.end(each, "disabled", f"its owner was disabled by {by.name}")
         else:
             await asyncio.gather(*(self._hand_over(each, heir, by) for each in live))
         return Disabled(row.name, rfc3339(now), calls, [each.id for each in live], heir.name if heir else None)
 
     async def _hand_over(self, live: LiveSession, heir: PrincipalRow, by: Principal) -> None:
-        """The row first: what the heir is told of is stored. Clients that were attached have been hung up on."""
+        """The row first: the heir hears of nothing that is not stored. Attached clients have been disconnected."""
         session_id, workspace_id = live.id, live.row.workspace_id
-        await self._parts.database.run(lambda c: sessions.hand_over(c, session_id, workspace_id, heir.id))
+        await self._database.run(lambda c: sessions.hand_over(c, session_id, workspace_id, heir.id))
         live.row = replace(live.row, principal_id=heir.id)
         live.sandbox.egress_gateway.hand_over(heir.id)
         text = f"**Handed over** to `{heir.name}` by `{by.name}`."
-        await self._parts.record.note(live, "handed_over", text)
+        await self._record.note(live, "handed_over", text)
 
-    def _shown(self, row: PrincipalRow) -> PrincipalInfo:
+    def _principal_info(self, row: PrincipalRow) -> PrincipalInfo:
         return PrincipalInfo(
             name=row.name,
             admin=row.admin,
             created_at=rfc3339(row.created),
             disabled_at=rfc3339_or_none(row.disabled),
             live_sessions=row.live,
-            live_sessions_most=row.quota or self._parts.settings.own_sessions,
+            live_sessions_most=row.quota or self._settings.own_sessions,
         )
 
 

@@ -13,24 +13,31 @@ PATIENCE_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 0.05
 
 
-def require_room(directory: str, reserve_bytes: int, size: int = 0) -> None:
-    """Raises NoSpace when the disk under `directory` has less free than the reserve and `size` bytes."""
-    found = os.statvfs(directory)
-    free = found.f_bavail * found.f_frsize
-    if free < reserve_bytes + size:
-        raise NoSpace(
-            f"the host's disk is full: {free:,} bytes are free, {reserve_bytes:,} are held back", free_bytes=free
-        )
+class DiskRoom:
+    """The disk under `directory`, of which `reserve_bytes` stay free."""
 
+    def __init__(self, directory: str, reserve_bytes: int) -> None:
+        self._directory = directory
+        self._reserve_bytes = reserve_bytes
 
-async def await_room(directory: str, reserve_bytes: int) -> None:
-    """As `require_room`, once there has been a moment for it."""
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while True:
-                try:
-                    return require_room(directory, reserve_bytes)
-                except NoSpace:
-                    await asyncio.sleep(_PAUSE_SECONDS)
-    except TimeoutError:
-        return require_room(directory, reserve_bytes)
+    def require(self, size: int = 0) -> None:
+        """Raises NoSpace when less is free than the reserve and `size` bytes."""
+        found = os.statvfs(self._directory)
+        free = found.f_bavail * found.f_frsize
+        if free < self._reserve_bytes + size:
+            raise NoSpace(
+                f"the host's disk is full: {free:,} bytes are free, {self._reserve_bytes:,} are held back",
+                free_bytes=free,
+            )
+
+    async def wait(self) -> None:
+        """As `require`, but with some patience for what was just killed or removed to be freed."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    try:
+                        return self.require()
+                    except NoSpace:
+                        await asyncio.sleep(_PAUSE_SECONDS)
+        except TimeoutError:
+            return self.require()

@@ -12,13 +12,16 @@ from collections.abc import AsyncIterator
 import structlog
 
 from kernel_gateway.errors import GatewayError, LimitReached, NotFound
+from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.attach.client_connections import AttachedPrincipal, Incoming, Reach, Visit
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.executions import Executions
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.sessions.subscribers import MOST_CLIENTS, Cursor, Ended, Outgoing, Subscribers
+from kernel_gateway.settings import Settings
 
 __all__ = ["AttachedPrincipal", "Attachment", "Attachments", "Ended", "Incoming", "Outgoing"]
 
@@ -53,7 +56,7 @@ class Attachment:
             await self._visit.take(message)
 
     async def wait_ended(self) -> Ended:
-        """Wait until `ended` is set: a client that does not read is told nothing by `follow`."""
+        """Wait until `ended` is set: `follow` tells a client that does not read nothing."""
         return await asyncio.shield(self._over)
 
     async def follow(self) -> AsyncIterator[Outgoing]:
@@ -79,7 +82,7 @@ class Attachment:
 
     async def aclose(self) -> None:
         """The client has gone; it may come back under the same client session."""
-        self._reach.audience.leave(self._cursor, self._ended, self._reach.parts.clock.now())
+        self._reach.audience.leave(self._cursor, self._ended, self._reach.clock.now())
         self._ended(Ended("closed"))
 
     def _ended(self, ended: Ended) -> None:
@@ -90,15 +93,28 @@ class Attachment:
             self._reach.audience.wake()
 
     def _is_replaced(self) -> bool:
-        """Whether it ended for itself alone: a session that ends is told to the last message."""
+        """Whether it ended for itself alone: of a session that ends everything is sent, to the last message."""
         return self.ended is not None and self.ended.reason not in {"draining", "session_ended"}
 
 
 class Attachments:
     """Opens attachments and knows who is attached."""
 
-    def __init__(self, parts: Parts, registry: Registry, executions: Executions, sessions: Sessions) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        readiness: Readiness,
+        background: Background,
+        registry: Registry,
+        executions: Executions,
+        sessions: Sessions,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._readiness = readiness
+        self._background = background
         self._registry = registry
         self._executions = executions
         self._sessions = sessions
@@ -109,7 +125,7 @@ class Attachments:
         A session that has lost its sandbox gets another. Being attached is no activity. Raises NotFound (also outside
         the visitor's reach), SessionTerminated, LimitReached, ShuttingDown.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         if visitor.session_id not in {None, session_id}:
             raise NotFound("there is no such session")
         live = await self._registry.require(visitor.principal, session_id)
@@ -120,10 +136,10 @@ class Attachments:
                 f"{MOST_CLIENTS} clients are attached to this session, which is the most: close one",
                 retry_after_seconds=RETRY_SECONDS,
             )
-        reach = Reach(live, audience, self._parts, self._executions, self._sessions)
+        reach = Reach(live, audience, self._settings, self._clock, self._background, self._executions, self._sessions)
         attachment = Attachment(reach, Visit(visitor, reach), client, client_session)
         if live.sandbox.live_generation is None and live.worker_task is not None:
-            self._parts.background.spawn(_start_kernel(live), f"kernel of {live.id}")
+            self._background.spawn(_start_kernel(live), f"kernel of {live.id}")
         log.info("client_attached", session=live.id, connections=audience.connections)
         return attachment
 
@@ -146,7 +162,7 @@ class Attachments:
 
     def _audience(self, live: LiveSession) -> Subscribers:
         if live.audience is None:
-            live.audience = Subscribers(self._parts.settings.attach_replay_bytes)
+            live.audience = Subscribers(self._settings.attach_replay_bytes)
             kernel = live.sandbox.kernel
             if kernel is not None and kernel.hub is not None:
                 live.audience.connect(kernel.hub)
@@ -155,17 +171,16 @@ class Attachments:
         return live.audience
 
 
-def forget_absent(parts: Parts, registry: Registry) -> None:
-    """Forget the clients that have been gone for long, and what was kept for them; called by the sweep.
+def forget_absent(registry: Registry, before: float, background: Background) -> None:
+    """Forget the clients that went before a time, and what was kept for them; called by the sweep.
 
     A cell that waits for the input of one of them is interrupted: others' code waits behind it.
     """
-    before = parts.clock.now() - parts.settings.attach_keep_seconds
     for live in registry:
         kernel = live.sandbox.kernel
         if live.audience is not None and kernel is not None and live.audience.deserted(before):
             log.info("deserted_cell_interrupted", session=live.id)
-            parts.background.spawn(kernel.interrupt(), f"interrupt of {live.id}")
+            background.spawn(kernel.interrupt(), f"interrupt of {live.id}")
         if live.audience is not None and not live.audience.forget(before):
             live.audience.close(Ended("draining"))
             live.audience = None
@@ -174,6 +189,6 @@ def forget_absent(parts: Parts, registry: Registry) -> None:
 async def _start_kernel(live: LiveSession) -> None:
     """Make the sandbox that an attached client waits for; what fails is said to who runs something."""
     try:
-        await live.sandbox.started()
+        await live.sandbox.ensure_started()
     except GatewayError as error:
         log.warning("kernel_not_started", session=live.id, error=error.code)

@@ -27,11 +27,13 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.models.sync import ExecutionSync
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.executions import Executions
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.sessions.subscribers import Cursor, Subscribers
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
@@ -78,7 +80,9 @@ class Reach:
 
     live: LiveSession
     audience: Subscribers
-    parts: Parts
+    settings: Settings
+    clock: Clock
+    background: Background
     executions: Executions
     sessions: Sessions
 
@@ -93,22 +97,23 @@ class Visit:
         self._visitor = visitor
         self._live = reach.live
         self._audience = reach.audience
-        self._parts = reach.parts
+        self._settings = reach.settings
+        self._background = reach.background
         self._executions = reach.executions
         self._sessions = reach.sessions
 
     async def take(self, message: Incoming) -> None:
         """Do what a message asks; raises GatewayError when it is refused."""
         try:
-            request = self._checked(message)
+            request = self._parse(message)
             self._audience.name(self.cursor, request.session)
             await self._carry_out(request)
         except GatewayError as error:
             self._count(message, error)
             raise
 
-    def _checked(self, message: Incoming) -> ClientRequest:
-        most = self._parts.settings.attach_message_bytes
+    def _parse(self, message: Incoming) -> ClientRequest:
+        most = self._settings.attach_message_bytes
         size = sum(map(len, (message.header, message.parent_header, message.metadata, message.content)))
         size += sum(map(len, message.buffers))
         if size > most:
@@ -154,7 +159,7 @@ class Visit:
     async def _execute(self, request: ClientRequest) -> None:
         """Queue a cell; one that is refused is answered, so that nobody waits for it."""
         self._audience.expect(request, self.cursor.client)
-        self._parts.background.spawn(self._queue(request), f"cell for {self._live.id}")
+        self._background.spawn(self._queue(request), f"cell for {self._live.id}")
         await asyncio.sleep(0)
 
     async def _queue(self, request: ClientRequest) -> None:
@@ -164,10 +169,10 @@ class Visit:
         """
         try:
             code, prepared = _code_of(request)
-            if self._audience.pending_bytes > self._parts.settings.attach_replay_bytes:
+            if self._audience.pending_bytes > self._settings.attach_replay_bytes:
                 raise QueueFull("the cells that wait hold too many bytes", retry_after_seconds=RETRY_SECONDS)
             await self._executions.submit_attached(
-                self._live, prepared, code, author=self._visitor.author, told=self._told
+                self._live, prepared, code, author=self._visitor.author, told=self._follow_cell
             )
         except Exception as error:
             ours = translate(error)
@@ -175,7 +180,7 @@ class Visit:
                 log.error("cell_not_queued", session=self._live.id, exc_info=error)
             self._audience.conclude(request, error=(type(ours).__name__, ours.message))
 
-    def _told(self, request: ClientRequest, row: ExecutionRow, sync: ExecutionSync | None) -> None:
+    def _follow_cell(self, request: ClientRequest, row: ExecutionRow, sync: ExecutionSync | None) -> None:
         """A cell begins, or has ended and is stored; called for each, whatever became of it."""
         if row.status == "running":
             return self._audience.running(request, held=row.sync == "before_return")
@@ -213,7 +218,7 @@ class Visit:
             if restart
             else sessions.stop(who.principal, session_id)
         )
-        self._parts.background.spawn(verb, f"shutdown of {session_id}")
+        self._background.spawn(verb, f"shutdown of {session_id}")
 
     async def _describe(self, request: ClientRequest) -> None:
         """Who attaches while something runs is not kept waiting for what the kernel has said of itself before."""
@@ -222,7 +227,7 @@ class Visit:
 
     async def _forward(self, request: ClientRequest) -> None:
         hub = await self._hub(whole=request.msg_type not in FILELESS)
-        waiting, most = hub.unsent_bytes(request.channel), self._parts.settings.attach_message_bytes
+        waiting, most = hub.unsent_bytes(request.channel), self._settings.attach_message_bytes
         if waiting + request.size_bytes > most and waiting:
             raise LimitReached(
                 f"the kernel has not read {waiting:,} bytes of earlier messages", retry_after_seconds=RETRY_SECONDS
@@ -237,11 +242,11 @@ class Visit:
     async def _hub(self, *, whole: bool) -> Hub:
         """The connections to the kernel, once there is one, and `whole`: once all files of the workspace are there."""
         self._live.require_live()
-        settings = self._parts.settings
+        settings = self._settings
         with translated():
             async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
                 sandbox = self._live.sandbox
-                kernel = await (sandbox.ready() if whole else sandbox.started())
+                kernel = await (sandbox.ready() if whole else sandbox.ensure_started())
                 await kernel.ready()
         if kernel.hub is None:
             raise SandboxUnavailable("the kernel has just ended")

@@ -9,16 +9,16 @@ from kernel_gateway.errors import Conflict, InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.datasets import CopyDataset, Dataset
 from kernel_gateway.models.workspaces import CopyFiles
+from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.datasets.datasets import Datasets
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.workspaces.file_copies import FileCopies
 
 
 class DatasetCopies:
     """Both workspaces are the principal's own; no session lives on the one that the dataset goes to."""
 
-    def __init__(self, parts: Parts, datasets: Datasets, files: FileCopies) -> None:
-        self._parts = parts
+    def __init__(self, clock: Clock, datasets: Datasets, files: FileCopies) -> None:
+        self._clock = clock
         self._datasets = datasets
         self._files = files
 
@@ -27,7 +27,7 @@ class DatasetCopies:
         row = await self._datasets.row(principal, workspace_id, name)
         if body.to == workspace_id:
             raise InvalidRequest("the dataset is in this workspace: say another one", field="to")
-        now = self._parts.clock.now()
+        now = self._clock.now()
         made = replace(
             row,
             id=str(uuid.uuid4()),

@@ -16,13 +16,17 @@ from kernel_gateway.errors import Conflict, InvalidRequest, NotFound, QuotaReach
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.datasets import Dataset, RegisterDataset, load_expression
 from kernel_gateway.models.shapes import Page
-from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.datasets.sandbox import DatasetSandbox, Wanted
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import datasets
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.datasets import DatasetRow
 from workspace_sync import DurableWorkspace, FileInfo
 
@@ -35,19 +39,37 @@ INSTEAD = {
 class Datasets:
     """Of the principal's own workspaces; another's is not found."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        mirrors: Mirrors,
+        ledger: WorkspaceLedger,
+        readiness: Readiness,
+        access: WorkspaceAccess,
+        copies: WorkspaceCopies,
+        sandbox: DatasetSandbox,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._mirrors = mirrors
+        self._ledger = ledger
+        self._readiness = readiness
+        self._access = access
+        self._copies = copies
         self._registry = registry
-        self._access = WorkspaceAccess(parts)
-        self._copies = WorkspaceCopies(parts, registry)
-        self._sandbox = DatasetSandbox(parts)
+        self._sandbox = sandbox
 
     async def register(self, principal: Principal, workspace_id: str, body: RegisterDataset) -> Dataset:
         """Look at a file and give it a name; a live session's files are flushed first.
 
         Raises NotFound, Conflict, QuotaReached, WorkspaceInUse, UnreadableFile, StoreUnavailable, SandboxUnavailable.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         _require_text(body.path)
         await self._access.row(principal, workspace_id)
         known = await self._named(workspace_id, body.name)
@@ -62,7 +84,7 @@ class Datasets:
             return self._dataset(known, stale=False)
         wanted = Wanted(principal.id, durable, body.path, info.size, body.format, body.encoding)
         profiled = await self._sandbox.describe(wanted)
-        now = self._parts.clock.now()
+        now = self._clock.now()
         made = DatasetRow(
             id=known.id if known else str(uuid.uuid4()),
             workspace_id=workspace_id,
@@ -82,19 +104,19 @@ class Datasets:
     ) -> Page[Dataset]:
         """A workspace's datasets without their profiles, oldest first."""
         await self._access.row(principal, workspace_id)
-        rows, following = await self._parts.database.run(lambda c: datasets.list_of(c, workspace_id, limit, cursor))
+        rows, following = await self._database.run(lambda c: datasets.list_of(c, workspace_id, limit, cursor))
         return Page([self._dataset(row, profile=False) for row in rows], following)
 
     async def get(self, principal: Principal, workspace_id: str, name: str) -> Dataset:
         """A dataset with its profile, and whether its durable file is still the one that was looked at."""
         row = await self.row(principal, workspace_id, name)
-        self._parts.ledger.touch(workspace_id)
+        self._ledger.touch(workspace_id)
         return self._dataset(row, stale=await self.is_stale(principal, row))
 
     async def remove(self, principal: Principal, workspace_id: str, name: str) -> None:
         """Forget a dataset; its file stays."""
         await self._access.row(principal, workspace_id)
-        if not await self._parts.database.run(lambda c: datasets.remove(c, workspace_id, name)):
+        if not await self._database.run(lambda c: datasets.remove(c, workspace_id, name)):
             raise _absent()
 
     async def row(self, principal: Principal, workspace_id: str, name: str) -> DatasetRow:
@@ -109,7 +131,7 @@ class Datasets:
         """Whether the durable file is another one by now, or gone; None when nobody knows its SHA-256."""
         try:
             with translated():
-                info = await self._parts.mirrors.run_durable(
+                info = await self._mirrors.run_durable(
                     principal.id, lambda: self._access.durable(row.workspace_id).stat(row.path)
                 )
         except NotFound:
@@ -149,17 +171,17 @@ class Datasets:
             await self._copies.bring_up_to_date(workspace_id)
 
     async def _named(self, workspace_id: str, name: str) -> DatasetRow | None:
-        return await self._parts.database.run(lambda c: datasets.find(c, workspace_id, name))
+        return await self._database.run(lambda c: datasets.find(c, workspace_id, name))
 
     async def _require_room(self, workspace_id: str) -> None:
-        most = self._parts.settings.datasets_per_workspace
-        if await self._parts.database.run(lambda c: datasets.count(c, workspace_id)) >= most:
+        most = self._settings.datasets_per_workspace
+        if await self._database.run(lambda c: datasets.count(c, workspace_id)) >= most:
             raise QuotaReached(f"the workspace has {most:,} datasets, and not more: remove one", quota=most)
 
     async def _file(self, principal: Principal, durable: DurableWorkspace, path: str) -> FileInfo:
         try:
             with translated():
-                info = await self._parts.mirrors.run_durable(principal.id, lambda: durable.stat(path))
+                info = await self._mirrors.run_durable(principal.id, lambda: durable.stat(path))
         except NotFound:
             raise NotFound(f"the workspace has no file {path!r}: write or upload it first") from None
         if info.kind != "file":
@@ -177,7 +199,7 @@ class Datasets:
             return True
 
         try:
-            stored = await self._parts.database.run(store)
+            stored = await self._database.run(store)
         except IntegrityError:
             raise Conflict(f"somebody registered the name {row.name} meanwhile", reason="name_taken") from None
         if not stored:

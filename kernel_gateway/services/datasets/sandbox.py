@@ -20,12 +20,19 @@ import structlog
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.errors import Conflict, translated
 from kernel_gateway.models.datasets import DatasetFormat, DatasetProfile, Encoding
+from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.datasets.answers import profile_of
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.settings import Settings
 from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
-from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
+from kernels.sandboxed.kernel_launcher import KernelLauncher
 from workspace_sync import DurableWorkspace
 from workspace_sync.directory.safe_open import CREATE, DIRECTORY
 
@@ -67,8 +74,30 @@ class Profiled:
 class DatasetSandbox:
     """`describe` one file at a time, a few at once."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        runtime: SandboxRuntime,
+        launcher: KernelLauncher,
+        environments: Environments,
+        mirrors: Mirrors,
+        starting: FairShares,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        utility_sandboxes: UtilitySandboxes,
+        background: Background,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._launcher = launcher
+        self._environments = environments
+        self._mirrors = mirrors
+        self._starting = starting
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._utility_sandboxes = utility_sandboxes
+        self._background = background
         self._turns = FairShares("a sandbox to describe a file in", AT_ONCE)
 
     async def describe(self, wanted: Wanted) -> Profiled:
@@ -78,29 +107,29 @@ class DatasetSandbox:
         pass. A caller who goes away, or a service that ends, ends the sandbox.
         """
         async with self._turns.place(wanted.owner):
-            self._parts.require_accepting()
-            self._parts.require_disk(min(wanted.size, self._parts.settings.dataset_bytes))
+            self._readiness.require_accepting()
+            self._disk_room.require(min(wanted.size, self._settings.dataset_bytes))
             sandbox_id = str(uuid.uuid4())
-            describing = self._parts.background.spawn(self._on_errand(sandbox_id, wanted), f"dataset in {sandbox_id}")
+            describing = self._background.spawn(self._describe_held(sandbox_id, wanted), f"dataset in {sandbox_id}")
             try:
                 return await describing
             except asyncio.CancelledError:
-                self._parts.require_accepting()
+                self._readiness.require_accepting()
                 raise
 
-    async def _on_errand(self, sandbox_id: str, wanted: Wanted) -> Profiled:
-        self._parts.errands.add(sandbox_id)
-        try:
-            with translated():
-                return await self._describe(sandbox_id, wanted)
-        finally:
-            await self._destroy(sandbox_id)
+    async def _describe_held(self, sandbox_id: str, wanted: Wanted) -> Profiled:
+        with self._utility_sandboxes.hold(sandbox_id):
+            try:
+                with translated():
+                    return await self._describe(sandbox_id, wanted)
+            finally:
+                await self._destroy(sandbox_id)
 
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
-        settings = self._parts.settings
+        settings = self._settings
         environment = await self._environment(wanted.size)
-        async with self._parts.starting.place(wanted.owner), asyncio.timeout(settings.start_deadline_seconds):
-            kernel = await self._parts.launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
+        async with self._starting.place(wanted.owner), asyncio.timeout(settings.start_deadline_seconds):
+            kernel = await self._launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
         try:
             sha256 = await self._copy(wanted, kernel.info, min(wanted.size, settings.dataset_bytes))
             result = await kernel.guest.run_command(
@@ -115,8 +144,8 @@ class DatasetSandbox:
 
     async def _environment(self, size: int) -> Environment:
         """The environment with disk for the file, and no way out."""
-        settings = self._parts.settings
-        found = await self._parts.environments.exactly("", settings.dataset_environment)
+        settings = self._settings
+        found = await self._environments.exactly("", settings.dataset_environment)
         disk = max(found.resources.storage_mb, min(size, settings.dataset_bytes) // MEGABYTE * 21 // 20 + SPARE_MB)
         resources = dataclasses.replace(found.resources, storage_mb=disk)
         return dataclasses.replace(found, resources=resources, network=NetworkPolicy(), role=None)
@@ -129,14 +158,14 @@ class DatasetSandbox:
             f"--format={wanted.format or ''}",
             f"--encoding={wanted.encoding or ''}",
             f"--size={wanted.size}",
-            f"--seconds={self._parts.settings.dataset_seconds}",
+            f"--seconds={self._settings.dataset_seconds}",
         ]
 
     async def _copy(self, wanted: Wanted, info: SandboxInfo, most: int) -> str:
         """Put the file into the sandbox; the SHA-256 of all of it."""
         given_up = threading.Event()
         try:
-            return await self._parts.mirrors.run_durable(
+            return await self._mirrors.run_durable(
                 wanted.owner, lambda: _write(wanted, info.workspace_directory, most, given_up)
             )
         finally:
@@ -146,11 +175,9 @@ class DatasetSandbox:
         """Remove every trace; what resists is left to the sweep."""
         try:
             async with asyncio.timeout(DESTROY_SECONDS):
-                await self._parts.launcher.destroy(sandbox_id)
+                await self._runtime.destroy(sandbox_id)
         except (KernelsError, TimeoutError) as error:
             log.error("sandbox_not_destroyed", sandbox=sandbox_id, error=str(error))
-        finally:
-            self._parts.errands.discard(sandbox_id)
 
 
 async def _nothing(_info: SandboxInfo) -> None:

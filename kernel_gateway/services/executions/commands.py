@@ -26,13 +26,20 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import Command, CommandRequest, Truncated
 from kernel_gateway.models.sync import ExecutionSync
-from kernel_gateway.services.mirroring.flushes import told
-from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.results.outcomes import died, trimmed
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.flushes import sync_status
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.results.outcomes import death_outcome, trim
+from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.live_session import LiveSession
-from kernel_gateway.services.sessions.provenance import found_after, provenance_of
+from kernel_gateway.services.sessions.provenance import find_changes, provenance_of
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import KernelsError, SandboxGone
 from kernels.guest_client.client import CommandResult
@@ -48,8 +55,27 @@ KILLED = 137
 class Commands:
     """Run a command to its end, or start it in the background. A caller who goes away stops nothing."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        record: Record,
+        redaction: Redaction,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._record = record
+        self._redaction = redaction
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._background = background
         self._registry = registry
 
     async def run(
@@ -65,14 +91,14 @@ class Commands:
 
         Raises SessionBusy while another than the caller's `lease` lasts.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         timeout = self._timeout(request)
-        _require_text(request.command, self._parts.settings.code_bytes)
+        _require_text(request.command, self._settings.code_bytes)
         live = await self._registry.require(principal, session_id)
         live.require_unleased(lease)
-        self._parts.require_disk()
+        self._disk_room.require()
         row = self._row(live, request, timeout, author=principal.name, face=face)
-        return await self._parts.background.carry_out(self._run(live, request, row), f"command in {live.id}")
+        return await self._background.carry_out(self._run(live, request, row), f"command in {live.id}")
 
     async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow) -> Command:
         with translated(), live.in_use():
@@ -82,12 +108,12 @@ class Commands:
                 result = await kernel.guest.run_command(
                     request.command,
                     timeout_seconds=row.timeout_seconds,
-                    output_bytes=self._parts.settings.command_output_bytes,
+                    output_bytes=self._settings.command_output_bytes,
                     background=request.background,
                     merge_output=request.merge_output,
                 )
             except KernelsError as error:
-                await self._finish(live, replace(row, status="died", outcome=died("sandbox", str(error))))
+                await self._finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
                 raise
             if result.exit_code == KILLED:
                 kernel.note_life()
@@ -97,13 +123,13 @@ class Commands:
             if request.background:
                 live.remember_task(result.id, kernel)
                 return command_of(result)
-            return command_of(result, await self._synced(live, row))
+            return command_of(result, await self._request_flush(live, row))
 
-    async def _synced(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
+    async def _request_flush(self, live: LiveSession, row: ExecutionRow) -> ExecutionSync:
         """Ask for a flush; what is said of the files, once they are in the store where the answer waits for that."""
         flushes = live.sandbox.flushes
         ticket = flushes.request(row)
-        return await flushes.covered(ticket) if row.sync == "before_return" else told(row, flushes.sync())
+        return await flushes.wait_durable(ticket) if row.sync == "before_return" else sync_status(row, flushes.sync())
 
     def _row(
         self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
@@ -120,7 +146,7 @@ class Commands:
             expect_generation=None,
             idempotency_key=None,
             request_digest=None,
-            queued=self._parts.clock.now(),
+            queued=self._clock.now(),
             kind="command",
             author=author,
             face=face,
@@ -128,40 +154,40 @@ class Commands:
         )
 
     async def _begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
-        """It is on record before it runs: a service that starts anew says that it was cut off."""
-        row = replace(row, generation=live.sandbox.generation, started=self._parts.clock.now())
+        """It is on record before it runs: after a restart the service says that it was cut off."""
+        row = replace(row, generation=live.sandbox.generation, started=self._clock.now())
 
         def store(connection: Connection) -> None:
             executions.add(connection, row)
             executions.begin(connection, row.id, row.generation, row.started or row.queued)
 
-        await self._parts.database.run(store)
+        await self._database.run(store)
         return row
 
     async def _finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
         """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
-        row = await asyncio.to_thread(self._parts.redaction.row, row) if self._parts.redaction.wanted else row
-        outcome = trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes)
+        row = await asyncio.to_thread(self._redaction.row, row) if self._redaction.wanted else row
+        outcome = trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)
         provenance = provenance_of(None, live.sandbox.environment_digest)
-        row = replace(row, outcome=outcome, provenance=provenance, ended=self._parts.clock.now())
+        row = replace(row, outcome=outcome, provenance=provenance, ended=self._clock.now())
         live.notebook_stale = True
         try:
             await self._store(live, row)
         except (NoSpace, DatabaseUnavailable) as error:
             log.error("command_not_stored", session=live.id, execution=row.id, error=error.code)
             live.unstored[row.id] = row
-            self._parts.background.spawn(self._insist(live, row), f"end of command {row.id}")
+            self._background.spawn(self._insist(live, row), f"end of command {row.id}")
         return row
 
     async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
         # While code runs beside it, nobody can tell whose changes the files are: they count as the code's.
-        look = partial(found_after, live) if live.running is None else None
-        with self._parts.record.ending(live.id, row.id, look):
-            await self._parts.database.run(lambda connection: executions.finish(connection, row))
+        look = partial(find_changes, live) if live.running is None else None
+        with self._record.ending(live.id, row.id, look):
+            await self._database.run(lambda connection: executions.finish(connection, row))
 
     async def _insist(self, live: LiveSession, row: ExecutionRow) -> None:
         while True:
-            await self._parts.clock.sleep(PAUSE_SECONDS)
+            await self._clock.sleep(PAUSE_SECONDS)
             try:
                 await self._store(live, row)
             except (NoSpace, DatabaseUnavailable):
@@ -175,7 +201,7 @@ class Commands:
                 "a background task's answer does not wait for its files: leave `sync` out, or run it in the foreground",
                 field="sync",
             )
-        settings = self._parts.settings
+        settings = self._settings
         most = settings.task_timeout_seconds if request.background else settings.command_timeout_seconds
         timeout = most if request.timeout_seconds is None else request.timeout_seconds
         if not 0 < timeout <= most:
@@ -186,8 +212,7 @@ class Commands:
 class Tasks:
     """Background commands by id. Asking after one does not count as activity."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     async def get(self, principal: Principal, session_id: str, task_id: str) -> Command:
@@ -202,7 +227,7 @@ class Tasks:
         return await self._ask(live, task_id, stop=True)
 
     async def _ask(self, live: LiveSession, task_id: str, *, stop: bool) -> Command:
-        """Without the memory of a task (an earlier process of ours started it) the guest is asked all the same."""
+        """Without the memory of a task (started before the service restarted) the guest is asked all the same."""
         kernel = live.sandbox.kernel
         if task_id in live.tasks and live.tasks[task_id] is not kernel:
             return Command(task_id, "lost")

@@ -25,16 +25,22 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import Event, Execution, Page, Submission
 from kernel_gateway.models.sync import ExecutionSync, Sync
-from kernel_gateway.services.mirroring.flushes import told
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.admission.body_room import BodyRoom
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.results.event_log import EventLog
-from kernel_gateway.services.results.jobs import Asked, Job
+from kernel_gateway.services.results.jobs import Asked, FinishedJobs, Job
 from kernel_gateway.services.results.outcomes import execution_of, with_late
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, interrupt_code
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.languages import runtime_of
 from kernels.wire.client_request import ClientRequest
@@ -45,8 +51,27 @@ LONGEST_KEY = 255
 class Executions:
     """The verbs on executions. An execution belongs to the service: a caller that goes away cancels nothing."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        finished: FinishedJobs,
+        body_room: BodyRoom,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._finished = finished
+        self._body_room = body_room
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._background = background
         self._registry = registry
 
     async def submit(
@@ -68,11 +93,11 @@ class Executions:
         stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
         interrupts what runs and then waits its turn like any other.
         """
-        row = self._checked(session_id, submission, idempotency_key, author=principal.name, face=face)
+        row = self._check(session_id, submission, idempotency_key, author=principal.name, face=face)
         try:
             taken = await self._submit(principal, row, submission, lease)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
-            before = await self._submitted_before(principal, row) if idempotency_key is not None else None
+            before = await self._find_submitted(principal, row) if idempotency_key is not None else None
             if before is None:
                 raise
             taken = before
@@ -83,16 +108,16 @@ class Executions:
         self, principal: Principal, row: ExecutionRow, submission: Submission, lease: str | None
     ) -> Execution:
         session_id = row.session_id
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
-        self._parts.require_disk()
+        self._disk_room.require()
         _require_generation(live, submission.expect_generation)
         if submission.on_busy != "queue":
             live.require_unleased(lease)
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
         admit = self._admit(live, row, submission, lease=lease)
-        return await self._parts.background.carry_out(admit, f"submit {row.id}")
+        return await self._background.carry_out(admit, f"submit {row.id}")
 
     async def submit_attached(
         self,
@@ -108,16 +133,16 @@ class Executions:
         It is for the kernel that its author sees: what waits when that one ends does not run on the next. Raises as
         `submit` does.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         live.require_live()
-        self._parts.require_disk()
+        self._disk_room.require()
         row = replace(
-            self._checked(live.id, Submission(code), None, author=author, face="jupyter"),
-            timeout_seconds=self._parts.settings.attached_timeout_seconds,
+            self._check(live.id, Submission(code), None, author=author, face="jupyter"),
+            timeout_seconds=self._settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation,
         )
         admit = self._admit(live, row, Submission(code), asked=Asked(request, told))
-        await self._parts.background.carry_out(admit, f"submit {row.id}")
+        await self._background.carry_out(admit, f"submit {row.id}")
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """The execution once it has ended; cancelling the wait does not touch it.
@@ -135,20 +160,20 @@ class Executions:
         row = job.row if job is not None else await self._row(principal, session_id, execution_id)
         live = self._registry.find(principal, session_id)
         if live is not None and row.outcome is not None and (late := live.late.pending(execution_id)) is not None:
-            row = replace(row, outcome=with_late(row.outcome, late, self._parts.settings.stored_text_bytes))
+            row = replace(row, outcome=with_late(row.outcome, late, self._settings.stored_text_bytes))
         sync = await self._sync(principal, session_id)
-        return execution_of(row, told(row, sync, None if job is None else job.answered))
+        return execution_of(row, sync_status(row, sync, None if job is None else job.answered))
 
     async def list(
         self, principal: Principal, session_id: str, limit: int = 100, cursor: str | None = None
     ) -> Page[Execution]:
         """The session's executions, oldest first."""
         await self._registry.row(principal, session_id)
-        rows, following = await self._parts.database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
+        rows, following = await self._database.run(lambda c: executions.list_of(c, session_id, limit, cursor))
         sync, live = await self._sync(principal, session_id), self._registry.find(principal, session_id)
         held = live.running if live is not None and live.running is not None and live.running.is_settling else None
         shown = [held.row if held is not None and held.row.id == row.id else row for row in rows]
-        return Page([execution_of(row, told(row, sync)) for row in shown], following)
+        return Page([execution_of(row, sync_status(row, sync)) for row in shown], following)
 
     async def interrupt(self, principal: Principal, session_id: str, execution_id: str) -> Execution:
         """Interrupt one execution: running, it gets KeyboardInterrupt; queued, it ends as `interrupted` unrun.
@@ -160,9 +185,9 @@ class Executions:
         if live is not None and job is not None:
             live.touch()
             if live.withdraw(job):
-                await self._parts.background.carry_out(self._drop(live, job), f"interrupt {execution_id}")
+                await self._background.carry_out(self._drop(live, job), f"interrupt {execution_id}")
             elif job.interrupt():
-                looking = await interrupt_code(self._parts, live)
+                looking = await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
                 if looking is not None:
                     await asyncio.shield(looking)
         return await self.get(principal, session_id, execution_id)
@@ -172,7 +197,7 @@ class Executions:
         if not await job.is_stored():
             return
         outcome = StoredOutcome(why=BEFORE_IT_BEGAN)
-        self._parts.background.spawn(live.worker.finish(job, "interrupted", outcome), f"end of {job.row.id}")
+        self._background.spawn(live.worker.finish(job, "interrupted", outcome), f"end of {job.row.id}")
         await job.wait()
 
     async def events(
@@ -188,12 +213,12 @@ class Executions:
         if job is not None:
             return job.log.follow(after, late=late)
         row = await self._row(principal, session_id, execution_id)
-        return replayed(row, after, told(row, await self._sync(principal, session_id)))
+        return replayed(row, after, sync_status(row, await self._sync(principal, session_id)))
 
-    def _checked(
+    def _check(
         self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str
     ) -> ExecutionRow:
-        settings = self._parts.settings
+        settings = self._settings
         try:
             size = len(submission.code.encode())
         except UnicodeEncodeError:
@@ -220,7 +245,7 @@ class Executions:
             expect_generation=submission.expect_generation,
             idempotency_key=idempotency_key,
             request_digest=_digest(submission) if idempotency_key is not None else None,
-            queued=self._parts.clock.now(),
+            queued=self._clock.now(),
             clear_context=submission.clear_context,
             author=author,
             face=face,
@@ -250,7 +275,7 @@ class Executions:
                 executions.begin(connection, row.id, taken, row.queued)
 
         try:
-            await self._parts.database.run(store)
+            await self._database.run(store)
             job.begun = taken
         except BaseException as error:
             live.withdraw(job)
@@ -261,32 +286,32 @@ class Executions:
         job.mark_stored(stored=True)
         if submission.on_busy == "interrupt" and live.running is not job and live.interrupt_running():
             with contextlib.suppress(GatewayError):  # what cannot be interrupted ends by its deadline
-                await interrupt_code(self._parts, live)
+                await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
         return execution_of(job.row)
 
     def _queue(self, live: LiveSession, row: ExecutionRow, asked: Asked | None, lease: str | None) -> Job:
         """A job in its place, with room for its code until it runs."""
-        job = Job(row, EventLog(self._parts.settings.event_log_bytes), asked)
+        job = Job(row, EventLog(self._settings.event_log_bytes), asked)
         job.lease = lease
-        job.room = self._parts.body_room.keep_code(live.row.principal_id, row.code)
+        job.room = self._body_room.keep_code(live.row.principal_id, row.code)
         try:
-            live.admit(job, self._parts.settings.queue_length)
+            live.admit(job, self._settings.queue_length)
         except GatewayError:
             job.leave_room()
             raise
         return job
 
-    async def _submitted_before(self, principal: Principal, row: ExecutionRow) -> Execution | None:
+    async def _find_submitted(self, principal: Principal, row: ExecutionRow) -> Execution | None:
         if self._registry.find(principal, row.session_id) is None:
             await self._registry.row(principal, row.session_id)
         key = row.idempotency_key or ""
-        found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
+        found = await self._database.run(lambda c: executions.find_by_key(c, row.session_id, key))
         return None if found is None else _same(found, row)
 
     async def _twin(self, row: ExecutionRow) -> Execution:
         """The execution that won the race for an idempotency key."""
         key = row.idempotency_key or ""
-        found = await self._parts.database.run(lambda c: executions.find_by_key(c, row.session_id, key))
+        found = await self._database.run(lambda c: executions.find_by_key(c, row.session_id, key))
         if found is None:
             raise NotFound("the session is gone")
         return _same(found, row)
@@ -296,7 +321,7 @@ class Executions:
         live = self._registry.find(principal, session_id)
         job = live.find_job(execution_id) if live is not None else None
         if job is None:
-            job = self._parts.finished.find(session_id, execution_id)
+            job = self._finished.find(session_id, execution_id)
             if job is not None and live is None:
                 await self._registry.row(principal, session_id)
         return job
@@ -310,7 +335,7 @@ class Executions:
 
     async def _row(self, principal: Principal, session_id: str, execution_id: str) -> ExecutionRow:
         await self._registry.row(principal, session_id)
-        row = await self._parts.database.run(lambda c: executions.find(c, session_id, execution_id))
+        row = await self._database.run(lambda c: executions.find(c, session_id, execution_id))
         if row is None or row.kind != "code":
             raise NotFound("there is no such execution in this session")
         return row

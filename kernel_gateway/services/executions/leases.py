@@ -14,8 +14,10 @@ import structlog
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.leases import Lease, TakeLease
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.sessions.live_session import HeldLease, LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 
@@ -23,10 +25,21 @@ log = structlog.get_logger(__name__)
 
 
 class Leases:
-    """Take, renew, show and give back. Whoever owns a session may end any lease on it."""
+    """Take, renew, show and give back. The owner of a session may end any lease on it."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        record: Record,
+        readiness: Readiness,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._clock = clock
+        self._record = record
+        self._readiness = readiness
+        self._background = background
         self._registry = registry
 
     async def take(self, principal: Principal, session_id: str, body: TakeLease, lease_id: str | None = None) -> Lease:
@@ -34,11 +47,11 @@ class Leases:
 
         Raises NotFound, SessionTerminated, SessionBusy: somebody else holds one; ShuttingDown.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
         live.require_unleased(lease_id)
         live.touch()
-        expires = self._parts.clock.now() + body.seconds
+        expires = self._clock.now() + body.seconds
         renewed = live.held is not None
         lease = live.held or HeldLease(str(uuid.uuid4()), body.name or principal.name, expires)
         lease = live.lease = replace(lease, expires=expires)
@@ -46,14 +59,14 @@ class Leases:
         if not renewed:
             await self._begin(live, lease)
         log.info("lease_taken", session=live.id, seconds=body.seconds)
-        return _shown(lease, told=True)
+        return _lease_info(lease, told=True)
 
     async def show(self, principal: Principal, session_id: str) -> Lease:
         """The lease that lasts; raises NotFound also when there is none."""
         live = await self._registry.require(principal, session_id)
         if live.held is None:
             raise NotFound("nobody holds a lease on this session")
-        return _shown(live.held)
+        return _lease_info(live.held)
 
     async def give_back(self, principal: Principal, session_id: str) -> None:
         """End the lease, if there is one."""
@@ -65,7 +78,7 @@ class Leases:
     def _follow(self, live: LiveSession, expires: float) -> None:
         """End the lease when it runs out, which the latest word decides."""
         self._unfollow(live)
-        live.lease_task = self._parts.background.spawn(self._watch(live, expires), f"lease of {live.id}")
+        live.lease_task = self._background.spawn(self._watch(live, expires), f"lease of {live.id}")
 
     def _unfollow(self, live: LiveSession) -> None:
         if live.lease_task is not None:
@@ -73,8 +86,8 @@ class Leases:
         live.lease_task = None
 
     async def _watch(self, live: LiveSession, expires: float) -> None:
-        while (left := expires - self._parts.clock.now()) > 0:
-            await self._parts.clock.sleep(left)
+        while (left := expires - self._clock.now()) > 0:
+            await self._clock.sleep(left)
         live.lease_task = None
         await self._end(live, "It ran out.")
 
@@ -82,7 +95,7 @@ class Leases:
         """Say so in the record; a lease of which nobody gets the id is none."""
         text = f"**{_plain(lease.holder)} took the session** until {rfc3339(lease.expires)}."
         try:
-            await self._parts.record.note(live, "lease", text)
+            await self._record.note(live, "lease", text)
         except BaseException:
             if live.lease is not None and live.lease.id == lease.id:
                 self._unfollow(live)
@@ -95,10 +108,10 @@ class Leases:
         live.wake()
         if lease is not None:
             log.info("lease_ended", session=live.id)
-            await self._parts.record.note(live, "lease", f"**The lease of {_plain(lease.holder)} ended.** {why}")
+            await self._record.note(live, "lease", f"**The lease of {_plain(lease.holder)} ended.** {why}")
 
 
-def _shown(lease: HeldLease, *, told: bool = False) -> Lease:
+def _lease_info(lease: HeldLease, *, told: bool = False) -> Lease:
     return Lease(lease.holder, rfc3339(lease.expires), lease.id if told else None)
 
 

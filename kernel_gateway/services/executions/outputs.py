@@ -9,8 +9,9 @@ from typing import BinaryIO
 
 from kernel_gateway.errors import NotFound, translated
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.pieces import Pieces
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.sessions.registry import Registry
 from kernels.notebook.transcript import BLOB_DIRECTORY
 from workspace_sync.errors import ObjectNotFound
@@ -38,8 +39,9 @@ class FullOutput:
 class Outputs:
     """Reading is no activity that keeps a session from idling, and needs no live session."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(self, mirrors: Mirrors, kept_outputs: KeptOutputs, registry: Registry) -> None:
+        self._mirrors = mirrors
+        self._kept_outputs = kept_outputs
         self._registry = registry
 
     async def read(self, principal: Principal, session_id: str, digest: str, bounds: Bounds) -> FullOutput:
@@ -48,20 +50,18 @@ class Outputs:
         if not DIGEST.fullmatch(digest):
             raise NotFound("an output is named by the 64 hexadecimal digits of its SHA-256")
         with translated():
-            source, size, ending = await self._parts.mirrors.run_durable(
-                principal.id, lambda: self._open(session_id, digest)
-            )
+            source, size, ending = await self._mirrors.run_durable(principal.id, lambda: self._open(session_id, digest))
         try:
             start, end = bounds(size)
         except BaseException:
             source.close()
             raise
-        chunks = Pieces(self._parts.mirrors, principal.id, _Part(source, start, end - start))
+        chunks = Pieces(self._mirrors, principal.id, _Part(source, start, end - start))
         return FullOutput(chunks, start, end, size, MEDIA_TYPES.get(ending))
 
     def _open(self, session_id: str, digest: str) -> tuple[BinaryIO, int, str]:
         """Blocking. The store has a file before this host lets go of it, so nothing is missed in between."""
-        found = self._parts.outputs.find(session_id, digest)
+        found = self._kept_outputs.find(session_id, digest)
         if found is not None:
             try:
                 source = found.open("rb")
@@ -69,7 +69,7 @@ class Outputs:
                 pass
             else:
                 return source, _size_of(source), found.suffix[1:]
-        durable = self._parts.mirrors.durable(session_id)
+        durable = self._mirrors.durable(session_id)
         for ending in ENDINGS:
             try:
                 stored, size = durable.open_beside(f"{BLOB_DIRECTORY}/{digest}.{ending}")

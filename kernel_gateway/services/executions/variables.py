@@ -28,7 +28,7 @@ class Inspection:
         look = self._looks.get(session_id)
         if look is None:
             look = self._looks[session_id] = asyncio.create_task(self._look(live), name=f"variables of {session_id}")
-            look.add_done_callback(partial(self._ended, session_id))
+            look.add_done_callback(partial(self._forget, session_id))
         return await asyncio.shield(look)
 
     async def aclose(self) -> None:
@@ -38,7 +38,7 @@ class Inspection:
             look.cancel()
         await asyncio.gather(*looks, return_exceptions=True)
 
-    def _ended(self, session_id: str, look: asyncio.Task[Variables]) -> None:
+    def _forget(self, session_id: str, look: asyncio.Task[Variables]) -> None:
         del self._looks[session_id]
         if not look.cancelled():
             look.exception()  # nobody may be left to hear of it

@@ -1,7 +1,7 @@
 """A session's notebook as a page or a script, made in a process of its own that has bounds.
 
 What makes a view are other people's parsers, and what they read is hostile: text that is slow to match would hold up
-the whole service if it were matched here, and whoever breaks a parser would have all that the service has. So it
+the whole service if it were matched here, and code that breaks a parser would have all that the service has. So it
 happens in a process that may take so much memory and so long, and that the launcher starts apart from all else.
 """
 
@@ -49,7 +49,7 @@ class Views:
         try:
             # Who waits for a place holds no notebook in memory, and has all of the time once it has the place.
             async with self._turns.place(principal.id), asyncio.timeout(seconds):
-                return await self._made(await self._notebook(principal, session_id), form)
+                return await self._render(await self._notebook(principal, session_id), form)
         except TimeoutError:
             raise DeadlinePassed(
                 f"the view could not be made within {seconds:g} seconds (view_seconds): get the notebook as ipynb"
@@ -63,7 +63,7 @@ class Views:
             )
         return notebook
 
-    async def _made(self, notebook: bytes, form: Form) -> bytes:
+    async def _render(self, notebook: bytes, form: Form) -> bytes:
         with await self._start(form) as stream:
             reader, writer = await asyncio.open_connection(sock=stream, limit=_PIECE_BYTES)
             try:

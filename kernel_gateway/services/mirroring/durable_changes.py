@@ -39,7 +39,7 @@ class DurableChanges:
         self._ended.set()
         self._ended = asyncio.Event()
 
-    async def settled(self, workspace_id: str, deadline_seconds: float) -> None:
+    async def wait_settled(self, workspace_id: str, deadline_seconds: float) -> None:
         """Return when nothing changes the workspace; raises DeadlinePassed."""
         try:
             async with asyncio.timeout(deadline_seconds):

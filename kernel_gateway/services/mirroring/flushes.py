@@ -1,6 +1,6 @@
-"""Whether what a session's executions leave is durable: what is asked of its mirror, and what is said of an execution.
+"""Whether the files that a session's executions leave are in the store, and what answers say about that.
 
-Whatever ends in a session (an execution, a command) has a number, one more than the one before. A flush that begins
+Each execution and command that ends in a session has a number, one more than the one before. A flush that begins
 after that covers it and all before it; the newest number that a complete flush covered is what is durable.
 """
 
@@ -31,25 +31,33 @@ class Ticket:
 class Flushes:
     """Those of one session, over all the sandboxes that it has one after another."""
 
-    def __init__(self, mode: SyncMode, deadline_seconds: float, durable: DurableExecution | None = None) -> None:
+    def __init__(
+        self,
+        mode: SyncMode,
+        deadline_seconds: float,
+        durable: DurableExecution | None = None,
+        *,
+        find_mirror: Callable[[], Mirror | None],
+        on_durable: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`on_durable` is awaited before an answer says that its files are durable."""
         self.mode = mode
         self.last: AsOf | None = None
         """What ended last, once its row is stored."""
-        self.find_mirror: Callable[[], Mirror | None] = lambda: None
-        self.on_durable: Callable[[], Awaitable[None]] = _nothing
-        """Awaited before an answer says that its files are durable."""
+        self._find_mirror = find_mirror
+        self._on_durable = on_durable
         self.deadline_seconds = deadline_seconds
         """How long an answer waits."""
         self._number = 0
-        self._said = Sync(mode=mode, durable=durable)
+        self._sync = Sync(mode=mode, durable=durable)
 
     def take_up(self, last: tuple[str, int] | None) -> None:
-        """Go on counting where an earlier process of ours ended."""
+        """Go on counting where the process before a restart ended."""
         if last is not None:
             self._number = last[1]
             self.last = AsOf(*last)
-        if self._said.durable is not None:
-            self._number = max(self._number, self._said.durable.number)
+        if self._sync.durable is not None:
+            self._number = max(self._number, self._sync.durable.number)
 
     def next_number(self) -> int:
         """The number of what has ended just now, taken before its row is stored."""
@@ -61,14 +69,16 @@ class Flushes:
         number = None if ended is None else ended.ended_number
         if ended is not None and number is not None and (self.last is None or number > self.last.number):
             self.last = AsOf(ended.id, number)
-        mirror = self.find_mirror()
+        mirror = self._find_mirror()
+        # Between the end of one sandbox and the start of the next there is no mirror, or one that is closing: its last
+        # flush may or may not have this. The answer then says that it is not known to be durable.
         try:
             return None if mirror is None else Ticket(mirror, mirror.request_flush(self.last))
         except MirrorClosed:
             return None
 
-    async def covered(self, ticket: Ticket | None) -> ExecutionSync:
-        """Wait until the flush is complete, or until it takes too long; how that ended is told, not raised."""
+    async def wait_durable(self, ticket: Ticket | None) -> ExecutionSync:
+        """Wait until the flush is complete, or until it takes too long; the result says which, nothing is raised."""
         if ticket is None:
             return ExecutionSync("before_return", durable=False, error=GONE)
         try:
@@ -76,28 +86,29 @@ class Flushes:
         except WorkspaceSyncError as error:
             return ExecutionSync("before_return", durable=False, error=str(error))
         self.note(ticket.mirror)
-        await self.on_durable()
+        # Stored before it is said: a service that is killed right after the answer says the same when it is back.
+        await self._on_durable()
         return ExecutionSync("before_return", durable=True, error=ticket.mirror.state.error)
 
     def sync(self) -> Sync:
         """How far the mirror is; as it was last, when there is none."""
-        mirror = self.find_mirror()
+        mirror = self._find_mirror()
         if mirror is not None:
             self.note(mirror)
-        return self._said
+        return self._sync
 
     def end(self, mirror: Mirror, *, waits: bool) -> None:
         """Note how far a mirror came whose sandbox goes now: nothing is pending but what waits on this host."""
         self.note(mirror)
-        self._said = replace(self._said, pending=waits, retry_at=None)
+        self._sync = replace(self._sync, pending=waits, retry_at=None)
 
     def note(self, mirror: Mirror) -> None:
         """Remember how far a mirror is; called last before it is closed."""
-        state, durable = mirror.state, self._said.durable
+        state, durable = mirror.state, self._sync.durable
         if state.told and state.durable is not None:  # what is read in the store may be of an earlier session
             durable = DurableExecution(state.durable.execution_id, state.durable.number)
         left = state.restoring
-        self._said = Sync(
+        self._sync = Sync(
             last_flush_at=rfc3339_or_none(state.last_flush_at),
             pending=state.pending,
             error=state.error,
@@ -110,12 +121,8 @@ class Flushes:
         )
 
 
-async def _nothing() -> None:
-    pass
-
-
-def told(row: ExecutionRow, session: Sync, answered: ExecutionSync | None = None) -> ExecutionSync:
-    """What is said of an execution, given how far its session's mirror is, and what its answer said."""
+def sync_status(row: ExecutionRow, session: Sync, answered: ExecutionSync | None = None) -> ExecutionSync:
+    """What an execution says of its files, given how far its session's mirror is and what its answer said."""
     if row.ended is None or row.ended_number is None:
         return ExecutionSync(row.sync)
     reached = session.durable.number if session.durable is not None else 0

@@ -131,7 +131,7 @@ def _restart(deadline: asyncio.Timeout, seconds: float) -> None:
 
 
 def _call(loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever would want to know
+    with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all that waited
         loop.call_soon_threadsafe(then)
 
 

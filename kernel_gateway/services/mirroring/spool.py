@@ -44,6 +44,14 @@ PART, WHOLE, OUT, GONE = ".part", ".whole", ".out", ".gone"
 """Being made; made, in place of an older copy that may still be there; on the way to the store; being removed."""
 
 
+OnDelivered = Callable[[str, AsOf | None], Awaitable[None]]
+"""Awaited when a workspace that had waited here is in the store, with the execution that it is as of."""
+
+
+async def _ignore(_workspace_id: str, _as_of: AsOf | None) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class _Copy:
     """What waits: the execution it is as of, the time it has on its way, and whether it is the whole workspace."""
@@ -56,12 +64,11 @@ class _Copy:
 class Spool:
     """`take` when a sandbox ends, `deliver` before a restore and from time to time."""
 
-    def __init__(self, directory: Path, mirrors: Mirrors) -> None:
+    def __init__(self, directory: Path, mirrors: Mirrors, on_delivered: OnDelivered = _ignore) -> None:
         self._directory = directory
         self._mirrors = mirrors
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.on_delivered: Callable[[str, AsOf | None], Awaitable[None]] = _nothing
-        """Awaited when a workspace is in the store that had waited here, with the execution that it is as of."""
+        self._on_delivered = on_delivered
 
     def clear(self) -> None:
         """Finish what an earlier process left half done; called once at start, before anything else."""
@@ -85,7 +92,7 @@ class Spool:
             part = self._place(workspace_id + PART)
             await asyncio.to_thread(_empty, part)
             mirror = self._mirrors.mirror_to_spool(_local(part), info, workspace_id)
-            skipped = (await _flushed(mirror, as_of, TAKE_SECONDS)).skipped
+            skipped = (await _flush(mirror, as_of, TAKE_SECONDS)).skipped
             if skipped:
                 await asyncio.to_thread(DurableWorkspace(_local(part), prefix(workspace_id)).put_beside, IN_PART, b"")
             await asyncio.to_thread(_replace, part)
@@ -106,10 +113,10 @@ class Spool:
             try:
                 copy = await self._restore(out, _local(place), workspace_id)
                 mirror = self._mirror(str(out), self._mirrors.store, workspace_id, removes=copy.whole)
-                await _flushed(mirror, copy.as_of, copy.seconds)
+                await _flush(mirror, copy.as_of, copy.seconds)
             finally:
                 await asyncio.to_thread(_delete, out)
-            await self.on_delivered(workspace_id, copy.as_of)
+            await self._on_delivered(workspace_id, copy.as_of)
             await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
         return True
@@ -142,7 +149,7 @@ class Spool:
 
     async def _restore(self, directory: Path, store: ObjectStore, workspace_id: str) -> _Copy:
         """Fill a directory from a spooled copy."""
-        copy = await asyncio.to_thread(_looked_at, DurableWorkspace(store, prefix(workspace_id)))
+        copy = await asyncio.to_thread(_inspect, DurableWorkspace(store, prefix(workspace_id)))
         mirror = self._mirror(str(directory), store, workspace_id)
         try:
             async with asyncio.timeout(copy.seconds):
@@ -177,11 +184,7 @@ class Spool:
         return self._directory / name
 
 
-async def _nothing(workspace_id: str, as_of: AsOf | None) -> None:
-    pass
-
-
-def _looked_at(spooled: DurableWorkspace) -> _Copy:
+def _inspect(spooled: DurableWorkspace) -> _Copy:
     seconds = SECONDS + spooled.summary().size_bytes / SLOWEST
     try:
         spooled.open_beside(IN_PART)[0].close()
@@ -190,7 +193,7 @@ def _looked_at(spooled: DurableWorkspace) -> _Copy:
     return _Copy(spooled.execution(), seconds, whole=False)
 
 
-async def _flushed(mirror: Mirror, as_of: AsOf | None, seconds: float) -> FlushReport:
+async def _flush(mirror: Mirror, as_of: AsOf | None, seconds: float) -> FlushReport:
     try:
         mirror.request_flush(as_of)
         return await mirror.flush(seconds)
@@ -224,7 +227,7 @@ def _put_in_place(whole: Path) -> None:
 
 
 def _remove(place: Path) -> None:
-    """In one step for whoever looks; what cannot be deleted then is deleted by the next start."""
+    """In one step for every reader; what cannot be deleted then is deleted by the next start."""
     gone = place.rename(place.with_name(f"{place.name}-{uuid.uuid4().hex}{GONE}"))
     _delete(gone)
 

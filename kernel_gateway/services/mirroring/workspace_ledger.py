@@ -1,7 +1,7 @@
 """What each workspace holds, and when it was last in use: noted as it happens, written to the database soon after.
 
-Nothing is listed for it: whoever writes a manifest knows what is in it. A `kill -9` loses what waits, about a second of
-it; the next change of that workspace says it anew.
+Nothing is listed for it: the writer of a manifest knows what is in it. A `kill -9` loses what waits, about a second of
+it; the next change of that workspace notes it again.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kernel_gateway.models.replays import CellReplay
 from kernel_gateway.models.shapes import StartSession
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replays.notebook import LEFT_OUT, replayed_notebook
-from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, failed
+from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, describe_failure
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, began, last_step
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, not_run, verdict_of
@@ -66,7 +66,7 @@ class ReplayRun:
     `wait_for_turn` returns when it may begin.
     """
 
-    doing: ReplayServices
+    services: ReplayServices
     copies: WorkspaceCopies
     principal: Principal
     replay: Replaying
@@ -96,10 +96,10 @@ class ReplayRun:
             await self._first_pass(first, ran)
             await self._judge_revised(first, ran)
             if not replay.keeps and self._second is None and self._unsure(steps):
-                await self.doing.sessions.stop(self.principal, first.stage.session_id)
+                await self.services.sessions.stop(self.principal, first.stage.session_id)
             await self._tell_noise_apart(steps, ran)
         except GatewayError as error:
-            self._give_rest(steps, failed(error))
+            self._give_rest(steps, describe_failure(error))
             raise
         except asyncio.CancelledError:
             self._give_rest(steps, "the replay was stopped before this was done")
@@ -116,8 +116,8 @@ class ReplayRun:
             self.replay.tell("cell", number=step.number, id=step.id, cells=self.replay.cells)
             result = await first.run(step)
             self._revised |= {first.ids[each]: step.number for each in result.updated if each in first.ids}
-            self.replay.give(await self._judged(step, result))
-            ran[step.number] = self._kept(result)
+            self.replay.give(await self._judge(step, result))
+            ran[step.number] = self._keep(result)
             if self.replay.request.stop_on_difference:
                 await self._tell_noise_apart([step], ran)
             if why := self._why_stop(step, result):
@@ -134,9 +134,9 @@ class ReplayRun:
                 self._revised[step.number] = max(self._revised.get(step.number, 0), last)
             if step.number in self._revised:
                 fresh = await first.stage.again(step, ran[step.number])
-                self.replay.give(await self._judged(step, fresh))
+                self.replay.give(await self._judge(step, fresh))
                 self.replay.held_bytes -= 0 if ran[step.number].left_out else _held_bytes(ran[step.number])
-                ran[step.number] = self._kept(fresh)
+                ran[step.number] = self._keep(fresh)
 
     def _why_stop(self, step: Step, ran: CellOutcome) -> str:
         if ran.blank and step.status != "died":
@@ -197,9 +197,9 @@ class ReplayRun:
 
     async def _judge_by_both(self, step: Step, ran: dict[int, CellOutcome], second: CellOutcome) -> None:
         if not ran[step.number].left_out:
-            self.replay.give(await self._judged(step, ran[step.number], second))
+            self.replay.give(await self._judge(step, ran[step.number], second))
 
-    def _kept(self, ran: CellOutcome) -> CellOutcome:
+    def _keep(self, ran: CellOutcome) -> CellOutcome:
         """What came of a cell, for the new notebook: without its outputs once there are more than a notebook holds."""
         size = _held_bytes(ran)
         if self.replay.held_bytes + size > self.notebook_bytes:
@@ -208,37 +208,37 @@ class ReplayRun:
         return ran
 
     async def _begin_pass(self, steps: Sequence[Step], session_id: str | None, *, first: bool) -> Pass:
-        began = rfc3339(self.doing.parts.clock.now())
+        began = rfc3339(self.services.clock.now())
         session_id = session_id or await self._fresh_session(first=first)
-        stage = Stage(self.doing, self.principal, session_id, self.replay.request.timeout_seconds)
+        stage = Stage(self.services, self.principal, session_id, self.replay.request.timeout_seconds)
         return Pass(stage, list(steps), began)
 
     async def _fresh_session(self, *, first: bool) -> str:
-        """A session for one pass, its id known before it starts, so that whoever stops the replay can end it."""
+        """A session for one pass, its id known before it starts, so that stopping the replay can end it."""
         session_id, inputs = str(uuid.uuid4()), self.replay.request.inputs
         body = self.session if first else msgspec.structs.replace(self.session, name=f"{self.session.name}, again")
         self.replay.owned.append(session_id)
         try:
             if inputs is not None:
                 await self.copies.copy(self.principal, inputs, session_id)
-            await self.doing.sessions.start(self.principal, body, session_id)
+            await self.services.sessions.start(self.principal, body, session_id)
         except GatewayError:
             if inputs is not None:
                 await self.copies.discard(session_id)
             raise
         return session_id
 
-    async def _judged(self, step: Step, ran: CellOutcome, second: CellOutcome | None = None) -> CellReplay:
+    async def _judge(self, step: Step, ran: CellOutcome, second: CellOutcome | None = None) -> CellReplay:
         """Beside the loop: images and long texts take a while to compare."""
-        return await asyncio.to_thread(self._compared, step, ran, second)
+        return await asyncio.to_thread(self._compare, step, ran, second)
 
-    def _compared(self, step: Step, ran: CellOutcome, second: CellOutcome | None) -> CellReplay:
-        parts = self.doing.parts
+    def _compare(self, step: Step, ran: CellOutcome, second: CellOutcome | None) -> CellReplay:
+        settings, redaction = self.services.settings, self.services.redaction
         if step.as_written is not None and not self._waits(step):
             step = replace(step, recorded=step.as_written)
-        if parts.redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
-            step = replace(step, recorded=parts.redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
-        caps = (parts.settings.output_text_bytes, parts.settings.stored_text_bytes)
+        if redaction.wanted and step.recorded is not None:  # what ran now is without what must not be recorded
+            step = replace(step, recorded=redaction.outcome(StoredOutcome(outputs=step.recorded)).outputs)
+        caps = (settings.output_text_bytes, settings.stored_text_bytes)
         passes = [self._first, self._second]
         times = [began(self.document), *(None if each is None else each.began for each in passes)]
         return verdict_of(step, ran, caps, second, began=times, strict=self.replay.request.strict)

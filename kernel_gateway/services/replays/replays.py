@@ -26,12 +26,15 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.replays import Replay, ReplayRequest, ReplayStatus
 from kernel_gateway.models.shapes import Event, Session, StartSession
 from kernel_gateway.services.admission.fair_shares import FairShares, Share, share_of
+from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.environments.agents import Agents
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.course import ReplayRun
 from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, last_step, steps_of
-from kernel_gateway.services.replays.verdicts import told
+from kernel_gateway.services.replays.verdicts import summarize
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
@@ -47,15 +50,30 @@ STOP_SECONDS = 240.0
 class Replays:
     """The verbs on replays; another principal's replay is not found."""
 
-    def __init__(self, doing: ReplayServices, registry: Registry, notebooks: Notebooks) -> None:
-        self._doing = doing
-        self._parts = doing.parts
+    def __init__(
+        self,
+        services: ReplayServices,
+        *,
+        agents: Agents,
+        record: Record,
+        readiness: Readiness,
+        copies: WorkspaceCopies,
+        registry: Registry,
+        notebooks: Notebooks,
+    ) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._clock = services.clock
+        self._background = services.background
+        self._agents = agents
+        self._record = record
+        self._readiness = readiness
+        self._copies = copies
         self._registry = registry
         self._notebooks = notebooks
-        self._copies = WorkspaceCopies(doing.parts, registry)
         self._replays: OrderedDict[str, Replaying] = OrderedDict()
         self._reading: dict[str, int] = {}
-        settings = doing.parts.settings
+        settings = services.settings
         self._turns = FairShares(
             "a replay to end",
             settings.replays,
@@ -70,9 +88,9 @@ class Replays:
         Raises InvalidRequest, NotFound, UnknownEnvironment, EnvironmentUnavailable, PayloadTooLarge, SessionTerminated,
         LimitReached, ShuttingDown.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         _require_sense(request)
-        replay, course = await self._admitted(principal, request, await self._session_asked(principal, request))
+        replay, course = await self._admit(principal, request, await self._session_asked(principal, request))
         await self._begin(course)
         return replay.shape()
 
@@ -83,7 +101,7 @@ class Replays:
         return replay.shape(notebook=True)
 
     async def get(self, principal: Principal, replay_id: str) -> Replay:
-        """The replay as far as it is; its notebook is told by `notebook` and `wait`."""
+        """The replay as far as it is; the whole notebook comes with `notebook` and `wait`."""
         return self._find(principal, replay_id).shape(notebook=True)
 
     async def notebook(self, principal: Principal, replay_id: str) -> bytes:
@@ -108,20 +126,20 @@ class Replays:
 
         What came out otherwise than in the record is a note of the new session. Raises as `start` and Sessions.start.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         of = body.replay_of or ""
         row = await self._registry.row(principal, of)
         environment = body.environment or (None if body.agent else row.environment)
         body = msgspec.structs.replace(body, replay_of=None, environment=environment)
         inputs = row.workspace_id if body.workspace_id is None else None
         request = ReplayRequest(session_id=of, inputs=inputs, determinism=False, keep_session=True)
-        replay, course = await self._admitted(principal, request, body)
+        replay, course = await self._admit(principal, request, body)
         await self._begin(course)
         await replay.wait()
         if replay.error is not None or replay.session_id is None or not replay.session_live:
             raise replay.error or Conflict("the replay was stopped before its end")
         await self._note(principal, replay)
-        return await self._doing.sessions.get(principal, replay.session_id)
+        return await self._services.sessions.get(principal, replay.session_id)
 
     async def stop_all_of(self, principal_id: str) -> None:
         """A principal is disabled: its replays stop, and the sessions started for them end."""
@@ -139,16 +157,16 @@ class Replays:
         """The new session's notebook says what it is, and what did not come back as it was."""
         live = self._registry.find(principal, replay.session_id or "")
         if live is not None:
-            await self._parts.record.note(live, "replayed", told(replay.shape()))
+            await self._record.note(live, "replayed", summarize(replay.shape()))
 
     async def _begin(self, course: ReplayRun) -> None:
         """Start it, and let it take its first step: what has not begun cannot be stopped in order."""
         replay = course.replay
-        replay.task = self._parts.background.spawn(self._carry_out(course), f"replay {replay.id}")
+        replay.task = self._background.spawn(self._carry_out(course), f"replay {replay.id}")
         await asyncio.sleep(0)
 
     async def _session_asked(self, principal: Principal, request: ReplayRequest) -> StartSession:
-        """What the fresh session is made from; checks what the request names, so that a wrong name is told at once."""
+        """What the fresh session starts from; the names in the request are checked, so a wrong one fails at once."""
         if request.continue_session is not None:
             await self._registry.require(principal, request.continue_session)
         if request.inputs is not None:
@@ -157,11 +175,11 @@ class Replays:
         if environment is None and request.session_id is not None:
             environment = (await self._registry.row(principal, request.session_id)).environment
         if request.continue_session is None:
-            await self._parts.agents.choose(principal, environment, None)
+            await self._agents.choose(principal, environment, None)
         of = f" of {request.session_id[:8]}" if request.session_id else ""
         return StartSession(environment=environment, name=f"replay{of}", labels={"replay": "yes"})
 
-    async def _admitted(
+    async def _admit(
         self, principal: Principal, request: ReplayRequest, session: StartSession
     ) -> tuple[Replaying, ReplayRun]:
         """A place among the running ones first, then the notebook is read; gives the place back when that fails."""
@@ -170,14 +188,14 @@ class Replays:
         try:
             data = await self._data(principal, request)
             notebook = await asyncio.to_thread(self._read, data)
-            replay = self._made(principal, request, await asyncio.to_thread(steps_of, notebook), len(data))
+            replay = self._build(principal, request, await asyncio.to_thread(steps_of, notebook), len(data))
         finally:
             self._reading[principal.id] -= 1
             if not self._reading[principal.id]:
                 del self._reading[principal.id]
         request.notebook = msgspec.Raw(b"")
-        most = self._parts.settings.notebook_bytes
-        return replay, ReplayRun(self._doing, self._copies, principal, replay, notebook.document, session, most)
+        most = self._settings.notebook_bytes
+        return replay, ReplayRun(self._services, self._copies, principal, replay, notebook.document, session, most)
 
     async def _data(self, principal: Principal, request: ReplayRequest) -> bytes:
         if request.session_id is not None:
@@ -188,9 +206,9 @@ class Replays:
         return data
 
     def _read(self, data: bytes) -> NotebookFile:
-        most = self._parts.settings.replay_cells
+        most = self._settings.replay_cells
         try:
-            notebook = read(data, self._parts.settings.notebook_bytes)
+            notebook = read(data, self._settings.notebook_bytes)
         except InvalidNotebook as error:
             raise InvalidRequest(str(error), field="notebook") from None
         if len(notebook.cells) > most:
@@ -200,16 +218,16 @@ class Replays:
             )
         return notebook
 
-    def _made(self, principal: Principal, request: ReplayRequest, steps: list[Step], size: int) -> Replaying:
+    def _build(self, principal: Principal, request: ReplayRequest, steps: list[Step], size: int) -> Replaying:
         last_step(steps, request.until)
         replay = Replaying(
             principal.id,
             request,
             steps,
             of=request.session_id,
-            started_at=rfc3339(self._parts.clock.now()),
+            started_at=rfc3339(self._clock.now()),
             notebook_bytes=size,
-            log_bytes=self._parts.settings.event_log_bytes,
+            log_bytes=self._settings.event_log_bytes,
         )
         self._require_memory(principal, size)
         self._replays[replay.id] = replay
@@ -217,7 +235,7 @@ class Replays:
 
     def _require_place(self, principal: Principal, size: int) -> None:
         """Raises LimitReached, ShuttingDown."""
-        settings = self._parts.settings
+        settings = self._settings
         if not settings.replays:
             raise Conflict("replays are turned off here (the setting replays)", reason="no_replays")
         running = [each for each in self._replays.values() if each.running and each.principal_id == principal.id]
@@ -231,7 +249,7 @@ class Replays:
 
     def _require_memory(self, principal: Principal, size: int) -> None:
         """What ended lately makes room; what runs does not. Some of the memory is always for others."""
-        most = self._parts.settings.replay_memory_bytes
+        most = self._settings.replay_memory_bytes
         self._forget(most - size)
         own = sum(
             each.size_bytes for each in self._replays.values() if each.running and each.principal_id == principal.id
@@ -244,7 +262,7 @@ class Replays:
             )
 
     async def _carry_out(self, course: ReplayRun) -> None:
-        replay, seconds = course.replay, self._parts.settings.replay_seconds
+        replay, seconds = course.replay, self._settings.replay_seconds
         status: ReplayStatus = "done"
         error: GatewayError | None = None
         turn: list[Share] = []
@@ -269,7 +287,7 @@ class Replays:
         finally:
             for held in turn:
                 held.release()
-        await self._parts.background.carry_out(self._end(course, status, error), f"end of replay {replay.id}")
+        await self._background.carry_out(self._end(course, status, error), f"end of replay {replay.id}")
 
     async def _end(self, course: ReplayRun, status: ReplayStatus, error: GatewayError | None) -> None:
         replay, request = course.replay, course.replay.request
@@ -278,17 +296,15 @@ class Replays:
         for session_id in replay.owned:
             if not (keep and session_id == replay.session_id):
                 await self._end_session(course.principal, session_id, copied=request.inputs is not None)
-        replay.end(status, rfc3339(self._parts.clock.now()), error)
+        replay.end(status, rfc3339(self._clock.now()), error)
         self._replays.move_to_end(replay.id)
-        self._forget(self._parts.settings.replay_memory_bytes)
-        asyncio.get_running_loop().call_later(
-            self._parts.settings.replay_kept_seconds, self._replays.pop, replay.id, None
-        )
+        self._forget(self._settings.replay_memory_bytes)
+        asyncio.get_running_loop().call_later(self._settings.replay_kept_seconds, self._replays.pop, replay.id, None)
         log.info("replay_ended", replay=replay.id, session=replay.session_id, status=status)
 
     async def _end_session(self, principal: Principal, session_id: str, *, copied: bool) -> None:
         try:
-            await self._doing.sessions.stop(principal, session_id)
+            await self._services.sessions.stop(principal, session_id)
         except NotFound:  # it did not come to be, and nobody will ever use what was copied for it
             if copied:
                 await self._copies.discard(session_id)

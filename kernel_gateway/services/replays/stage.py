@@ -16,14 +16,17 @@ from typing import Final
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import Command, CommandRequest, Execution, Submission
-from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.executions.commands import Commands
 from kernel_gateway.services.executions.executions import Executions
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.replays.steps import Step, digests_of
 from kernel_gateway.services.results.displays import targets
+from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.sessions import Sessions
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import StoredOutcome
 from kernels.execution.outputs import Output
 from kernels.notebook.transcript import split_output, trim_output
@@ -57,9 +60,13 @@ class CellOutcome:
 
 @dataclass(frozen=True)
 class ReplayServices:
-    """The services that a replay runs its cells through."""
+    """What a replay runs its cells through, and what it judges them by."""
 
-    parts: Parts
+    settings: Settings
+    clock: Clock
+    database: Database
+    redaction: Redaction
+    background: Background
     sessions: Sessions
     executions: Executions
     commands: Commands
@@ -69,10 +76,10 @@ class Stage:
     """One session in which a replay's cells run. `timeout_seconds` is each cell's; None: the service's default."""
 
     def __init__(
-        self, doing: ReplayServices, principal: Principal, session_id: str, timeout_seconds: float | None
+        self, services: ReplayServices, principal: Principal, session_id: str, timeout_seconds: float | None
     ) -> None:
         self.session_id = session_id
-        self._doing = doing
+        self._services = services
         self._principal = principal
         self._timeout_seconds = timeout_seconds
         self._recorded_generation: int | None = None
@@ -94,62 +101,63 @@ class Stage:
         if before is None or step.generation is None or step.generation <= before:
             return
         if not self._blank and not step.clear_context:
-            await self._doing.sessions.restart(self._principal, self.session_id)
+            await self._services.sessions.restart(self._principal, self.session_id)
 
     async def _code(self, step: Step) -> CellOutcome:
-        services, session_id = self._doing, self.session_id
+        services, session_id = self._services, self.session_id
         submission = Submission(
             code=step.source,
             language=step.language,  # type: ignore[arg-type]
             runtime=step.runtime,  # type: ignore[arg-type]
-            timeout_seconds=self._timeout(step, services.parts.settings.execution_timeout_max_seconds),
+            timeout_seconds=self._timeout(step, services.settings.execution_timeout_max_seconds),
             clear_context=step.clear_context,
         )
         submit = services.executions.submit(self._principal, session_id, submission, face=FACE)
-        submitted = services.parts.background.spawn(submit, f"cell of {session_id}")
+        submitted = services.background.spawn(submit, f"cell of {session_id}")
         try:
             execution = await asyncio.shield(submitted)
             execution = await services.executions.wait(self._principal, session_id, execution.id)
         except asyncio.CancelledError:
-            services.parts.background.spawn(self._interrupt(submitted), f"interrupt a cell of {session_id}")
+            services.background.spawn(self._interrupt(submitted), f"interrupt a cell of {session_id}")
             raise
-        stored = await self._stored(execution)
+        stored = await self._find_stored(execution)
         about = (stored.provenance if stored is not None else None) or {}
         outcome = (stored.outcome if stored is not None else None) or StoredOutcome()
-        ran = _ran(execution, list(outcome.outputs), step, digests_of(about.get("full")))
+        ran = _cell_outcome(execution, list(outcome.outputs), step, digests_of(about.get("full")))
         return replace(ran, updated=targets(outcome.updates))
 
     async def again(self, step: Step, ran: CellOutcome) -> CellOutcome:
         """What a cell that ran shows since later ones have updated its displays."""
         of = ran.execution_id or ""
-        row = await self._doing.parts.database.run(lambda c: executions.find(c, self.session_id, of))
+        row = await self._services.database.run(lambda c: executions.find(c, self.session_id, of))
         if row is None or row.outcome is None:
             return ran
         return replace(ran, outputs=_outputs(row.outcome.outputs, step), left_out=False)
 
     async def _command(self, step: Step) -> CellOutcome:
-        timeout = self._timeout(step, self._doing.parts.settings.command_timeout_seconds)
+        timeout = self._timeout(step, self._services.settings.command_timeout_seconds)
         # The record does not say whether stderr was merged into stdout; without a stderr of its own it may have been.
         merge = not any(each.get("name") == "stderr" for each in step.recorded or ())
         background = step.kind == "task"
         request = CommandRequest(step.source, None if background else timeout, background, merge_output=merge)
-        clock = self._doing.parts.clock
+        clock = self._services.clock
         started = rfc3339(clock.now())
-        command = await self._doing.commands.run(self._principal, self.session_id, request, face=FACE)
-        ran = await asyncio.to_thread(self._ran_command, command)
+        command = await self._services.commands.run(self._principal, self.session_id, request, face=FACE)
+        ran = await asyncio.to_thread(self._command_outcome, command)
         return replace(ran, started_at=started, ended_at=rfc3339(clock.now()))
 
-    def _ran_command(self, command: Command) -> CellOutcome:
+    def _command_outcome(self, command: Command) -> CellOutcome:
         """Its output as the record has it: cut, then without what is kept out of records."""
-        parts = self._doing.parts
         streams = [
-            trim_output({"output_type": "stream", "name": name, "text": text}, parts.settings.stored_text_bytes)[0]
+            trim_output(
+                {"output_type": "stream", "name": name, "text": text}, self._services.settings.stored_text_bytes
+            )[0]
             for name, text in (("stdout", command.stdout), ("stderr", command.stderr))
             if text
         ]
         return CellOutcome(
             status=_status(command),
-            outputs=parts.redaction.outcome(StoredOutcome(outputs=streams)).outputs,
+            outputs=self._services.redaction.outcome(StoredOutcome(outputs=streams)).outputs,
             seconds=command.duration_seconds,
             exit_code=command.exit_code,
             why=f"its exit code is {command.exit_code}" if command.exit_code else "",
@@ -159,24 +167,24 @@ class Stage:
         asked = step.timeout_seconds or self._timeout_seconds
         return None if asked is None else min(asked, most)
 
-    async def _stored(self, execution: Execution) -> executions.ExecutionRow | None:
+    async def _find_stored(self, execution: Execution) -> executions.ExecutionRow | None:
         """Its row, with its outputs as the record has them."""
         find = executions.find
-        return await self._doing.parts.database.run(lambda c: find(c, self.session_id, execution.id))
+        return await self._services.database.run(lambda c: find(c, self.session_id, execution.id))
 
     async def _interrupt(self, submitted: asyncio.Task[Execution]) -> None:
         """The replay was stopped while this ran, or was about to."""
         with contextlib.suppress(GatewayError):  # it was refused, or its session has ended
             execution = await submitted
-            await self._doing.executions.interrupt(self._principal, self.session_id, execution.id)
+            await self._services.executions.interrupt(self._principal, self.session_id, execution.id)
 
 
-def failed(error: GatewayError) -> str:
-    """An error of ours in a sentence about a cell."""
+def describe_failure(error: GatewayError) -> str:
+    """A GatewayError as a sentence about a cell."""
     return f"it could not be run: {error.message}"
 
 
-def _ran(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> CellOutcome:
+def _cell_outcome(execution: Execution, outputs: list[Output], step: Step, digests: Mapping[str, str]) -> CellOutcome:
     why = ""
     if execution.death is not None:
         why = f"the kernel died ({execution.death.cause}): {execution.death.detail}"

@@ -122,7 +122,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         started_at=started,
         ended_at=_text(about.get("ended_at")),
         digests=digests_of(about.get("full")),
-        timeout_seconds=_lasted(started, about.get("ended_at")) if status in STOPPED else None,
+        timeout_seconds=_elapsed_seconds(started, about.get("ended_at")) if status in STOPPED else None,
         skipped=LATE if about.get("kind") == "late" else _skipped(status, started),
         ours=isinstance(about.get("execution_id"), str),
         as_written=_as_written(shown) if ran and by else None,
@@ -161,7 +161,7 @@ def _skipped(status: str | None, started: str | None) -> str:
     return f"it was {status} and never ran" if status in UNRUN else ""
 
 
-def _lasted(started: Any, ended: Any) -> float:
+def _elapsed_seconds(started: Any, ended: Any) -> float:
     """How long it ran before it was stopped, so that it is stopped after as long."""
     try:
         seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()

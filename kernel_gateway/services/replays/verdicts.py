@@ -89,7 +89,7 @@ def not_run(step: Step, why: str) -> CellReplay:
     return CellReplay(step.number, step.id, Verdict.NOT_RUN.value, why)
 
 
-def told(replay: Replay) -> str:
+def summarize(replay: Replay) -> str:
     """A replay that gave a session its state again, in Markdown: what it ran, and what came out otherwise."""
     odd = [each for each in replay.verdicts if each.verdict not in AS_RECORDED or (each.verdict == "not_run")]
     same = len(replay.verdicts) - len(odd)

@@ -75,16 +75,16 @@ def death_of(death: below.Death) -> Death:
     return Death(**asdict(death))
 
 
-def refused(name: str, why: str) -> StoredOutcome:
+def refusal_outcome(name: str, why: str) -> StoredOutcome:
     """The outcome of an execution that never ran."""
     return StoredOutcome(error=ExecutionError(name, why, []))
 
 
-def died(cause: str, detail: str) -> StoredOutcome:
+def death_outcome(cause: str, detail: str) -> StoredOutcome:
     return StoredOutcome(death=Death(cause, detail))
 
 
-def trimmed(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
+def trim(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
     """What is stored: stdout, stderr and the texts of each output cut to head and tail when they are longer."""
     truncated = msgspec.structs.replace(outcome.truncated)
     stdout, cut = cut_middle(outcome.stdout, text_bytes)

@@ -1,4 +1,4 @@
-"""Interrupting what a session runs, and saying so when its code does not heed that."""
+"""Interrupts what a session runs, and reports code that goes on all the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 from typing import Final
 
 from kernel_gateway.errors import GatewayError, translated
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.results.jobs import Job
 from kernel_gateway.services.sessions.live_session import LiveSession
 
@@ -20,10 +20,10 @@ NO_EFFECT: Final = (
 LATER: Final = "it was interrupted while it ran, which had no effect"
 
 
-async def interrupt_code(parts: Parts, live: LiveSession) -> asyncio.Task[None] | None:
+async def interrupt_code(live: LiveSession, background: Background, grace_seconds: float) -> asyncio.Task[None] | None:
     """Send the interrupt; the task ends when the code has, or when it has been said that it goes on.
 
-    Raises our errors. None: no code runs.
+    Raises GatewayError. None: no code runs.
     """
     job, kernel = live.running, live.sandbox.kernel
     if kernel is None:
@@ -32,11 +32,10 @@ async def interrupt_code(parts: Parts, live: LiveSession) -> asyncio.Task[None] 
         await kernel.interrupt()
     if job is None or not job.executing:
         return None
-    return parts.background.spawn(_look(parts, live, job), f"interrupt of {job.row.id}")
+    return background.spawn(_watch_interrupt(live, job, grace_seconds), f"interrupt of {job.row.id}")
 
 
-async def _look(parts: Parts, live: LiveSession, job: Job) -> None:
-    grace = parts.settings.interrupt_grace_seconds
+async def _watch_interrupt(live: LiveSession, job: Job, grace: float) -> None:
     await job.executes_within(grace)
     if not job.executing:
         with contextlib.suppress(TimeoutError, GatewayError):  # its outcome is being stored

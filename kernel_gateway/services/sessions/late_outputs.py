@@ -1,4 +1,4 @@
-"""What a session's kernels show after the execution it belongs to has ended: heard, told to followers, and recorded.
+"""What a session's kernels print after the execution it belongs to has ended: collected, streamed, recorded.
 
 A thread prints, a task of an event loop goes on, code said too early that it had ended. What is heard is gathered for a
 moment and becomes a row of its own and a cell of the notebook, and is shown with the execution that it is of.
@@ -19,12 +19,17 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, NoSpace
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results import displays
-from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.jobs import FinishedJobs, Job
 from kernel_gateway.services.results.outcomes import stored_outcome, with_late
+from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import Event, OutputCaps, OutputCollector
@@ -71,8 +76,25 @@ class _Unstored:
 class LateOutputs:
     """Those of one live session. Everything but `flush` and `close` returns at once."""
 
-    def __init__(self, parts: Parts, live: LiveSession) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        record: Record,
+        redaction: Redaction,
+        finished: FinishedJobs,
+        background: Background,
+        live: LiveSession,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._record = record
+        self._redaction = redaction
+        self._finished = finished
+        self._background = background
         self._live = live
         self._heard: dict[str, _Heard] = {}
         self._unstored: list[_Unstored] = []
@@ -145,7 +167,7 @@ class LateOutputs:
             self._tell(of, self._of(of).collector.skip(size_bytes))
 
     def _of(self, of: str) -> _Heard:
-        now = self._parts.clock.now()
+        now = self._clock.now()
         heard = self._heard.get(of)
         if heard is None:
             of = of if len(self._heard) < MOST_SOURCES else ""
@@ -163,7 +185,7 @@ class LateOutputs:
                 job.log.append_late({"event": event.kind, "data": event.data})
 
     def _job(self, of: str) -> Job | None:
-        return self._live.find_job(of) or self._parts.finished.find(self._live.id, of)
+        return self._live.find_job(of) or self._finished.find(self._live.id, of)
 
     def _schedule(self) -> None:
         if self._timer is None and not self._closed:
@@ -172,7 +194,7 @@ class LateOutputs:
     def _due(self) -> None:
         self._timer = None
         self._pause = min(2 * self._pause, LONGEST_SECONDS)
-        self._parts.background.spawn(self.flush(), f"late output of {self._live.id}")
+        self._background.spawn(self.flush(), f"late output of {self._live.id}")
 
     def _row(self, heard: _Heard, outcome: StoredOutcome) -> ExecutionRow:
         return ExecutionRow(
@@ -195,28 +217,28 @@ class LateOutputs:
 
     async def _store(self, unstored: _Unstored) -> None:
         of, row = unstored.of, unstored.row
-        parts, most = self._parts, self._parts.settings.stored_text_bytes
-        row = await asyncio.to_thread(parts.redaction.row, row) if parts.redaction.wanted else row
+        most = self._settings.stored_text_bytes
+        row = await asyncio.to_thread(self._redaction.row, row) if self._redaction.wanted else row
 
         def store(connection: Connection) -> None:
             stored = displays.store(connection, row)
             origin = executions.find(connection, row.session_id, of) if of else None
-            executions.add_ended(connection, stored if origin is None else _named(stored, origin))
+            executions.add_ended(connection, stored if origin is None else _with_origin(stored, origin))
             if origin is not None and origin.outcome is not None:
                 executions.set_outcome(connection, of, with_late(origin.outcome, row.outcome, most))
 
-        await parts.database.run(store)
+        await self._database.run(store)
         self._live.displays.add(row, unstored.displays)
-        parts.finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
-        job = parts.finished.find(row.session_id, of)
+        self._finished.update(row.session_id, row.outcome.updates if row.outcome else (), told=of)
+        job = self._finished.find(row.session_id, of)
         if job is not None and job.row.outcome is not None:
             job.row = replace(job.row, outcome=with_late(job.row.outcome, row.outcome, most))
-            parts.finished.keep(job)
+            self._finished.keep(job)
         self._live.notebook_stale = True
-        parts.record.request(row.session_id)
+        self._record.request(row.session_id)
 
 
-def _named(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
+def _with_origin(row: ExecutionRow, origin: ExecutionRow) -> ExecutionRow:
     number = origin.id if origin.execution_count is None else origin.execution_count
     return replace(
         row,

@@ -15,12 +15,12 @@ from kernel_gateway.models.sync import Sync
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays
 from kernel_gateway.services.results.jobs import Job
-from kernel_gateway.services.sandbox_contract import LiveKernel
 from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
 from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.hub import Hub
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.late_outputs import LateOutputs
@@ -66,7 +66,7 @@ class LiveSession:
         self.stored_record = row.record.network, row.record.sync.durable
         """What of its record is written down as it changes."""
         self.notebook_stale = False
-        self.tasks: dict[str, LiveKernel] = {}
+        self.tasks: dict[str, SandboxedKernel] = {}
         self.unstored: dict[str, ExecutionRow] = {}
         """Commands that have ended, and whose rows the database has not taken yet."""
         self.paused = False
@@ -173,7 +173,7 @@ class LiveSession:
     def takes_at_once(self, job: Job) -> int | None:
         """The generation of the kernel that takes this job now; None when the job has to wait or there is no kernel."""
         alone = self.running is None and not self.paused and len(self._queue) == 1 and self._queue[0] is job
-        alone = alone and self.sandbox.furnished
+        alone = alone and self.sandbox.workspace_ready
         return self.sandbox.live_generation if alone and self.may_run(job) else None
 
     def readmit(self, job: Job) -> None:
@@ -205,7 +205,7 @@ class LiveSession:
         if self.audience is not None:
             self.audience.close(Ended(reason, detail))
 
-    def connected(self, hub: Hub) -> None:
+    def connect(self, hub: Hub) -> None:
         """Another kernel is connected; called before anything runs in it."""
         self.late.connect(hub)
         if self.audience is not None:
@@ -235,7 +235,7 @@ class LiveSession:
         running = [self.running] if self.running is not None else []
         return next((job for job in (*running, *self._queue) if job.row.id == execution_id), None)
 
-    def remember_task(self, task_id: str, kernel: LiveKernel) -> None:
+    def remember_task(self, task_id: str, kernel: SandboxedKernel) -> None:
         """A background command was started; the oldest are forgotten when there are too many."""
         self.tasks[task_id] = kernel
         while len(self.tasks) > MOST_TASKS:

@@ -21,12 +21,16 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, PayloadTooLarge
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.mirroring.mirrors import MANIFEST, NOTEBOOK
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.mirrors import MANIFEST, NOTEBOOK, Mirrors
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.records.revised_cells import read_page, read_shown, shown_bytes
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import cells, sessions
 from kernel_gateway.storage.cells import Head
+from kernel_gateway.storage.database import Database
 from kernels.notebook import chain, transcript
 from workspace_sync.errors import WorkspaceSyncError
 
@@ -59,20 +63,35 @@ class _Saved:
 class Notebooks:
     """Read whether the session lives or not. What the store did not take is saved again by `save_stale`."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        mirrors: Mirrors,
+        record: Record,
+        kept_outputs: KeptOutputs,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._mirrors = mirrors
+        self._record = record
+        self._kept_outputs = kept_outputs
         self._registry = registry
         self._unsaved: dict[str, None] = {}
         """In the order in which they are tried: one that failed comes after the others."""
         self._saving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """An older notebook is never written over a newer one, nor beside the manifest of another."""
         self._saved: dict[str, _Saved] = {}
-        self._marks = parts.settings.state_path / "unsaved"
+        self._marks = self._settings.state_path / "unsaved"
         """An empty file for each notebook that is to be saved, named after its session."""
 
     async def notebook(self, principal: Principal, session_id: str) -> bytes:
         """The same as one value, for those who look into it; raises PayloadTooLarge beyond `notebook_bytes`."""
-        reading, most = await self.read(principal, session_id), self._parts.settings.notebook_bytes
+        reading, most = await self.read(principal, session_id), self._settings.notebook_bytes
         if reading.size > most:
             raise PayloadTooLarge(
                 f"the notebook has {reading.size:,} bytes, and those up to {most:,} are looked into: get it as ipynb"
@@ -87,7 +106,7 @@ class Notebooks:
     async def manifest(self, principal: Principal, session_id: str) -> bytes:
         """What `kernels.notebook.chain.verify` holds against the notebook: JSON, ids and links of all cells."""
         await self._registry.row(principal, session_id)
-        head = await self._settled(session_id)
+        head = await self._settle_record(session_id)
         return await self._manifest(session_id, head)
 
     def take_up(self) -> None:
@@ -112,8 +131,8 @@ class Notebooks:
     async def _save(self, session_id: str) -> bool:
         self._unsaved.pop(session_id, None)  # who expects it to be saved from here on is not meant by this one
         try:
-            async with asyncio.timeout(self._parts.settings.flush_deadline_seconds):
-                await self._parts.outputs.deliver(session_id)
+            async with asyncio.timeout(self._settings.flush_deadline_seconds):
+                await self._kept_outputs.deliver(session_id)
                 size = await self._deliver(session_id)
         except (WorkspaceSyncError, GatewayError, OSError) as error:  # the store, the database, the disk, the time
             log.warning("notebook_not_saved", session=session_id, error=str(error))
@@ -124,7 +143,7 @@ class Notebooks:
             log.error("notebook_not_built", session=session_id, error=repr(error))
         else:
             if session_id in self._registry:
-                self._saved[session_id] = _Saved(size, self._parts.clock.now())
+                self._saved[session_id] = _Saved(size, self._clock.now())
         if session_id not in self._unsaved:
             with contextlib.suppress(OSError):
                 (self._marks / session_id).unlink()
@@ -135,23 +154,23 @@ class Notebooks:
 
         How large the notebook is.
         """
-        reading, durable = await self._open(session_id), self._parts.mirrors.durable(session_id)
+        reading, durable = await self._open(session_id), self._mirrors.durable(session_id)
         manifest = await self._manifest(session_id, reading.head)
-        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._settings.state_path)) as file:
             async for chunk in reading.chunks:
                 await asyncio.to_thread(file.write, chunk)
             file.seek(0)
             put = partial(durable.put_stream_beside, NOTEBOOK, cast("BinaryIO", file), reading.size)
-            await self._parts.mirrors.run(put)
-        await self._parts.mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
+            await self._mirrors.run(put)
+        await self._mirrors.run(partial(durable.put_beside, MANIFEST, manifest))
         return reading.size
 
     async def close(self, session_id: str, *, wait: bool) -> None:
         """The session has ended: its notebook is whole, and saved if the store is there."""
         await self.save(session_id, wait=wait)
         self._saved.pop(session_id, None)
-        self._parts.record.forget(session_id)
-        self._parts.outputs.forget(session_id)
+        self._record.forget(session_id)
+        self._kept_outputs.forget(session_id)
 
     async def save_stale(self) -> None:
         """Save the notebooks of sessions that ran something since the last time, and those that failed then."""
@@ -168,26 +187,26 @@ class Notebooks:
         last = self._saved.get(session_id)
         if last is None:
             return True
-        total = await self._parts.database.run(lambda c: shown_bytes(c, session_id, cells.head(c, session_id)))
-        return worth_saving(last.total_bytes, total, self._parts.clock.now() - last.at)
+        total = await self._database.run(lambda c: shown_bytes(c, session_id, cells.head(c, session_id)))
+        return worth_saving(last.total_bytes, total, self._clock.now() - last.at)
 
-    async def _settled(self, session_id: str) -> Head:
+    async def _settle_record(self, session_id: str) -> Head:
         """How far the record is, once what has ended is in it; what cannot be written now is left out."""
         live = self._registry.get(session_id)
         try:
             if live is not None:
                 await live.late.flush()
-            return await self._parts.record.settle(session_id)
+            return await self._record.settle(session_id)
         except (WorkspaceSyncError, GatewayError, TimeoutError) as error:
             log.warning("record_not_written", session=session_id, error=str(error))
-            return await self._parts.database.run(lambda c: cells.head(c, session_id))
+            return await self._database.run(lambda c: cells.head(c, session_id))
 
     async def _open(self, session_id: str) -> Reading:
-        head, environment = await self._settled(session_id), await self._environment(session_id)
+        head, environment = await self._settle_record(session_id), await self._environment(session_id)
         last = head.hash or chain.genesis(session_id, environment)
         ending = transcript.ending(session_id, environment, cells=head.cells, head=last)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
-        shown = await self._parts.database.run(lambda c: shown_bytes(c, session_id, head))
+        shown = await self._database.run(lambda c: shown_bytes(c, session_id, head))
         size = len(transcript.HEAD) + shown + between + len(ending)
         return Reading(size, self._chunks(session_id, head, ending), head)
 
@@ -195,7 +214,7 @@ class Notebooks:
         lead, place = transcript.HEAD, Head()
         while place.cells < head.cells:
             first = place.cells
-            page, revised, place = await self._parts.database.run(partial(_page, session_id, place, head.cells))
+            page, revised, place = await self._database.run(partial(_page, session_id, place, head.cells))
             page = page[: head.cells - first]  # not what was written meanwhile
             start = 0
             for index in [*(each - first for each in revised if each < head.cells), len(page)]:
@@ -204,19 +223,19 @@ class Notebooks:
                     lead = transcript.BETWEEN
                 if index < len(page):  # one by one: what became of a cell may be many times as large as it was
                     read = partial(_shown, session_id, first + index, page[index], head.cells)
-                    yield lead + await self._parts.database.run(read)
+                    yield lead + await self._database.run(read)
                     lead = transcript.BETWEEN
                 start = index + 1
         yield ending if head.cells else lead + ending
 
     async def _manifest(self, session_id: str, head: Head) -> bytes:
         environment = await self._environment(session_id)
-        found = await self._parts.database.run(lambda c: cells.links(c, session_id))
+        found = await self._database.run(lambda c: cells.links(c, session_id))
         links = [chain.Link(*each) for each in found[: head.cells]]
         return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
 
     async def _environment(self, session_id: str) -> str:
-        row = await self._parts.database.run(lambda c: sessions.find(c, session_id))
+        row = await self._database.run(lambda c: sessions.find(c, session_id))
         return row.environment if row else ""
 
 

@@ -28,12 +28,12 @@ async def changed_files(live: LiveSession) -> Changes:
     return Changes() if watched.is_quiet() else await asyncio.to_thread(watched.look)
 
 
-async def found_after(live: LiveSession) -> dict[str, Any]:
+async def find_changes(live: LiveSession) -> dict[str, Any]:
     """What is found out about an execution once it has ended, as a part of its provenance."""
-    return described(await changed_files(live))
+    return describe_changes(await changed_files(live))
 
 
-def described(changes: Changes) -> dict[str, Any]:
+def describe_changes(changes: Changes) -> dict[str, Any]:
     """Changes as a part of an execution's provenance: `files` and `files_omitted`, or why they are not known."""
     if changes.unknown:
         return {"files_unknown": changes.unknown}

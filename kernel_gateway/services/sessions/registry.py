@@ -32,7 +32,7 @@ class Registry:
         self._live.pop(live.id, None)
 
     def get(self, session_id: str) -> LiveSession | None:
-        """A session that lives here, whoever's it is."""
+        """A session that lives here, of any principal."""
         return self._live.get(session_id)
 
     def find(self, principal: Principal, session_id: str) -> LiveSession | None:

@@ -25,14 +25,21 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
 from kernel_gateway.models.sync import SyncMode
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.environments.agents import Chosen
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.environments.agents import Agents, Chosen
+from kernel_gateway.services.mirroring.durable_changes import DurableChanges
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.interrupts import interrupt_code
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, principals, sessions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
 
 log = structlog.get_logger(__name__)
@@ -46,9 +53,33 @@ MOST_LABELS = 50
 class Sessions:
     """The verbs on sessions; another principal's session is not found."""
 
-    def __init__(self, parts: Parts, registry: Registry, lifecycle: Lifecycle) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        agents: Agents,
+        durable_changes: DurableChanges,
+        record: Record,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        background: Background,
+        registry: Registry,
+        builder: SessionBuilder,
+        lifecycle: Lifecycle,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._agents = agents
+        self._durable_changes = durable_changes
+        self._record = record
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._background = background
         self._registry = registry
+        self._builder = builder
         self._lifecycle = lifecycle
 
     async def start(self, principal: Principal, body: StartSession, session_id: str | None = None) -> Session:
@@ -58,14 +89,14 @@ class Sessions:
         (workspace), WorkspaceInUse, NoSpace, SandboxUnavailable, StoreUnavailable, ShuttingDown, DeadlinePassed. A
         start that fails leaves nothing but its row, which says why.
         """
-        self._parts.require_accepting()
-        chosen = await self._parts.agents.choose(principal, body.environment, body.agent)
+        self._readiness.require_accepting()
+        chosen = await self._agents.choose(principal, body.environment, body.agent)
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
-        await self._parts.await_disk()
-        self._parts.require_accepting()
-        live = self._lifecycle.make(row)
+        await self._disk_room.wait()
+        self._readiness.require_accepting()
+        live = self._builder.build(row)
         live.sandbox.egress_gateway.expect(chosen.environment)
-        live.start_task = self._parts.background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
+        live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
         try:
             await asyncio.shield(live.start_task)
         except asyncio.CancelledError:
@@ -90,7 +121,7 @@ class Sessions:
         environment: str | None = None,
     ) -> Page[Session]:
         """The principal's sessions, of one status and environment or of any, newest first; usage as last asked for."""
-        rows, following = await self._parts.database.run(
+        rows, following = await self._database.run(
             lambda connection: sessions.list_of(
                 connection, principal.id, limit, cursor, status, environment=environment
             )
@@ -104,7 +135,7 @@ class Sessions:
             return ended_session(await self._registry.row(principal, session_id))
         ending = self._lifecycle.end(live, "stopped", why)
         try:
-            async with asyncio.timeout(self._parts.settings.flush_deadline_seconds + END_SECONDS):
+            async with asyncio.timeout(self._settings.flush_deadline_seconds + END_SECONDS):
                 return ended_session(await asyncio.shield(ending))
         except TimeoutError:
             raise DeadlinePassed("the session is still ending; ask for it again later") from None
@@ -115,26 +146,26 @@ class Sessions:
         live.touch()
         running = live.interrupt_running()
         if live.sandbox.kernel is not None and (running or live.audience is not None):
-            await interrupt_code(self._parts, live)
+            await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
 
     async def restart(self, principal: Principal, session_id: str, *, author: str | None = None) -> Session:
         """A blank kernel of the next generation in the same sandbox; what ran ends as `died`.
 
         The record says who asked for it: `author`, or else the principal.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
         with translated(), live.in_use():
             before = live.sandbox.kernel
-            kernel = await live.sandbox.started()
+            kernel = await live.sandbox.ensure_started()
             who = (author or principal.name).replace("`", "'")
-            await self._parts.record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
+            await self._record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
                 await kernel.restart()
         return live.shape(await live.sandbox.usage(), live.sandbox.sync())
 
     def _row(self, principal: Principal, body: StartSession, environment: str, session_id: str) -> SessionRow:
-        settings, now = self._parts.settings, self._parts.clock.now()
+        settings, now = self._settings, self._clock.now()
         if len(body.name) > LONGEST_NAME or len(body.labels) > MOST_LABELS:
             raise InvalidRequest(f"a name has at most {LONGEST_NAME} characters, a session {MOST_LABELS} labels")
         if body.agent is not None and len(body.agent) > LONGEST_NAME:
@@ -164,16 +195,16 @@ class Sessions:
     async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """The row first, then the sandbox; what cannot be started is ended before the error goes out."""
         try:
-            await self._parts.database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
+            await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
         except BaseException as error:
             self._registry.remove(live)
             if isinstance(error, IntegrityError):
-                raise _in_use(live.row.workspace_id) from None
+                raise _in_use_error(live.row.workspace_id) from None
             raise
         try:
-            settings = self._parts.settings
-            await self._parts.durable_changes.settled(live.row.workspace_id, settings.restore_deadline_seconds)
-            await live.sandbox.started()
+            settings = self._settings
+            await self._durable_changes.wait_settled(live.row.workspace_id, settings.restore_deadline_seconds)
+            await live.sandbox.ensure_started()
         except GatewayError as error:
             live.start_task = None
             await asyncio.shield(self._lifecycle.end(live, "start_failed", error.message))
@@ -194,17 +225,17 @@ class Sessions:
             if workspace is None:
                 raise NotFound("there is no such workspace")
             if workspace.live:
-                raise _in_use(workspace_id, workspace.session_id)
+                raise _in_use_error(workspace_id, workspace.session_id)
         sessions.add(connection, replace(row, record=live.record(Usage())))
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
 
     def _require_room(self, connection: Connection, principal_id: str) -> None:
         """Raises SessionLimit, Unauthorized."""
-        most = self._parts.settings.live_sessions
+        most = self._settings.live_sessions
         disabled, quota = principals.standing(connection, principal_id)
         if disabled:  # since this call was let in
             raise Unauthorized
-        own = quota or self._parts.settings.own_sessions
+        own = quota or self._settings.own_sessions
         if sessions.count_live(connection) >= most:
             raise SessionLimit(f"{most:,} sessions are live, which is the most", retry_after_seconds=RETRY_SECONDS)
         if own < most and sessions.count_live(connection, principal_id) >= own:
@@ -255,7 +286,7 @@ def _within(name: str, asked: int | None, default: int, most: int) -> int:
     return asked
 
 
-def _in_use(workspace_id: str, session_id: str | None = None) -> WorkspaceInUse:
+def _in_use_error(workspace_id: str, session_id: str | None = None) -> WorkspaceInUse:
     return WorkspaceInUse(
         "a live session holds this workspace: stop it first, or use its files",
         workspace_id=workspace_id,

@@ -124,7 +124,7 @@ def cost(message: Message) -> int:
 MOST_CLIENTS: Final = 64
 """Clients attached to one session at once."""
 MOST_CURSORS: Final = 256
-"""Clients whose place is remembered; whoever left first is forgotten first."""
+"""Clients whose place is remembered; the first to leave is forgotten first."""
 MOST_NAMES: Final = 64
 """Sessions that one client may name in its headers, the latest ones."""
 
@@ -139,7 +139,10 @@ class Ended:
 
 @dataclass
 class Cursor:
-    """How far one client has been sent messages. `forgiven`: what was gone when it came back is told and no fault."""
+    """How far one client has been sent messages.
+
+    `forgiven`: up to where messages were dropped while it was away; it hears of them, and is not ended for them.
+    """
 
     client: str
     position: int
@@ -196,7 +199,7 @@ class Subscribers:
         return cursor is not None and cursor.end is not None
 
     def enter(self, client: str, end: Callable[[Ended], None]) -> Cursor:
-        """A client comes, or comes back; whoever holds its place is told that it is replaced."""
+        """A client comes, or comes back; the client that holds its place ends as replaced."""
         cursor = self._cursors.pop(client, None) or Cursor(client, self.ring.last)
         if cursor.end is not None:
             cursor.end(Ended("replaced", "the client has attached again"))
@@ -433,7 +436,7 @@ class Subscribers:
             self.wake()
 
     def _cut_slow(self) -> None:
-        """Whoever is behind what is kept is ended; it may come back."""
+        """End each client that is behind what is kept; it may come back."""
         for cursor in self._cursors.values():
             if cursor.end is not None and self.ring.gone > max(cursor.position, cursor.forgiven):
                 cursor.end(Ended("slow", "the client did not read as fast as the kernel published"))

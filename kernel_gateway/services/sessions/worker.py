@@ -1,7 +1,7 @@
 """Runs a session's executions, one at a time and in order, and stores how each ended.
 
 An execution is marked as running, durably, before its code goes to the kernel: whatever happens to this process, it is
-never run twice. Its outcome is stored before anybody is told; while it cannot be stored nothing else runs in the
+never run twice. Its outcome is stored before anybody has the answer; while it cannot be stored nothing else runs in the
 session.
 """
 
@@ -20,20 +20,26 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.models.sync import ExecutionSync
-from kernel_gateway.services.mirroring.flushes import Ticket, told
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.flushes import sync_status
+from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results import displays as known_displays
-from kernel_gateway.services.results.jobs import Job
-from kernel_gateway.services.results.outcomes import died, outcome_of, refused, trimmed
-from kernel_gateway.services.sandbox_contract import LiveKernel
+from kernel_gateway.services.results.jobs import FinishedJobs, Job
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.results.outcomes import death_outcome, outcome_of, refusal_outcome, trim
+from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, LATER
 from kernel_gateway.services.sessions.live_session import LiveSession
-from kernel_gateway.services.sessions.provenance import found_after, provenance_of
+from kernel_gateway.services.sessions.provenance import find_changes, provenance_of
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.run_usage import RunUsage
+from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0
@@ -43,10 +49,29 @@ NO_UPDATES: Mapping[str, Mapping[str, Any]] = {}
 
 
 class Worker:
-    """The one who runs the jobs of one session."""
+    """Runs the jobs of one session; `run` is one task for as long as the session lives."""
 
-    def __init__(self, parts: Parts, live: LiveSession) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        record: Record,
+        kept_outputs: KeptOutputs,
+        redaction: Redaction,
+        finished: FinishedJobs,
+        background: Background,
+        live: LiveSession,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._record = record
+        self._kept_outputs = kept_outputs
+        self._redaction = redaction
+        self._finished = finished
+        self._background = background
         self._live = live
 
     async def run(self) -> None:
@@ -55,7 +80,7 @@ class Worker:
             job = await self._live.next_job()
             try:
                 if await job.is_stored():
-                    await self._parts.record.looked_at(self._live.id)
+                    await self._record.looked_at(self._live.id)
                     await self._carry_out(job)
                     await self._abort_followers(job)
             except Exception as error:
@@ -74,32 +99,23 @@ class Worker:
         displays: Mapping[str, Sequence[int]] = NO_DISPLAYS,
         updates: Mapping[str, Mapping[str, Any]] = NO_UPDATES,
     ) -> None:
-        """Store how a job ended and what it used, then tell; an update of what others displayed is stored with it."""
+        """Store how a job ended and what it used, then answer; an update of what others displayed is stored with it."""
         if job.has_ended:
             return
         if updates:
             outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
-        flushes = self._live.sandbox.flushes
-        row = self._ended_row(job, status, outcome, usage, execution_count=execution_count)
-        ran = row.started is not None
-        row = await self._with_full_text(job, row)
-        stored = await asyncio.to_thread(self._as_stored, row) if self._parts.redaction.wanted else self._as_stored(row)
-        with self._parts.record.ending(self._live.id, row.id, partial(found_after, self._live) if ran else None):
-            await self._store(job, stored, count=ran)
-            self._live.displays.add(row, displays)
-            self._parts.finished.update(row.session_id, row.outcome.updates if row.outcome else ())
-            self._live.executions += ran
-            self._live.notebook_stale = True
-            self._live.touch()
-            self._live.stored_activity = self._live.last_activity
-            ticket = flushes.request(row)
-            if not ran or row.sync == "async":
-                job.end(row, told(row, flushes.sync()))  # they have their answer before anybody looks at the files
-        if not job.has_ended:
-            await self._settle(job, row, ticket)
-        self._parts.finished.keep(job)
+        row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
+        row = await self._add_full_text(job, row)
+        # Patterns may search megabytes: beside the loop. Without any, the way to a thread costs more than the work.
+        stored = await asyncio.to_thread(self._redact, row) if self._redaction.wanted else self._redact(row)
+        look = None if row.started is None else partial(find_changes, self._live)
+        # Its cell is written after this block, and after `look` has found out what it left in the workspace.
+        with self._record.ending(self._live.id, row.id, look):
+            await self._commit(job, row, stored, displays)
+        await self._answer(job, row)
+        self._finished.keep(job)
 
-    def _ended_row(
+    def _final_row(
         self,
         job: Job,
         status: str,
@@ -108,7 +124,7 @@ class Worker:
         *,
         execution_count: int | None,
     ) -> ExecutionRow:
-        """Made at once: a copy of a row is among the dearer steps of a short execution."""
+        """All fields in one call: a copy of a row is among the dearer steps of a short execution."""
         row, sandbox = job.row, self._live.sandbox
         provenance = provenance_of(usage, sandbox.environment_digest) if row.started else None
         if job.asked is not None and job.asked.request.silent:
@@ -119,20 +135,13 @@ class Worker:
             outcome=outcome,
             execution_count=execution_count,
             provenance=provenance,
-            ended=self._parts.clock.now(),
+            ended=self._clock.now(),
             last_sequence=job.log.last_sequence + 1,
+            # Its place among all that ended: a flush that begins after this covers it and everything before it.
             ended_number=row.ended_number if row.started is None else sandbox.flushes.next_number(),
         )
 
-    async def _settle(self, job: Job, row: ExecutionRow, ticket: Ticket | None) -> None:
-        """Hold the answer until the files are in the store. Nothing else of the queue runs meanwhile."""
-        sync = ExecutionSync("before_return", durable=False, error="the service ended before the flush was complete")
-        try:
-            sync = await job.settle(self._live.sandbox.flushes.covered(ticket))
-        finally:
-            job.end(row, sync)
-
-    async def _with_full_text(self, job: Job, row: ExecutionRow) -> ExecutionRow:
+    async def _add_full_text(self, job: Job, row: ExecutionRow) -> ExecutionRow:
         """The row, which says where those texts are in full of which it has only head and tail."""
         full_text, job.full_text = job.full_text, None
         if full_text is None:
@@ -141,19 +150,51 @@ class Worker:
             full_text.discard()
             return row
         full = await asyncio.to_thread(full_text.finish)
-        self._parts.outputs.request_delivery(row.session_id)
+        self._kept_outputs.request_delivery(row.session_id)
         return replace(row, provenance={**(row.provenance or {}), "full": full})
 
-    def _as_stored(self, row: ExecutionRow) -> ExecutionRow:
-        row = self._parts.redaction.row(row)
-        return replace(row, outcome=trimmed(row.outcome or StoredOutcome(), self._parts.settings.stored_text_bytes))
+    async def _commit(
+        self, job: Job, row: ExecutionRow, stored: ExecutionRow, displays: Mapping[str, Sequence[int]]
+    ) -> None:
+        """Make the outcome durable; only then does anything in memory, and anybody who waits, learn of it."""
+        live, ran = self._live, row.started is not None
+        await self._store(job, stored, count=ran)
+        live.displays.add(row, displays)
+        self._finished.update(row.session_id, row.outcome.updates if row.outcome else ())
+        live.executions += ran
+        live.notebook_stale = True
+        live.touch()
+        live.stored_activity = live.last_activity  # the count of executions has taken it to the database
+
+    def _redact(self, row: ExecutionRow) -> ExecutionRow:
+        """The row as it is stored: without what must not be recorded, and then cut to what a record keeps."""
+        row = self._redaction.row(row)
+        return replace(row, outcome=trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes))
+
+    async def _answer(self, job: Job, row: ExecutionRow) -> None:
+        """End the job for those who wait: now, or once its files are in the store when its session asks for that.
+
+        Nothing else of the queue runs meanwhile.
+        """
+        flushes = self._live.sandbox.flushes
+        ticket = flushes.request(row)
+        if row.started is None or row.sync == "async":
+            job.end(row, sync_status(row, flushes.sync()))  # nothing has waited since the commit: it costs them no time
+            return
+        if job.has_ended:  # the session's end was faster
+            return
+        sync = ExecutionSync("before_return", durable=False, error="the service ended before the flush was complete")
+        try:
+            sync = await job.settle(flushes.wait_durable(ticket))
+        finally:
+            job.end(row, sync)  # also when this is cancelled: the outcome is stored, whatever becomes of its files
 
     async def _record_internal_error(self, job: Job, error: Exception) -> None:
-        """Something of ours broke: say so in the row when that is possible, else to those who wait."""
+        """The service itself failed: say so in the row when that is possible, else to those who wait."""
         log.error("execution_failed", session=self._live.id, execution=job.row.id, exc_info=error)
         try:
             detail = f"the service failed while this ran: {translate(error).message}"
-            await self.finish(job, "died", died("sandbox", detail))
+            await self.finish(job, "died", death_outcome("sandbox", detail))
         except Exception as worse:
             job.trouble(translate(worse))
 
@@ -165,11 +206,13 @@ class Worker:
             _require_generation(job, kernel)
             if job.row.clear_context:
                 await _clear(job, kernel)
-            now = self._parts.clock.now()
+            now = self._clock.now()
+            # Durable before the code goes out, so that no restart of the service runs it twice. Where the kernel was
+            # free the submission has stored this with the row, which saves a transaction.
             if job.begun != kernel.generation:
-                await self._parts.database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
+                await self._database.run(lambda c: executions.begin(c, job.row.id, kernel.generation, now))
         except GatewayError as error:
-            return await self.finish(job, "rejected", refused(type(error).__name__, error.message))
+            return await self.finish(job, "rejected", refusal_outcome(type(error).__name__, error.message))
         job.begin(kernel.generation, now)
         if job.asked_to_stop():
             return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
@@ -179,20 +222,20 @@ class Worker:
         """What an attached client sent after a cell that failed does not run, unless it asked for that."""
         if job.row.status == "ok" or self._live.ending is not None:
             return
-        why = refused("Aborted", f"an earlier cell of the same client ended as {job.row.status}")
+        why = refusal_outcome("Aborted", f"an earlier cell of the same client ended as {job.row.status}")
         for each in self._live.take_followers(job):
             if await each.is_stored():
                 await self.finish(each, "rejected", why)
 
-    async def _ready(self, job: Job) -> LiveKernel | None:
+    async def _ready(self, job: Job) -> SandboxedKernel | None:
         """The kernel, once a replacement is done: an execution belongs to the generation that runs it.
 
         None when it is interrupted while the workspace is still being restored.
         """
         sandbox = self._live.sandbox
-        await sandbox.started()
-        if not sandbox.furnished:
-            await job.prepare(sandbox.restored())
+        await sandbox.ensure_started()
+        if not sandbox.workspace_ready:
+            await job.prepare(sandbox.wait_restored())
             if job.asked_to_stop():
                 return None
         kernel = await sandbox.ready()
@@ -200,9 +243,9 @@ class Worker:
             await kernel.ready()
         return kernel
 
-    async def _execute(self, job: Job, kernel: LiveKernel) -> None:
-        settings, timeout = self._parts.settings, job.row.timeout_seconds
-        full_text = job.full_text = self._parts.outputs.full_text(self._live.id)
+    async def _execute(self, job: Job, kernel: SandboxedKernel) -> None:
+        settings, timeout = self._settings, job.row.timeout_seconds
+        full_text = job.full_text = self._kept_outputs.full_text(self._live.id)
 
         def emit(event: Event) -> None:
             if full_text.take(event) and event.kind not in {"started", "ended"}:
@@ -216,8 +259,8 @@ class Worker:
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
-            await self.finish(job, "died", died(death.cause, self._explained(death.detail)))
-            self._parts.background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
+            await self.finish(job, "died", death_outcome(death.cause, self._explain(death.detail)))
+            self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
         python_died = outcome.death is not None and job.row.runtime == "python"
         if python_died or kernel.generation != job.row.generation:
@@ -228,7 +271,7 @@ class Worker:
         if job.deaf and outcome.status != "interrupted":
             ours.why = f"{LATER}; {ours.why}" if ours.why else LATER
         if ours.death is not None:
-            ours.death.detail = self._explained(ours.death.detail)
+            ours.death.detail = self._explain(ours.death.detail)
         await self.finish(
             job,
             outcome.status,
@@ -239,13 +282,13 @@ class Worker:
             updates=outcome.updates,
         )
 
-    def _explained(self, detail: str) -> str:
+    def _explain(self, detail: str) -> str:
         """Why something died, with why the session ended when that was the reason."""
         ending = self._live.ending
         return detail if ending is None else f"the session ended while this ran ({ending.reason}): {ending.detail}"
 
     async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
-        """Commit the outcome, trying until it works; those who wait are told of the trouble."""
+        """Commit the outcome, trying until it works; those who wait get the error meanwhile."""
 
         def store(connection: Connection) -> None:
             executions.finish(connection, known_displays.store(connection, row))
@@ -255,15 +298,15 @@ class Worker:
         pause = 0.1
         while True:
             try:
-                return await self._parts.database.run(store)
+                return await self._database.run(store)
             except (NoSpace, DatabaseUnavailable) as error:
                 log.error("outcome_not_stored", session=row.session_id, execution=row.id, error=error.code)
                 job.trouble(error)
-                await self._parts.clock.sleep(pause)
+                await self._clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> Outcome:
+async def _run(job: Job, kernel: SandboxedKernel, emit: Callable[[Event], None]) -> Outcome:
     return await kernel.execute(
         job.row.code,
         timeout_seconds=job.row.timeout_seconds,
@@ -275,14 +318,14 @@ async def _run(job: Job, kernel: LiveKernel, emit: Callable[[Event], None]) -> O
     )
 
 
-async def _clear(job: Job, kernel: LiveKernel) -> None:
-    """Give the code a blank kernel. It has not begun by then: a service that starts anew does this once more."""
+async def _clear(job: Job, kernel: SandboxedKernel) -> None:
+    """Give the code a blank kernel. It has not begun by then: after a restart of the service this is done once more."""
     with translated():
         generation = await kernel.clear()
     job.log.append("generation", {"generation": generation, "cause": "restart"})
 
 
-def _require_generation(job: Job, kernel: LiveKernel) -> None:
+def _require_generation(job: Job, kernel: SandboxedKernel) -> None:
     expected, now = job.row.expect_generation, kernel.generation
     if expected is not None and expected != now:
         raise GenerationMismatch(f"the kernel is of generation {now}, not {expected}: its globals are not yours")

@@ -1,13 +1,14 @@
 """How a new sandbox gets its workspace: laid out before the session is READY, complete before any code runs.
 
-Whoever is to run code or to look at files waits in `done`. A sandbox counts as furnished, for this process and for the
-next one, only once nothing is missing: what ends before that is thrown away, and the store keeps all.
+Calls that run code or look at files wait in `done`. A workspace counts as ready, for this process and for the one after
+a restart, only once nothing is missing: what ends before that is thrown away, and the store keeps all.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -21,8 +22,15 @@ LOGGED = 20
 """How many names that are left out the log tells; the session's notebook counts them all."""
 
 
+@dataclass(frozen=True)
+class WorkspaceRestored:
+    """A new sandbox's workspace was filled with this."""
+
+    report: RestoreReport
+
+
 class WorkspaceRestore:
-    """The workspace of one new sandbox. `on_complete` is awaited once all is there, before anybody is let in."""
+    """The workspace of one new sandbox. `on_complete` is awaited once all is there, before any waiting call goes on."""
 
     def __init__(
         self, background: Background, mirror: Mirror, on_complete: Callable[[RestoreReport], Awaitable[None]]
@@ -35,7 +43,7 @@ class WorkspaceRestore:
         self._closed = False
 
     async def begin(self) -> None:
-        """Lay the workspace out; its files come by themselves. Raises WorkspaceSyncError."""
+        """Lay the workspace out; its files follow in the background. Raises WorkspaceSyncError."""
         await self.mirror.begin_restore()
 
     def go_on(self) -> asyncio.Task[None]:
@@ -47,7 +55,7 @@ class WorkspaceRestore:
     async def done(self, seconds: float) -> None:
         """Wait until all is there, or the sandbox has been given up.
 
-        Raises WorkspaceRestoring (retryable), which says how far it is, NoSpace and their kin.
+        Raises WorkspaceRestoring (retryable), which says how far it is, NoSpace and similar errors.
         """
         if self._is_over():
             return

@@ -10,27 +10,48 @@ from typing import TypeVar
 from kernel_gateway.errors import NotFound, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.workspaces import MOST_NAMED, DurableFile, Removed
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.mirroring.durable_changes import DurableChanges
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.storage import sessions, workspace_usage
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import WorkspaceRow
 from workspace_sync import DurableWorkspace, FileInfo
 from workspace_sync import Removed as Gone
 
 T = TypeVar("T")
 UNFIT = re.compile(r"[^A-Za-z0-9._-]")
-"""Characters of a store's own tag that are left out of ours."""
+"""Characters of a store's own tag that are left out of the entity tag."""
 
 
 class WorkspaceAccess:
     """Another principal's workspace is not found."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        database: Database,
+        mirrors: Mirrors,
+        spool: Spool,
+        ledger: WorkspaceLedger,
+        durable_changes: DurableChanges,
+        readiness: Readiness,
+    ) -> None:
+        self._clock = clock
+        self._database = database
+        self._mirrors = mirrors
+        self._spool = spool
+        self._ledger = ledger
+        self._durable_changes = durable_changes
+        self._readiness = readiness
 
     async def row(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
         """The workspace's row; raises NotFound."""
-        row = await self._parts.database.run(lambda c: sessions.find_workspace(c, workspace_id, principal.id))
+        row = await self._database.run(lambda c: sessions.find_workspace(c, workspace_id, principal.id))
         if row is None:
             raise NotFound("there is no such workspace")
         return row
@@ -38,19 +59,19 @@ class WorkspaceAccess:
     async def open(self, principal: Principal, workspace_id: str) -> DurableWorkspace:
         """Its files in the store, to read."""
         found = await self.row(principal, workspace_id)
-        self._parts.ledger.touch(found.id)
+        self._ledger.touch(found.id)
         return self.durable(found.id)
 
     @asynccontextmanager
     async def change(self, principal: Principal, workspace_id: str) -> AsyncIterator[DurableWorkspace]:
         """Its files in the store, to change; what waits in the spool is delivered first. Raises WorkspaceInUse."""
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         await self.row(principal, workspace_id)  # of another's nothing is touched, and nobody held up
-        with self._parts.durable_changes.change(workspace_id):
+        with self._durable_changes.change(workspace_id):
             await self._touch(workspace_id)
             await self.require_not_live(principal, workspace_id)
             with translated():
-                await self._parts.spool.deliver(workspace_id)
+                await self._spool.deliver(workspace_id)
             yield self.durable(workspace_id)
 
     async def carry_out(self, principal: Principal, workspace_id: str, work: Callable[[], T]) -> T:
@@ -58,9 +79,9 @@ class WorkspaceAccess:
 
         Raises errors of workspace_sync, TimeoutError.
         """
-        changes = self._parts.durable_changes
+        changes = self._durable_changes
         changes.begin(workspace_id)
-        return await self._parts.mirrors.run_durable(principal.id, work, lambda: changes.end(workspace_id))
+        return await self._mirrors.run_durable(principal.id, work, lambda: changes.end(workspace_id))
 
     async def require_not_live(self, principal: Principal, workspace_id: str) -> WorkspaceRow:
         """The workspace's row; raises NotFound, WorkspaceInUse."""
@@ -75,12 +96,12 @@ class WorkspaceAccess:
 
     async def _touch(self, workspace_id: str) -> None:
         """In the database at once: from here on it is too young to expire."""
-        now = self._parts.clock.now()
-        await self._parts.database.run(lambda c: workspace_usage.record(c, [(workspace_id, now, None, None)]))
+        now = self._clock.now()
+        await self._database.run(lambda c: workspace_usage.record(c, [(workspace_id, now, None, None)]))
 
     def durable(self, workspace_id: str) -> DurableWorkspace:
         """The files of a workspace that has been found."""
-        return self._parts.mirrors.durable(workspace_id)
+        return self._mirrors.durable(workspace_id)
 
 
 def durable_file(info: FileInfo) -> DurableFile:
@@ -103,7 +124,7 @@ def etag_of(info: FileInfo) -> str:
     return f'"{info.sha256}"' if info.sha256 else f'W/"{UNFIT.sub("", info.etag)}"'
 
 
-def told(gone: Gone, *, dry_run: bool) -> Removed:
+def describe_removal(gone: Gone, *, dry_run: bool) -> Removed:
     """What was removed, as callers see it."""
     paths = list(gone.paths[:MOST_NAMED])
     return Removed(dry_run, gone.file_count, gone.size_bytes, paths, len(gone.paths) - len(paths))

@@ -11,8 +11,8 @@ import asyncio
 from kernel_gateway.errors import InvalidRequest, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.workspaces import MOST_NAMED, Copied, CopyFiles
-from kernel_gateway.services.mirroring.mirrors import prefix
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from workspace_sync import TransferLimits
@@ -23,9 +23,12 @@ from workspace_sync.workspaces.copying import CopyPlan, WorkspaceCopy
 class FileCopies:
     """Another principal's workspace is not found, as source and as target."""
 
-    def __init__(self, parts: Parts, copies: WorkspaceCopies) -> None:
-        self._parts = parts
-        self._access = WorkspaceAccess(parts)
+    def __init__(
+        self, mirrors: Mirrors, background: Background, access: WorkspaceAccess, copies: WorkspaceCopies
+    ) -> None:
+        self._mirrors = mirrors
+        self._background = background
+        self._access = access
         self._copies = copies
 
     async def copy(self, principal: Principal, workspace_id: str, body: CopyFiles) -> Copied:
@@ -38,24 +41,24 @@ class FileCopies:
             raise InvalidRequest("a workspace cannot be copied onto itself: say another one, or a to_path", field="to")
         await self._access.row(principal, workspace_id)
         work = self._copy(principal, workspace_id, body)
-        return await self._parts.background.carry_out(work, f"copy to {body.to}")
+        return await self._background.carry_out(work, f"copy to {body.to}")
 
     async def _copy(self, principal: Principal, workspace_id: str, body: CopyFiles) -> Copied:
         limits = TransferLimits()
-        copying = WorkspaceCopy(self._parts.mirrors.store, prefix(workspace_id), prefix(body.to), limits)
-        threads = Threads(self._parts.mirrors.apart.of(principal.id), limits.concurrency)
+        copying = WorkspaceCopy(self._mirrors.store, prefix(workspace_id), prefix(body.to), limits)
+        threads = Threads(self._mirrors.apart.of(principal.id), limits.concurrency)
         async with self._access.change(principal, body.to), asyncio.timeout(limits.attempt_seconds):
             with translated():
                 await self._copies.bring_up_to_date(workspace_id)
-                plan = await self._parts.mirrors.run_durable(
+                plan = await self._mirrors.run_durable(
                     principal.id, lambda: copying.plan(body.paths, body.to_path, overwrite=body.overwrite)
                 )
                 if not body.dry_run:
                     await copying.carry_out(plan, threads)
-            return await self._parts.mirrors.run_durable(principal.id, lambda: _copied(plan, dry_run=body.dry_run))
+            return await self._mirrors.run_durable(principal.id, lambda: _copy_files(plan, dry_run=body.dry_run))
 
 
-def _copied(plan: CopyPlan, *, dry_run: bool) -> Copied:
+def _copy_files(plan: CopyPlan, *, dry_run: bool) -> Copied:
     paths = plan.paths
     return Copied(
         dry_run=dry_run,

@@ -10,11 +10,14 @@ from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, Payloa
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import FileEntry, Page
 from kernel_gateway.models.workspaces import MOST_NAMED, Removed
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.paging import page_of_files
+from kernel_gateway.settings import Settings
 from kernels.errors import GuestRefused
 from kernels.guest_client.client import FileStat
 from kernels.guest_client.file_stream import Content, size_of
@@ -31,8 +34,19 @@ Refused = tuple[int, GatewayError]
 class Files:
     """Paths are relative to /workspace. Reading is no activity that keeps a session from idling; writing is."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._background = background
         self._registry = registry
 
     async def list(
@@ -47,7 +61,7 @@ class Files:
     ) -> Page[FileEntry]:
         """What is in a directory, by path."""
         live = await self._registry.require(principal, session_id)
-        most = self._parts.settings.files_listed
+        most = self._settings.files_listed
         with translated():
             kernel = await live.sandbox.ready()
             found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1)
@@ -64,17 +78,17 @@ class Files:
                 if error.code in NO_FILE:
                     raise InvalidRequest(NO_FILE[error.code], path=path, reason="not_a_file") from None
                 raise
-            return file_entry(found), _translated(chunks)
+            return file_entry(found), _translate_errors(chunks)
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
-        self._parts.require_disk()
+        self._disk_room.require()
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
-            written = await kernel.guest.write_file(path, bounded(chunks, self._parts.settings.payload_bytes))
-            await _changed(live, [path])
+            written = await kernel.guest.write_file(path, bounded(chunks, self._settings.payload_bytes))
+            await _note_changes(live, [path])
         return file_entry(written)
 
     async def read_whole(self, principal: Principal, session_id: str, path: str, most_bytes: int) -> bytes:
@@ -92,21 +106,21 @@ class Files:
         Raises PayloadTooLarge before anything is written. Files that the sandbox does not take keep no other out. A
         caller who goes away stops nothing.
         """
-        self._parts.require_accepting()
-        most = self._parts.settings.payload_bytes
+        self._readiness.require_accepting()
+        most = self._settings.payload_bytes
         for path, content in files:
             if size_of(content) > most:
                 raise PayloadTooLarge(f"{path} has more than {most:,} bytes", path=path)
         live = await self._registry.require(principal, session_id)
-        self._parts.require_disk()
+        self._disk_room.require()
         work = self._write_all(live, files)
-        return await self._parts.background.carry_out(work, f"files of {live.id}")
+        return await self._background.carry_out(work, f"files of {live.id}")
 
     async def _write_all(self, live: LiveSession, files: Sequence[tuple[str, Content]]) -> tuple[Refused, ...]:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.write_files(files)
-            await _changed(live, [path for path, _ in files])
+            await _note_changes(live, [path for path, _ in files])
         return tuple((number, translate(error)) for number, error in refused)
 
     async def remove_all(self, principal: Principal, session_id: str, paths: Sequence[str]) -> tuple[Refused, ...]:
@@ -115,13 +129,13 @@ class Files:
         One that the sandbox does not remove keeps no other from it. A caller who goes away stops nothing.
         """
         live = await self._registry.require(principal, session_id)
-        return await self._parts.background.carry_out(self._remove_all(live, paths), f"removal in {live.id}")
+        return await self._background.carry_out(self._remove_all(live, paths), f"removal in {live.id}")
 
     async def _remove_all(self, live: LiveSession, paths: Sequence[str]) -> tuple[Refused, ...]:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.remove_files(paths)
-            await _changed(live, paths)
+            await _note_changes(live, paths)
         return tuple((number, translate(error)) for number, error in refused)
 
     async def would_remove(
@@ -129,7 +143,7 @@ class Files:
     ) -> Removed:
         """What `remove` would; raises what it would raise, and InvalidRequest when there is too much to look at."""
         live = await self._registry.require(principal, session_id)
-        most = self._parts.settings.files_listed
+        most = self._settings.files_listed
         with translated():
             guest = (await live.sandbox.ready()).guest
             found = [await guest.stat_file(path)]
@@ -156,7 +170,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             await kernel.guest.remove_file(path, recursive=recursive)
-            await _changed(live, [path])
+            await _note_changes(live, [path])
 
 
 def file_entry(found: FileStat) -> FileEntry:
@@ -174,15 +188,15 @@ async def bounded(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterato
         yield chunk
 
 
-async def _translated(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def _translate_errors(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
     async with aclosing(chunks):
         with translated():
             async for chunk in chunks:
                 yield chunk
 
 
-async def _changed(live: LiveSession, paths: Sequence[str]) -> None:
-    """Bring it to the store soon; and no execution is told to have done it."""
+async def _note_changes(live: LiveSession, paths: Sequence[str]) -> None:
+    """Flush it soon; and count it as changed by no execution."""
     if live.sandbox.watched is not None:
         raw = [path.encode("utf-8", "surrogateescape") for path in paths]
         await asyncio.to_thread(live.sandbox.watched.accept, raw)

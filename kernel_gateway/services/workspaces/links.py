@@ -1,4 +1,4 @@
-"""Links that let whoever holds them read one durable file straight from the store, for a while.
+"""Links whose holders read one durable file straight from the store, for a while.
 
 The audit log has who asked for which; the link itself is in no log. Nobody can take one back.
 """
@@ -8,31 +8,34 @@ from __future__ import annotations
 from kernel_gateway.errors import Conflict, InvalidRequest, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.workspaces import CreateLink, Link
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
+from kernel_gateway.settings import Settings
 
 
 class WorkspaceLinks:
     """Only a store like S3 has them."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._access = WorkspaceAccess(parts)
+    def __init__(self, settings: Settings, clock: Clock, mirrors: Mirrors, access: WorkspaceAccess) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._mirrors = mirrors
+        self._access = access
 
     async def create(self, principal: Principal, workspace_id: str, body: CreateLink) -> Link:
         """A link to a file as it is in the store then. Raises NotFound, Conflict, InvalidRequest, StoreUnavailable."""
         durable = await self._access.open(principal, workspace_id)
-        most, seconds = self._parts.settings.link_lifetime_max_seconds, body.lifetime_seconds
+        most, seconds = self._settings.link_lifetime_max_seconds, body.lifetime_seconds
         if not most:
             raise Conflict(
                 "links are turned off here (link_lifetime_max_seconds): download the file", reason="no_links"
             )
         if not 1 <= seconds <= most:
             raise InvalidRequest(f"lifetime_seconds must be between 1 and {most:,}", field="lifetime_seconds")
-        expires = self._parts.clock.now() + seconds
+        expires = self._clock.now() + seconds
         with translated():
-            info, url = await self._parts.mirrors.run_durable(principal.id, lambda: durable.presign(body.path, seconds))
+            info, url = await self._mirrors.run_durable(principal.id, lambda: durable.presign(body.path, seconds))
         if url is None:
             raise Conflict(
                 "workspaces are kept in a directory of this host, to which there are no links: download the file "

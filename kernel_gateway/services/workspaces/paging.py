@@ -21,17 +21,17 @@ def page_of_files(
     whole = len(entries)
     entries = sorted(entries, key=lambda entry: entry.path)
     if cursor is not None:
-        last = _decoded(cursor)
+        last = _decode(cursor)
         entries = [entry for entry in entries if entry.path > last]
     page = entries[:limit]
     if not complete and whole > most and len(entries) <= limit:
         raise InvalidRequest(f"there are more than {most:,} entries: list a directory further down", reason="too_many")
-    return Page(page, _encoded(page[-1].path) if len(entries) > limit else None)
+    return Page(page, _encode(page[-1].path) if len(entries) > limit else None)
 
 
-def _encoded(path: str) -> str:
+def _encode(path: str) -> str:
     return cursor_to(path.encode("utf-8", "surrogateescape"))
 
 
-def _decoded(cursor: str) -> str:
+def _decode(cursor: str) -> str:
     return place_in(cursor).decode("utf-8", "surrogateescape")

@@ -17,9 +17,17 @@ from kernel_gateway.errors import GatewayError, NotFound, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.workspaces import MOST_NAMED, Removed
 from kernel_gateway.services.admission.fair_shares import SERVICE
-from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.workspaces.access import WorkspaceAccess, told
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.mirroring.durable_changes import DurableChanges
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_removal
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import workspace_usage as workspace_removal
+from kernel_gateway.storage.database import Database
 
 CHANGES_SECONDS = 10.0
 """How long a removal waits for changes of files under way, before it is left to the sweep."""
@@ -29,10 +37,30 @@ log = structlog.get_logger(__name__)
 class WorkspaceRemovals:
     """`remove` for a principal, `expire` for the service itself, `finish_all` at start and in each sweep."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._access = WorkspaceAccess(parts)
-        self._marks: Path = parts.settings.state_path / "removals"
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        mirrors: Mirrors,
+        spool: Spool,
+        ledger: WorkspaceLedger,
+        durable_changes: DurableChanges,
+        readiness: Readiness,
+        background: Background,
+        access: WorkspaceAccess,
+    ) -> None:
+        self._clock = clock
+        self._database = database
+        self._mirrors = mirrors
+        self._spool = spool
+        self._ledger = ledger
+        self._durable_changes = durable_changes
+        self._readiness = readiness
+        self._background = background
+        self._access = access
+        self._marks: Path = settings.state_path / "removals"
         self._beginning: set[str] = set()
         """Marked, and not yet deleted for everybody: their marks are left alone."""
 
@@ -41,13 +69,13 @@ class WorkspaceRemovals:
 
         Once the store has said what is in it the removal is sure: what the store does not do now it does later.
         """
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         await self._access.require_not_live(principal, workspace_id)
         answer = await self._contents(principal, workspace_id, dry_run=dry_run)
         if dry_run:
             return answer
         removing = self.expire(workspace_id)
-        pending = await self._parts.background.carry_out(removing, f"removal of {workspace_id}")
+        pending = await self._background.carry_out(removing, f"removal of {workspace_id}")
         if pending is None:
             await self._access.require_not_live(principal, workspace_id)  # says which of the two it was
             raise NotFound("there is no such workspace")
@@ -67,7 +95,7 @@ class WorkspaceRemovals:
 
     async def finish_all(self) -> None:
         """Go on with removals that the store has not carried out yet."""
-        for workspace_id in await asyncio.to_thread(self._marked):
+        for workspace_id in await asyncio.to_thread(self._read_marks):
             if workspace_id not in self._beginning:
                 await self._finish(workspace_id)
 
@@ -76,34 +104,34 @@ class WorkspaceRemovals:
         self._beginning.add(workspace_id)
         try:
             await asyncio.to_thread(self._mark, workspace_id)
-            now = self._parts.clock.now()
+            now = self._clock.now()
 
             def delete(connection: Connection) -> bool:
-                if untouched_since is not None and self._parts.ledger.waiting(workspace_id) is not None:
+                if untouched_since is not None and self._ledger.waiting(workspace_id) is not None:
                     return False  # it is in use now, and the database is soon told
                 return workspace_removal.mark_deleted(connection, workspace_id, now, untouched_since=untouched_since)
 
-            return await self._parts.database.run(delete)
+            return await self._database.run(delete)
         finally:
             self._beginning.discard(workspace_id)
 
     async def _contents(self, principal: Principal, workspace_id: str, *, dry_run: bool) -> Removed:
         durable = self._access.durable(workspace_id)
         with translated():
-            contents, beside = await self._parts.mirrors.run_durable(principal.id, durable.contents)
-        answer = told(contents, dry_run=dry_run)
+            contents, beside = await self._mirrors.run_durable(principal.id, durable.contents)
+        answer = describe_removal(contents, dry_run=dry_run)
         answer.kept = beside[:MOST_NAMED]
         return answer
 
     async def _finish(self, workspace_id: str) -> bool:
         """Take the files out of the store, then the mark away; says whether that is done."""
         try:
-            if await self._parts.database.run(lambda c: workspace_removal.is_deleted(c, workspace_id)):
+            if await self._database.run(lambda c: workspace_removal.is_deleted(c, workspace_id)):
                 # A change that found the workspace before it was gone would leave files of it behind.
-                await self._parts.durable_changes.settled(workspace_id, CHANGES_SECONDS)
-                await self._parts.spool.discard(workspace_id)
+                await self._durable_changes.wait_settled(workspace_id, CHANGES_SECONDS)
+                await self._spool.discard(workspace_id)
                 with translated():
-                    await self._parts.mirrors.run_durable(SERVICE, self._access.durable(workspace_id).remove_files)
+                    await self._mirrors.run_durable(SERVICE, self._access.durable(workspace_id).remove_files)
             await asyncio.to_thread((self._marks / workspace_id).unlink, missing_ok=True)
         except (GatewayError, OSError) as error:
             log.warning("workspace_removal_waits", workspace=workspace_id, error=str(error))
@@ -114,5 +142,5 @@ class WorkspaceRemovals:
         self._marks.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self._marks / workspace_id).touch()
 
-    def _marked(self) -> list[str]:
+    def _read_marks(self) -> list[str]:
         return sorted(each.name for each in self._marks.iterdir()) if self._marks.is_dir() else []

@@ -2,7 +2,7 @@
 
 Used means: a session lived on it, or a durable file of it was read or written. One that waits in the spool stays, as
 its newest files are not durable. Each removal is in the audit log. The rules are asked again at the moment of removal,
-in one transaction with it, so that whoever comes back in the last moment loses nothing.
+in one transaction with it, so that an owner who comes back just then loses nothing.
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ from kernel_gateway.errors import Forbidden, GatewayError, InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import Page
 from kernel_gateway.models.usage import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
-from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.audit.log import Audit
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import workspace_usage
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.workspace_usage import Untouched, UsageRow
 
 DAY = 86_400
@@ -35,8 +41,28 @@ log = structlog.get_logger(__name__)
 class Retention:
     """`sweep` now and then, `expire` for administrators, `usage` for everybody."""
 
-    def __init__(self, parts: Parts, removals: WorkspaceRemovals, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        spool: Spool,
+        ledger: WorkspaceLedger,
+        audit: Audit,
+        readiness: Readiness,
+        background: Background,
+        removals: WorkspaceRemovals,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._spool = spool
+        self._ledger = ledger
+        self._audit = audit
+        self._readiness = readiness
+        self._background = background
         self._registry = registry
         self._removals = removals
         self._looked = -math.inf
@@ -47,17 +73,15 @@ class Retention:
         One's own sessions are measured now, of everybody's it says what was measured last.
         """
         with contextlib.suppress(GatewayError, TimeoutError):  # what is stored can still be read
-            await self._parts.ledger.flush()
+            await self._ledger.flush()
         only = None if principal.admin else principal.id
-        rows, following = await self._parts.database.run(
-            lambda c: workspace_usage.of_principals(c, only, limit, cursor)
-        )
+        rows, following = await self._database.run(lambda c: workspace_usage.of_principals(c, only, limit, cursor))
         if only is not None:
             own = [live for live in self._registry if live.row.principal_id == only]
             await asyncio.gather(*(live.sandbox.usage() for live in own))
-        return Page([self._used(row) for row in rows], following)
+        return Page([self._usage_of(row) for row in rows], following)
 
-    def _used(self, row: UsageRow) -> PrincipalUsage:
+    def _usage_of(self, row: UsageRow) -> PrincipalUsage:
         live = [each.sandbox.last_usage for each in self._registry if each.row.principal_id == row.principal_id]
         return PrincipalUsage(
             principal=row.principal,
@@ -68,7 +92,7 @@ class Retention:
             size_bytes=row.size_bytes,
             datasets=row.datasets,
             live_sessions=len(live),
-            live_sessions_most=row.quota or self._parts.settings.own_sessions,
+            live_sessions_most=row.quota or self._settings.own_sessions,
             memory_bytes=sum(each.memory_bytes for each in live),
             disk_bytes=sum(each.storage_used_bytes for each in live),
             cpu_seconds=round(row.cpu_seconds + sum(each.cpu_seconds for each in live), 6),
@@ -78,37 +102,37 @@ class Retention:
         """Remove what nobody has used for so long, or only say what that is. Raises Forbidden, InvalidRequest."""
         if not principal.admin:
             raise Forbidden("only an administrator removes workspaces that nobody has used")
-        days = body.days or self._parts.settings.workspace_retention_days
+        days = body.days or self._settings.workspace_retention_days
         if not days:
             raise InvalidRequest("workspaces are kept for ever (workspace_retention_days is 0): say days", field="days")
         if not body.dry_run:
-            self._parts.require_accepting()
-        return await self._parts.background.carry_out(self._expire(days, dry_run=body.dry_run), "expire workspaces")
+            self._readiness.require_accepting()
+        return await self._background.carry_out(self._expire(days, dry_run=body.dry_run), "expire workspaces")
 
     async def sweep(self) -> None:
         """Remove those whose time is over, when that is wanted and it is time to look."""
-        days, now = self._parts.settings.workspace_retention_days, self._parts.clock.now()
+        days, now = self._settings.workspace_retention_days, self._clock.now()
         if days and now - self._looked >= EVERY_SECONDS:
             self._looked = now
             await self._expire(days, dry_run=False)
 
     async def _expire(self, days: int, *, dry_run: bool) -> Expired:
-        await self._parts.ledger.flush()
-        before = self._parts.clock.now() - days * DAY
-        found = await self._parts.database.run(lambda c: workspace_usage.untouched(c, before, MOST_EXPIRED + 1))
-        spooled = set(self._parts.spool.waiting())
+        await self._ledger.flush()
+        before = self._clock.now() - days * DAY
+        found = await self._database.run(lambda c: workspace_usage.untouched(c, before, MOST_EXPIRED + 1))
+        spooled = set(self._spool.waiting())
         told = []
         for each in found[:MOST_EXPIRED]:
             kept = SPOOLED if each.workspace_id in spooled else None
             if kept is None and not dry_run and not await self._remove(each, before, days):
                 kept = USED
-            told.append(_told(each, kept))
+            told.append(_describe(each, kept))
         return Expired(dry_run, days, told, len(found) > MOST_EXPIRED)
 
     async def _remove(self, each: Untouched, before: float, days: int) -> bool:
         if await self._removals.expire(each.workspace_id, untouched_since=before) is None:
             return False
-        self._parts.audit.record(
+        self._audit.record(
             "retention",
             "ExpireWorkspace",
             allowed=True,
@@ -127,7 +151,7 @@ class Retention:
         return True
 
 
-def _told(each: Untouched, kept: str | None) -> ExpiredWorkspace:
+def _describe(each: Untouched, kept: str | None) -> ExpiredWorkspace:
     return ExpiredWorkspace(
         each.workspace_id, each.principal, rfc3339(each.touched), each.file_count, each.size_bytes, kept
     )

@@ -13,10 +13,13 @@ import structlog
 
 from kernel_gateway.errors import GatewayError, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.mirroring.mirrors import prefix
-from kernel_gateway.services.parts import Parts
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
+from kernel_gateway.settings import Settings
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
@@ -25,13 +28,28 @@ log = structlog.get_logger(__name__)
 class WorkspaceCopies:
     """`copy` before the session starts; `discard` when it does not."""
 
-    def __init__(self, parts: Parts, registry: Registry) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        mirrors: Mirrors,
+        spool: Spool,
+        ledger: WorkspaceLedger,
+        background: Background,
+        access: WorkspaceAccess,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._mirrors = mirrors
+        self._spool = spool
+        self._ledger = ledger
+        self._background = background
+        self._access = access
         self._registry = registry
 
     async def require(self, principal: Principal, workspace_id: str) -> None:
         """Raises NotFound unless it is a workspace of the principal's."""
-        await WorkspaceAccess(self._parts).row(principal, workspace_id)
+        await self._access.row(principal, workspace_id)
 
     async def copy(self, principal: Principal, workspace_id: str, session_id: str) -> None:
         """The files of one of the principal's workspaces become those that the session will start with.
@@ -41,20 +59,20 @@ class WorkspaceCopies:
         await self.require(principal, workspace_id)
         with translated():
             await self.bring_up_to_date(workspace_id)
-            durable, given_up = self._parts.mirrors.durable(workspace_id), threading.Event()
+            durable, given_up = self._mirrors.durable(workspace_id), threading.Event()
             copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set())
             try:
-                await self._parts.mirrors.run(copying)
+                await self._mirrors.run(copying)
             except BaseException:  # cancelled, or too late: its thread goes on until it sees that nobody wants it
                 given_up.set()
-                self._parts.background.spawn(self.discard(session_id), f"discard the copy for {session_id}")
+                self._background.spawn(self.discard(session_id), f"discard the copy for {session_id}")
                 raise
 
     async def discard(self, session_id: str) -> None:
         """Remove the copy for a session that did not start; what the store does not do now, it keeps."""
         try:
             with translated():
-                await self._parts.mirrors.run(self._parts.mirrors.durable(session_id).clear)
+                await self._mirrors.run(self._mirrors.durable(session_id).clear)
         except GatewayError as error:
             log.warning("copy_not_removed", session=session_id, error=error.code)
 
@@ -63,13 +81,13 @@ class WorkspaceCopies:
 
         Raises errors of workspace_sync, TimeoutError.
         """
-        self._parts.ledger.touch(workspace_id)
-        await self._parts.spool.deliver(workspace_id)
+        self._ledger.touch(workspace_id)
+        await self._spool.deliver(workspace_id)
         for live in self._registry:
-            mirror = live.sandbox.mirror if live.sandbox.furnished else None  # else the store has all there is
+            mirror = live.sandbox.mirror if live.sandbox.workspace_ready else None  # else the store has all there is
             if live.row.workspace_id == workspace_id and mirror is not None:
                 try:
-                    await mirror.flush(self._parts.settings.flush_deadline_seconds)
+                    await mirror.flush(self._settings.flush_deadline_seconds)
                 except (WorkspaceSyncError, TimeoutError):
                     log.warning("copied_without_flush", session=live.id)
                     raise

@@ -12,13 +12,18 @@ from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import FileEntry, Page, Workspace
 from kernel_gateway.models.workspaces import DurableFile, Removed
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.pieces import Pieces
-from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.workspaces.access import WorkspaceAccess, durable_file, told
+from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_removal, durable_file
 from kernel_gateway.services.workspaces.files import bounded
 from kernel_gateway.services.workspaces.paging import page_of_files
+from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions, workspace_usage
+from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import WorkspaceRow
 from workspace_sync import ANYTHING, ArchiveLimits, DurableWorkspace, Expected, FileInfo
 from workspace_sync import Removed as Gone
@@ -48,15 +53,30 @@ class Workspaces:
     A workspace that waits in the spool is delivered before it is changed.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._access = WorkspaceAccess(parts)
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        database: Database,
+        mirrors: Mirrors,
+        ledger: WorkspaceLedger,
+        readiness: Readiness,
+        disk_room: DiskRoom,
+        access: WorkspaceAccess,
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._mirrors = mirrors
+        self._ledger = ledger
+        self._readiness = readiness
+        self._disk_room = disk_room
+        self._access = access
         self._archives: Counter[str] = Counter()
         """Those being read, by principal."""
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[Workspace]:
         """The principal's workspaces, newest first, with what is known of what they hold."""
-        rows, following = await self._parts.database.run(
+        rows, following = await self._database.run(
             lambda connection: sessions.list_workspaces(connection, principal.id, limit, cursor)
         )
         return Page([self._workspace(row) for row in rows], following)
@@ -66,17 +86,15 @@ class Workspaces:
         found = self._workspace(await self._access.row(principal, workspace_id))
         if found.file_count is None:
             with translated():
-                summary = await self._parts.mirrors.run_durable(
-                    principal.id, self._access.durable(workspace_id).summary
-                )
+                summary = await self._mirrors.run_durable(principal.id, self._access.durable(workspace_id).summary)
             found.file_count, found.size_bytes = summary.file_count, summary.size_bytes
             counts = summary.file_count, summary.size_bytes
-            await self._parts.database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
+            await self._database.run(lambda c: workspace_usage.record_first(c, workspace_id, *counts))
         return found
 
     def _workspace(self, row: WorkspaceRow) -> Workspace:
         """With what is noted of it and not in the database yet."""
-        noted, last = self._parts.ledger.waiting(row.id), max(row.touched or 0.0, row.created)
+        noted, last = self._ledger.waiting(row.id), max(row.touched or 0.0, row.created)
         workspace = Workspace(row.id, rfc3339(row.created), row.session_id, row.file_count, row.size_bytes)
         if noted is not None:
             last = max(last, noted.touched)
@@ -97,20 +115,20 @@ class Workspaces:
     ) -> Page[FileEntry]:
         """The durable files below a path, by path."""
         durable = await self._access.open(principal, workspace_id)
-        most = self._parts.settings.files_listed
+        most = self._settings.files_listed
 
         def page() -> Page[FileEntry]:
             found = [_entry(each) for each in durable.list(path, recursive=recursive)]
             return page_of_files(found, most, limit, cursor, complete=True)
 
         with translated():
-            return await self._parts.mirrors.run_durable(principal.id, page)
+            return await self._mirrors.run_durable(principal.id, page)
 
     async def stat(self, principal: Principal, workspace_id: str, path: str) -> DurableFile:
         """What is durable at a path."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            return durable_file(await self._parts.mirrors.run_durable(principal.id, lambda: durable.stat(path)))
+            return durable_file(await self._mirrors.run_durable(principal.id, lambda: durable.stat(path)))
 
     async def read(self, principal: Principal, workspace_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
         """A durable file and its bytes."""
@@ -121,10 +139,10 @@ class Workspaces:
         """A durable file and some of its bytes; raises what `bounds` raises."""
         durable = await self._access.open(principal, workspace_id)
         with translated():
-            opened = await self._parts.mirrors.run_durable(
+            opened = await self._mirrors.run_durable(
                 principal.id, lambda: durable.open_part(path, lambda info: bounds(durable_file(info)))
             )
-        pieces = Pieces(self._parts.mirrors, principal.id, opened.chunks)
+        pieces = Pieces(self._mirrors, principal.id, opened.chunks)
         return Reading(durable_file(opened.info), opened.start, opened.end, pieces)
 
     async def archive(self, principal: Principal, workspace_id: str, path: str) -> Pieces:
@@ -133,8 +151,8 @@ class Workspaces:
         Each holds the names of its workspace for as long as it is read, so a principal has few at once: LimitReached.
         """
         durable = await self._access.open(principal, workspace_id)
-        self._parts.require_disk()
-        settings, mirrors = self._parts.settings, self._parts.mirrors
+        self._disk_room.require()
+        settings, mirrors = self._settings, self._mirrors
         limits = ArchiveLimits(settings.archive_file_bytes, str(settings.state_path))
         if self._archives[principal.id] >= MOST_ARCHIVES:
             raise LimitReached(
@@ -146,11 +164,11 @@ class Workspaces:
             with translated():
                 made = await mirrors.run_durable(principal.id, lambda: durable.archive(path, limits))
         except BaseException:
-            self._archived(principal.id)
+            self._release_archive(principal.id)
             raise
-        return Pieces(mirrors, principal.id, made, lambda: self._archived(principal.id))
+        return Pieces(mirrors, principal.id, made, lambda: self._release_archive(principal.id))
 
-    def _archived(self, principal_id: str) -> None:
+    def _release_archive(self, principal_id: str) -> None:
         self._archives[principal_id] -= 1
         if not self._archives[principal_id]:
             del self._archives[principal_id]
@@ -164,10 +182,10 @@ class Workspaces:
         expected: Expected = ANYTHING,
     ) -> DurableFile:
         """Replace or make a durable file, whole or not at all; raises PreconditionFailed."""
-        self._parts.require_accepting()
+        self._readiness.require_accepting()
         await self._access.require_not_live(principal, workspace_id)
-        self._parts.require_disk()
-        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._parts.settings.state_path)) as file:
+        self._disk_room.require()
+        with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._settings.state_path)) as file:
             size, source = await self._collect(chunks, file), cast("BinaryIO", file)
             async with self._access.change(principal, workspace_id) as durable:  # not before: an upload may take long
                 with translated():
@@ -194,11 +212,11 @@ class Workspaces:
                     workspace_id,
                     lambda: _remove(durable, path, recursive=recursive, dry_run=dry_run, expected=expected),
                 )
-        return told(gone, dry_run=dry_run)
+        return describe_removal(gone, dry_run=dry_run)
 
     async def _collect(self, chunks: AsyncIterator[bytes], source: IO[bytes]) -> int:
         size = 0
-        async for chunk in bounded(chunks, self._parts.settings.payload_bytes):
+        async for chunk in bounded(chunks, self._settings.payload_bytes):
             size += source.write(chunk)
         source.seek(0)
         return size

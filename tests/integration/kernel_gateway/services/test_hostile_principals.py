@@ -22,9 +22,9 @@ async def once(content: bytes) -> AsyncIterator[bytes]:
 
 
 async def touched(gateway: Gateway, workspace_id: str) -> float:
-    await gateway.services.parts.ledger.flush()
+    await gateway.services.ledger.flush()
     found = select(workspaces.c.touched).where(workspaces.c.id == workspace_id)
-    return float(await gateway.services.parts.database.run(lambda c: c.execute(found).scalar_one()))
+    return float(await gateway.services.database.run(lambda c: c.execute(found).scalar_one()))
 
 
 def test_a_stranger_keeps_no_workspace_young_and_no_session_waiting(on_gateway: Test) -> None:
@@ -36,7 +36,7 @@ def test_a_stranger_keeps_no_workspace_young_and_no_session_waiting(on_gateway: 
         before = await touched(gateway, theirs)
         gateway.clock.advance(60.0)
         held = 0
-        changes = gateway.services.parts.durable_changes
+        changes = gateway.services.durable_changes
         honest = changes.change
 
         def counting(workspace_id: str) -> object:

@@ -12,6 +12,7 @@ from kernels.environment import Environment
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxSpec
+from kernels.sandboxed.kernel_events import KernelEvent
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from tests.integration.kernels.sandboxed.stage import GRACE_SECONDS, OnStage, Stage, Test, nothing
@@ -26,8 +27,9 @@ def on_stage(runtime_name: str, tmp_path: Path, short_directory: Path, environme
         launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=GRACE_SECONDS))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), environment)
-            stage = Stage(launcher, await launcher.launch(spec, before_first_code=nothing))
-            stage.kernel.on_deno_death = stage.deaths.append
+            happened: list[KernelEvent] = []
+            kernel = await launcher.launch(spec, before_first_code=nothing, on_event=happened.append)
+            stage = Stage(launcher, kernel, happened)
             try:
                 await test(stage)
             finally:

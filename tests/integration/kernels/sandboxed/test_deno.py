@@ -123,7 +123,7 @@ async def restarts(stage: Stage) -> None:
 async def taken_up(stage: Stage) -> None:
     await stage.js("globalThis.kept = 'of before'")
     await stage.kernel.aclose()
-    stage.kernel = await stage.launcher.adopt(stage.kernel.info, stage.kernel.generation)
+    stage.kernel = await stage.launcher.adopt(stage.kernel.info)
     assert await stage.value("kept") == '"of before"'
     assert (await stage.js("console.log(kept)")).stdout == "of before\n"
 

@@ -19,6 +19,7 @@ from kernels.execution.execution import Event, Outcome
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandboxed.kernel_events import KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -31,9 +32,16 @@ class Stage:
     runtime: OciRuntime
     launcher: KernelLauncher
     kernel: SandboxedKernel
-    replaced: list[tuple[int, Death | None]] = field(default_factory=list)
-    gone: list[Death] = field(default_factory=list)
+    happened: list[KernelEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+
+    @property
+    def replaced(self) -> list[KernelReplaced]:
+        return [each for each in self.happened if isinstance(each, KernelReplaced)]
+
+    @property
+    def gone(self) -> list[Death]:
+        return [each.death for each in self.happened if isinstance(each, SandboxLost)]
 
     async def run(self, code: str, timeout_seconds: float = 120) -> Outcome:
         return await self.kernel.execute(code, timeout_seconds=timeout_seconds, emit=self.events.append)
@@ -73,10 +81,9 @@ def on_stage(
         launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=1))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), dataclasses.replace(environment, resources=resources))
-            kernel = await launcher.launch(spec, before_first_code=nothing)
-            stage = Stage(runtime, launcher, kernel)
-            kernel.on_generation = lambda generation, death: stage.replaced.append((generation, death))
-            kernel.on_gone = stage.gone.append
+            happened: list[KernelEvent] = []
+            kernel = await launcher.launch(spec, before_first_code=nothing, on_event=happened.append)
+            stage = Stage(runtime, launcher, kernel, happened)
             try:
                 await test(stage)
             finally:
@@ -101,7 +108,7 @@ def test_globals_stay_until_the_kernel_dies(on_stage: Callable[[Test], None]) ->
         outcome = await stage.run("import os; os._exit(3)")
         assert (outcome.status, outcome.death and outcome.death.exit_code) == ("died", 3)
         assert (await stage.run("x")).error.name == "NameError"  # type: ignore[union-attr]
-        assert [(generation, death and death.cause) for generation, death in stage.replaced] == [(2, "exit")]
+        assert [(each.generation, each.death and each.death.cause) for each in stage.replaced] == [(2, "exit")]
 
     on_stage(test)
 
@@ -120,8 +127,8 @@ def test_a_kernel_that_dies_while_idle_is_replaced_at_once(on_stage: Callable[[T
     async def test(stage: Stage) -> None:
         await stage.run("import os, threading; threading.Timer(0.2, os.kill, (os.getpid(), 11)).start()")
         await eventually(lambda: bool(stage.replaced))
-        assert stage.replaced[0][1] is not None
-        assert stage.replaced[0][1].signal == "SIGSEGV"
+        assert stage.replaced[0].death is not None
+        assert stage.replaced[0].death.signal == "SIGSEGV"
         assert await stage.text("6 * 7") == "42"
 
     on_stage(test)
@@ -142,7 +149,7 @@ def test_restarts_at_once_from_many_sides_are_one_restart_each(on_stage: Callabl
         await stage.run("x = 1")
         generations = await asyncio.gather(*(stage.kernel.restart() for _ in range(3)))
         assert max(generations) == stage.kernel.generation
-        assert [generation for generation, _ in stage.replaced] == list(range(2, stage.kernel.generation + 1))
+        assert [each.generation for each in stage.replaced] == list(range(2, stage.kernel.generation + 1))
         assert (await stage.run("x")).status == "error"
 
     on_stage(test)
@@ -278,7 +285,7 @@ def test_a_sandbox_is_taken_up_again_with_its_globals(on_stage: Callable[[Test],
     async def test(stage: Stage) -> None:
         await stage.run("x = 41")
         await stage.kernel.aclose()
-        stage.kernel = await stage.launcher.adopt(stage.kernel.info, 1)
+        stage.kernel = await stage.launcher.adopt(stage.kernel.info)
         assert await stage.text("x + 1") == "42"
         assert stage.kernel.generation == 1
 
@@ -294,7 +301,7 @@ def test_a_busy_sandbox_is_taken_up_while_it_is_busy(on_stage: Callable[[Test], 
         with pytest.raises(SandboxGone):
             await running
         async with asyncio.timeout(120):
-            stage.kernel = await stage.launcher.adopt(stage.kernel.info, 1)
+            stage.kernel = await stage.launcher.adopt(stage.kernel.info)
         await stage.kernel.interrupt()
         assert await stage.text("y > 0") == "True"
 

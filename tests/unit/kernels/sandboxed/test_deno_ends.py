@@ -10,6 +10,7 @@ from kernels.errors import Death, SandboxGone
 from kernels.execution.hub import Hub
 from kernels.guest_client.client import GuestClient, KernelExit
 from kernels.sandboxed.deno_kernel import DenoKernel
+from kernels.sandboxed.kernel_events import DenoDied, KernelEvent
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.wire.connection import KernelConnection
 
@@ -23,16 +24,15 @@ async def why(_gone: KernelExit) -> Death:
 
 
 async def told_of(*ends: KernelExit) -> list[Death]:
-    deaths: list[Death] = []
-    kernel: Any = DenoKernel(cast("GuestClient", None), nobody, KernelLimits(), why)
-    kernel.on_death = deaths.append
+    events: list[KernelEvent] = []
+    kernel: Any = DenoKernel(cast("GuestClient", None), nobody, KernelLimits(), why, events.append)
     kernel._hub, kernel._generation = Hub(KernelConnection(nobody, 1, b"key")), 1  # as after its start
     for end in ends:
         kernel.exited(end)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     await kernel.aclose()
-    return deaths
+    return [each.death for each in events if isinstance(each, DenoDied)]
 
 
 def test_an_end_that_the_guest_says_twice_is_told_once() -> None:

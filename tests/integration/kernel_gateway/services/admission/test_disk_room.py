@@ -12,7 +12,7 @@ import pytest
 
 from kernel_gateway.errors import NoSpace
 from kernel_gateway.services.admission import disk_room
-from kernel_gateway.services.admission.disk_room import await_room, require_room
+from kernel_gateway.services.admission.disk_room import DiskRoom
 
 MEGABYTE = 1 << 20
 
@@ -35,7 +35,7 @@ def fill(disk: Path) -> int:
 
 
 async def waiting(disk: Path) -> asyncio.Task[None]:
-    found = asyncio.create_task(await_room(str(disk), 4 * MEGABYTE))
+    found = asyncio.create_task(DiskRoom(str(disk), 4 * MEGABYTE).wait())
     await asyncio.sleep(0)
     assert not found.done()
     return found
@@ -45,7 +45,7 @@ def test_room_that_comes_back_a_moment_later_is_waited_for(disk: Path) -> None:
     async def scene() -> None:
         held = fill(disk)
         with pytest.raises(NoSpace):
-            require_room(str(disk), 4 * MEGABYTE)
+            DiskRoom(str(disk), 4 * MEGABYTE).require()
         found = await waiting(disk)
         os.close(held)
         await found

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from kernel_gateway.services.shutdown import shut_down
 from tests.integration.kernel_gateway.services.attach.client import Room
 from tests.integration.kernel_gateway.services.conftest import House
 
@@ -137,8 +136,7 @@ def test_a_service_that_drains_lets_what_runs_end_and_says_why_it_leaves(house: 
             ann = await room.attach("ann")
             cell = await ann.execute("import time\nprint('begun', flush=True)\ntime.sleep(1)\nprint('ended')")
             await ann.until(lambda: "begun" in ann.stdout(cell))
-            services = gateway.services
-            await shut_down(services.parts, services.registry, services.lifecycle)
+            await gateway.services.shutdown.run()
             assert (await ann.ended()).reason == "draining"
             await ann.done(cell)
             assert ann.stdout(cell) == "begun\nended\n"

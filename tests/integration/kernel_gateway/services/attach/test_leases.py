@@ -115,7 +115,7 @@ def test_what_waits_for_the_end_of_a_lease_can_be_interrupted(on_gateway: OnGate
 def test_a_lease_that_could_not_be_recorded_is_none(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         services, me, session = room.gateway.services, room.gateway.me, room.session.id
-        database = services.parts.database
+        database = services.database
         refuse = "CREATE TRIGGER refuse BEFORE INSERT ON notes BEGIN SELECT RAISE(ABORT, 'no notes today'); END"
         await database.run(lambda c: c.exec_driver_sql(refuse))
         try:

@@ -167,7 +167,7 @@ def test_a_cell_that_the_kernel_would_drop_without_a_word_is_answered_and_blocks
 
 def test_a_cell_that_cannot_be_stored_for_a_reason_of_ours_is_answered(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
-        ann, database = await room.attach("ann"), room.gateway.services.parts.database
+        ann, database = await room.attach("ann"), room.gateway.services.database
         refuse = "CREATE TRIGGER refuse BEFORE INSERT ON executions BEGIN SELECT RAISE(ABORT, 'none today'); END"
         await database.run(lambda c: c.exec_driver_sql(refuse))
         try:

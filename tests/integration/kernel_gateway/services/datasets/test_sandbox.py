@@ -24,7 +24,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.models.datasets import Dataset, RegisterDataset
 from kernel_gateway.services.datasets import sandbox as dataset_sandbox
-from kernel_gateway.services.sandbox_contract import Launcher
+from kernels.sandbox import SandboxRuntime
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 LOOK_AROUND = """
@@ -90,9 +90,9 @@ def test_a_file_is_alone_in_a_sandbox_that_bounds_what_has_taken_over_its_reader
     asyncio.run(test())
 
 
-async def runs(launcher: Launcher) -> bool:
+async def runs(runtime: SandboxRuntime) -> bool:
     """Whether some sandbox does."""
-    return any([await launcher.running(each.sandbox_id) for each in await launcher.list()])
+    return any([await runtime.running(each.sandbox_id) for each in await runtime.list()])
 
 
 def test_a_sweep_lets_it_be_and_a_caller_who_leaves_ends_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,19 +100,19 @@ def test_a_sweep_lets_it_be_and_a_caller_who_leaves_ends_it(house: House, monkey
         async with house.gateway() as gateway, workspace(gateway, file=b"a\n1\n") as workspace_id:
             takes_over(monkeypatch, "time.sleep(1_000)")
             registering = asyncio.create_task(register(gateway, workspace_id))
-            launcher = gateway.services.parts.launcher
-            await gateway.until(partial(runs, launcher))
+            runtime = gateway.services.runtime
+            await gateway.until(partial(runs, runtime))
             await gateway.services.upkeep.sweep()
-            assert await runs(launcher)
+            assert await runs(runtime)
             registering.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await registering
 
             async def gone() -> bool:
-                return await launcher.list() == ()
+                return await runtime.list() == ()
 
             await gateway.until(gone)
-            assert not gateway.services.parts.errands
+            assert not gateway.services.utility_sandboxes
 
     asyncio.run(test())
 
@@ -122,7 +122,7 @@ def test_a_service_that_ends_leaves_no_sandbox(house: House, monkeypatch: pytest
         async with house.gateway() as gateway, workspace(gateway, file=b"a\n1\n") as workspace_id:
             takes_over(monkeypatch, "time.sleep(1_000)")
             registering = asyncio.create_task(register(gateway, workspace_id))
-            await gateway.until(partial(runs, gateway.services.parts.launcher))
+            await gateway.until(partial(runs, gateway.services.runtime))
         with pytest.raises(ShuttingDown):  # the house has seen that nothing is left
             await registering
 
@@ -150,7 +150,7 @@ def test_a_file_beyond_the_bound_by_its_first_part_and_a_store_or_disk_that_take
                 await gateway.services.datasets.register(
                     gateway.me, workspace_id, RegisterDataset("file", "file.csv", "parquet")
                 )
-            assert await gateway.services.parts.launcher.list() == ()
+            assert await gateway.services.runtime.list() == ()
 
     asyncio.run(test())
 
@@ -159,6 +159,6 @@ async def refusal(gateway: Gateway, workspace_id: str, kind: type[GatewayError])
     """What registering the file is refused with; nothing is left of the sandbox."""
     with pytest.raises(kind) as refused:
         await register(gateway, workspace_id)
-    assert await gateway.services.parts.launcher.list() == ()
-    assert not gateway.services.parts.errands
+    assert await gateway.services.runtime.list() == ()
+    assert not gateway.services.utility_sandboxes
     return refused.value

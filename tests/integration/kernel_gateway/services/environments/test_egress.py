@@ -123,7 +123,7 @@ def test_what_a_session_that_was_handed_over_asks_for_is_on_its_new_owners_recor
             session = await gateway.start(environment="web")
             await ask(gateway, session, f"http://{ADDRESS}:{site}/mine")
             services, root = gateway.services, Principal("0", "root", admin=True)
-            await services.parts.database.run(lambda c: principals.add(c, STRANGER, 0))
+            await services.database.run(lambda c: principals.add(c, STRANGER, 0))
             body = DisablePrincipal(sessions="hand_over", to=STRANGER.name)
             await services.principals.disable(root, gateway.me.name, body)
             gateway.me = STRANGER
@@ -365,6 +365,6 @@ def test_a_role_that_cannot_be_served_fails_the_start(house: House, declare: Cal
             assert [each.ended.reason if each.ended else None for each in page.items] == ["start_failed"]
             assert page.items[0].network.role is not None
             assert page.items[0].network.role.prefix == "a/"
-            assert await gateway.services.parts.launcher.list() == ()
+            assert await gateway.services.runtime.list() == ()
 
     asyncio.run(test())

@@ -207,7 +207,7 @@ def test_a_queue_is_bounded_and_a_stop_refuses_what_waits(house: House) -> None:
 async def outcome_not_stored(gateway: Gateway) -> None:
     """The disk under the database fills while code runs."""
     session = await gateway.start()
-    database = gateway.services.parts.database
+    database = gateway.services.database
     running = await gateway.submit(session, "import time\ntime.sleep(0.5)\nprint('x' * 900_000)\nkept = 1")
     pages = await database.run(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
     await database.run(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel_gateway.services.mirroring.mirrors import Mirrors
-from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.mirroring.spool import OnDelivered, Spool
 from kernels.sandbox import SandboxInfo
 from tests.doubles.forked import die, serve
 from workspace_sync import AsOf
@@ -23,15 +23,19 @@ NAMES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir"})
 """The audit events that count; `os.unlink` is told of as os.remove."""
 
 
+async def ignore_delivery(workspace_id: str, as_of: AsOf | None) -> None:
+    """Nobody is told."""
+
+
 async def closed(sandbox_id: str, path: bytes) -> int:
     """Nothing in these workspaces is closed to the service."""
     raise FileNotFoundError(path)
 
 
-def spool_in(top: Path) -> tuple[Spool, Mirrors]:
+def spool_in(top: Path, on_delivered: OnDelivered = ignore_delivery) -> tuple[Spool, Mirrors]:
     """The spool of a service, and its store, below one directory."""
     mirrors = Mirrors(LocalStore(str(top / "store")), 4, closed)
-    return Spool(top / "spool", mirrors), mirrors
+    return Spool(top / "spool", mirrors, on_delivered), mirrors
 
 
 async def take(spool: Spool, directory: Path, number: int) -> None:

@@ -57,8 +57,8 @@ class Delivered:
 
 async def started_anew(top: Path) -> tuple[int, Delivered]:
     """Deliver what waits; the number of the state that is in the store then, which is a whole one."""
-    spool, mirrors = spool_in(top)
-    delivered = spool.on_delivered = Delivered()
+    delivered = Delivered()
+    spool, mirrors = spool_in(top, delivered)
     spool.clear()
     waiting = spool.waiting()
     assert waiting in ([WORKSPACE], [])

@@ -186,7 +186,7 @@ def test_an_interrupt_and_an_end_wait_for_no_file_and_lose_none(shared: Run) -> 
             ended = await services.executions.get(gateway.me, session.id, third.id)
             assert ended.status in {"interrupted", "rejected"}
             assert not gate.opened.is_set()
-        assert services.parts.spool.waiting() == [], "a part of a workspace is kept nowhere"
+        assert services.spool.waiting() == [], "a part of a workspace is kept nowhere"
         assert durable(gateway, before) == ALL
         again = await gateway.start(workspace_id=before.workspace_id)
         assert (await gateway.run(again, LOOK)).stdout == LOOKED
@@ -266,7 +266,7 @@ def test_a_sandbox_that_dies_while_it_is_filled_is_replaced_and_filled_again(sha
         before = await left(gateway)
         async with restoring(gateway, before.workspace_id) as (session, gate):
             waiting = await gateway.submit(session, LOOK)
-            places = sandboxes.runtime(gateway.services.parts.settings).places.of(session.id)
+            places = sandboxes.runtime(gateway.services.settings).places.of(session.id)
             os.kill(int((places.bundle / "pid").read_text()), signal.SIGKILL)
             gate.away = True
 

@@ -128,7 +128,7 @@ async def secrets(house: House) -> None:
         assert await gateway.text(session, "key") == "'sk-abcdefghijkl'"
         await gateway.services.commands.run(gateway.me, session.id, CommandRequest("echo hunter2; echo hunter3 >&2"))
         cells = json.dumps(await notebook(gateway, session))
-        stored = await gateway.services.parts.database.run(
+        stored = await gateway.services.database.run(
             lambda c: c.exec_driver_sql("SELECT code, outcome FROM executions").fetchall()
         )
         for kept in (cells, str(stored)):
@@ -216,7 +216,7 @@ async def never_heard_of_again(house: House) -> None:
             executions.add(connection, lost)
             executions.begin(connection, lost.id, 1, now)
 
-        await gateway.services.parts.database.run(begun)
+        await gateway.services.database.run(begun)
         await gateway.services.sessions.stop(gateway.me, session.id)
         cells = await notebook(gateway, session)
         assert [about(cell)["kind"] for cell in cells] == ["started", "command", "death", "ended"]
@@ -233,8 +233,8 @@ async def gone_in_between(house: House) -> None:
         session = await gateway.start()
         await gateway.run(session, "x = 1")
         cut = "DELETE FROM cells WHERE session_id = ? AND execution_id IS NOT NULL"
-        await gateway.services.parts.record.settle(session.id)
-        await gateway.services.parts.database.run(lambda c: c.exec_driver_sql(cut, (session.id,)))
+        await gateway.services.record.settle(session.id)
+        await gateway.services.database.run(lambda c: c.exec_driver_sql(cut, (session.id,)))
     async with house.gateway() as gateway:
         kinds = [about(cell)["kind"] for cell in await notebook(gateway, session)]
         assert kinds == ["started", "code"]

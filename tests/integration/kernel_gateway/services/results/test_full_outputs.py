@@ -24,7 +24,7 @@ TEXT = "".join(f"{n:07}\n" for n in range(60_000)).encode()
 
 
 async def full(gateway: Gateway, session: Session, execution: Execution) -> list[dict[str, Any]]:
-    row = await gateway.services.parts.database.run(lambda c: executions.find(c, session.id, execution.id))
+    row = await gateway.services.database.run(lambda c: executions.find(c, session.id, execution.id))
     assert row is not None
     return list((row.provenance or {}).get("full", []))
 
@@ -62,7 +62,7 @@ def test_what_was_cut_is_whole_beside_the_notebook_once(house: House, on_gateway
         notebook = json.loads(await gateway.services.notebooks.notebook(gateway.me, session.id))
         cells = [cell["metadata"]["sandcell"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
         assert [len(each.get("full", [])) for each in cells] == [1, 1, 0]
-        await gateway.services.parts.outputs.deliver(session.id)
+        await gateway.services.kept_outputs.deliver(session.id)
         assert waiting(house) == []
         assert stored(house, session) == {f"{digest}.txt": TEXT}
         assert await read(gateway, session, digest) == TEXT
@@ -111,7 +111,7 @@ def test_a_store_that_is_away_gets_them_when_it_is_back_and_a_restart_loses_none
         async with house.gateway() as gateway:
             assert waiting(house) == [f"{digest}.txt"]
             assert await read(gateway, session, digest) == TEXT
-            await gateway.services.parts.outputs.deliver_all()
+            await gateway.services.kept_outputs.deliver_all()
             assert waiting(house) == []
             await gateway.services.sessions.stop(gateway.me, session.id)
             assert await read(gateway, session, digest) == TEXT

@@ -16,7 +16,7 @@ Test = Callable[[Gateway], Awaitable[None]]
 
 
 async def stored(gateway: Gateway, session: Session, execution: Execution) -> dict[str, Any]:
-    row = await gateway.services.parts.database.run(lambda c: executions.find(c, session.id, execution.id))
+    row = await gateway.services.database.run(lambda c: executions.find(c, session.id, execution.id))
     assert row is not None
     return row.provenance or {}
 
@@ -37,7 +37,7 @@ def test_what_a_cell_used_is_stored_with_the_image_it_ran_on(
         small = await gateway.run(session, "1")
         assert (await stored(gateway, session, small))["memory_peak_bytes"] < 300_000_000
         died = await gateway.run(session, "import os; os._exit(1)")
-        await gateway.services.parts.record.settle(session.id)
+        await gateway.services.record.settle(session.id)
         assert await stored(gateway, session, died) == {"environment_digest": environment.digest, "files": []}
 
     on_gateway(test)
@@ -52,7 +52,7 @@ def test_the_files_that_each_cell_changed_are_told_with_their_hashes(on_gateway:
 
         async def after(code: str) -> dict[str, Any]:
             execution = await gateway.run(session, code)
-            await gateway.services.parts.record.settle(session.id)
+            await gateway.services.record.settle(session.id)
             found = await stored(gateway, session, execution)
             return {name: found[name] for name in found if name.startswith("files")}
 
@@ -89,7 +89,7 @@ def test_a_service_that_starts_again_knows_the_image_and_the_files_as_they_are(
             await gateway.run(session, "open('before', 'w').close()")
         async with house.gateway() as gateway:
             execution = await gateway.run(session, "open('after', 'w').close()")
-            await gateway.services.parts.record.settle(session.id)
+            await gateway.services.record.settle(session.id)
             found = await stored(gateway, session, execution)
             assert found["environment_digest"] == environment.digest
             assert [each["path"] for each in found["files"]] == ["after"]

@@ -171,7 +171,7 @@ async def store_away(gateway: Gateway) -> None:
     await services.upkeep.sweep()
     files = (await services.workspaces.list_files(me, session.workspace_id)).items
     assert [each.path for each in files] == ["f", "late"], "deletions are delivered as well"
-    assert services.parts.spool.waiting() == []
+    assert services.spool.waiting() == []
     again = await gateway.start(workspace_id=session.workspace_id)
     assert await gateway.text(again, "open('late').read()") == "'kept too'"
 
@@ -212,7 +212,7 @@ async def stop_while_starting(gateway: Gateway) -> None:
     assert stopped.status == "TERMINATED"
     with pytest.raises((errors.SessionTerminated, errors.NotFound)):
         await starting
-    assert await gateway.services.parts.launcher.list() == ()
+    assert await gateway.services.runtime.list() == ()
 
 
 async def registered(gateway: Gateway) -> bool:
@@ -237,7 +237,7 @@ async def kept(house: House) -> None:
         assert ran.outputs[0]["data"]["text/plain"] == "42"
         assert await gateway.text(session, "y") == "'went on'"
         assert b"The service restarted" in await gateway.services.notebooks.notebook(gateway.me, session.id)
-        gateway.services.parts.accepting = False
+        gateway.services.readiness.accepting = False
         with pytest.raises(errors.ShuttingDown):
             await gateway.submit(session, "1")
 
@@ -247,14 +247,14 @@ def test_sessions_that_are_kept_go_on_in_the_next_life(house: House) -> None:
 
 
 async def orphans(gateway: Gateway) -> None:
-    parts = gateway.services.parts
-    environment = await parts.environments.find(gateway.me.id, "python")
+    services = gateway.services
+    environment = await services.environments.find(gateway.me.id, "python")
     spec = SandboxSpec("11111111-2222-3333-4444-555555555555", environment)
-    kernel = await parts.launcher.launch(spec, before_first_code=nothing_to_restore)
+    kernel = await services.launcher.launch(spec, before_first_code=nothing_to_restore)
     await kernel.aclose()
     session = await gateway.start()
     await gateway.services.upkeep.sweep()
-    assert [info.sandbox_id for info in await parts.launcher.list()] == [session.id]
+    assert [info.sandbox_id for info in await services.runtime.list()] == [session.id]
     assert await gateway.text(session, "1 + 1") == "2"
 
 
@@ -289,11 +289,11 @@ async def stale_spool(house: House) -> None:
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
         session = await gateway.start()
         await gateway.run(session, "open('f', 'w').write('old')")
-        info = (await gateway.services.parts.launcher.list())[0]
-        await gateway.services.parts.spool.take(info, session.workspace_id)
+        info = (await gateway.services.runtime.list())[0]
+        await gateway.services.spool.take(info, session.workspace_id)
         await gateway.run(session, "open('f', 'w').write('new')")
     async with house.gateway() as gateway:
-        assert gateway.services.parts.spool.waiting() == []
+        assert gateway.services.spool.waiting() == []
         await gateway.services.sessions.stop(gateway.me, session.id)
         assert await read(await gateway.services.workspaces.read(gateway.me, session.workspace_id, "f")) == b"new"
 
@@ -345,7 +345,7 @@ async def unbuildable(gateway: Gateway) -> None:
     execution = await gateway.run(session, "1")
     deep = '{"outputs": [{"output_type": "display_data", "data": {"application/json": ' + "[" * 900 + "]" * 900 + "}}]}"
     change = "UPDATE executions SET outcome = ? WHERE id = ?"
-    await gateway.services.parts.database.run(lambda c: c.exec_driver_sql(change, (deep.encode(), execution.id)))
+    await gateway.services.database.run(lambda c: c.exec_driver_sql(change, (deep.encode(), execution.id)))
     await gateway.services.upkeep.sweep()
     ended = await gateway.services.sessions.stop(gateway.me, session.id)
     assert ended.status == "TERMINATED"

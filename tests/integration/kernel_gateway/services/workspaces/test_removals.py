@@ -22,9 +22,9 @@ async def bytes_of(data: bytes) -> AsyncIterator[bytes]:
 async def workspace(gateway: Gateway, name: str) -> str:
     """A workspace that no session has used, with a file and a notebook beside it."""
     now, me = gateway.clock.now(), gateway.me
-    await gateway.services.parts.database.run(lambda c: sessions.add_workspace(c, name, me.id, now))
+    await gateway.services.database.run(lambda c: sessions.add_workspace(c, name, me.id, now))
     await gateway.services.workspaces.write(me, name, "out/ten", bytes_of(b"0123456789"))
-    gateway.services.parts.mirrors.durable(name).put_beside("history.ipynb", b"{}")
+    gateway.services.mirrors.durable(name).put_beside("history.ipynb", b"{}")
     return name
 
 

@@ -40,7 +40,7 @@ async def stopped_while_copying(gateway: Gateway, workspaces: Path) -> None:
     async with asyncio.timeout(120):
         assert (await stopping).status == "stopped"
 
-    mirrors = gateway.services.parts.mirrors
+    mirrors = gateway.services.mirrors
     with contextlib.suppress(ObjectNotFound):  # it waits for whoever copies
         await mirrors.run(lambda: mirrors.durable(copies[0]).delete("nothing"))
 

@@ -52,9 +52,9 @@ async def own_usage(gateway: Gateway) -> PrincipalUsage:
 
 async def forget_counts(gateway: Gateway, workspace_id: str) -> None:
     """As in a database of a version that counted nothing."""
-    await gateway.services.parts.ledger.flush()
+    await gateway.services.ledger.flush()
     blank = update(workspaces).where(workspaces.c.id == workspace_id).values(file_count=None, size_bytes=None)
-    await gateway.services.parts.database.run(lambda c: c.execute(blank).rowcount)
+    await gateway.services.database.run(lambda c: c.execute(blank).rowcount)
 
 
 def test_what_a_workspace_holds_is_counted_by_every_way_it_changes(on_gateway: Test) -> None:
@@ -99,7 +99,7 @@ def test_processor_time_is_that_of_all_sandboxes_of_a_session(on_gateway: Test) 
         assert (await gateway.run(session, spin)).status == "ok"
         first = await own_usage(gateway)
         assert first.cpu_seconds >= 3
-        pid = Path(gateway.services.parts.settings.data_dir) / "sandboxes" / session.id / "bundle" / "pid"
+        pid = Path(gateway.services.settings.data_dir) / "sandboxes" / session.id / "bundle" / "pid"
         os.kill(int(pid.read_text()), signal.SIGKILL)
 
         async def replaced() -> bool:
@@ -142,7 +142,7 @@ def test_what_nobody_used_for_long_is_removed_and_nothing_else(on_gateway: Test)
         retention = gateway.services.retention
         old, read, written, used = [await an_ended_one(gateway) for _ in range(4)]
         spooled = await an_ended_one(gateway)
-        await gateway.services.parts.ledger.flush()
+        await gateway.services.ledger.flush()
         gateway.clock.advance(29 * DAY)
         live = await gateway.start(workspace_id=used, idle_timeout_seconds=TWO_WEEKS, timeout_seconds=TWO_WEEKS)
         entry, chunks = await gateway.services.workspaces.read(gateway.me, read, "kept")
@@ -151,7 +151,7 @@ def test_what_nobody_used_for_long_is_removed_and_nothing_else(on_gateway: Test)
         copy = gateway.services.settings.state_path / "spool" / spooled
         gateway.clock.advance(DAY + 60)
 
-        async with gateway.services.parts.spool._lock(spooled):  # else it might be delivered between the two
+        async with gateway.services.spool._lock(spooled):  # else it might be delivered between the two
             copy.mkdir(parents=True)
             rehearsed = await retention.expire(gateway.me, ExpireWorkspaces(days=30))
             assert rehearsed.dry_run is True
@@ -168,7 +168,7 @@ def test_what_nobody_used_for_long_is_removed_and_nothing_else(on_gateway: Test)
             await gateway.services.workspaces.get(gateway.me, old)
         for each in (read, written, spooled, live.workspace_id):
             await gateway.services.workspaces.get(gateway.me, each)
-        mirrors = gateway.services.parts.mirrors
+        mirrors = gateway.services.mirrors
         assert await mirrors.run(mirrors.durable(old).list) == []
         assert len(await mirrors.run(mirrors.durable(read).list)) == 1
 
@@ -183,7 +183,7 @@ def test_the_service_removes_them_by_itself_when_that_is_set(house: House) -> No
     async def test() -> None:
         async with house.gateway(workspace_retention_days=30) as gateway:
             workspace_id = await an_ended_one(gateway)
-            await gateway.services.parts.ledger.flush()
+            await gateway.services.ledger.flush()
             gateway.clock.advance(29 * DAY)
             await gateway.services.upkeep.sweep()
             assert await counts(gateway, workspace_id) == (1, 10)
@@ -201,7 +201,7 @@ def test_the_service_removes_them_by_itself_when_that_is_set(house: House) -> No
 def test_whoever_comes_back_at_the_last_moment_keeps_all(on_gateway: Test) -> None:
     async def test(gateway: Gateway) -> None:
         workspace_id = await an_ended_one(gateway)
-        await gateway.services.parts.ledger.flush()
+        await gateway.services.ledger.flush()
         before = gateway.clock.now() + 10
         gateway.clock.advance(100 * DAY)
         await write(gateway, workspace_id, "more", b"1")

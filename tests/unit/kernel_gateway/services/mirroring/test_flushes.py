@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernel_gateway.models.sync import DurableExecution
-from kernel_gateway.services.mirroring.flushes import Flushes, told
+from kernel_gateway.services.mirroring.flushes import Flushes, sync_status
 from kernel_gateway.storage.executions import ExecutionRow
 from tests.doubles.away_store import AwayStore
 from workspace_sync import AsOf, Mirror, open_store
@@ -16,6 +16,10 @@ from workspace_sync.mirroring.durable import DurableFiles
 
 SECONDS = 120.0
 PREFIX = "workspaces/sessions/one"
+
+
+async def nothing() -> None:
+    """Nobody stores what is durable."""
 
 
 def ended(name: str, number: int) -> ExecutionRow:
@@ -55,8 +59,7 @@ def test_an_earlier_sessions_execution_is_not_taken_for_ours(tmp_path: Path) -> 
     store.before_put = slow
 
     async def test(mirror: Mirror) -> None:
-        flushes = Flushes("async", SECONDS)
-        flushes.find_mirror = lambda: mirror
+        flushes = Flushes("async", SECONDS, find_mirror=lambda: mirror, on_durable=nothing)
         first = flushes.request()
         assert first is not None
         assert await asyncio.to_thread(writing.wait, SECONDS)
@@ -66,11 +69,11 @@ def test_an_earlier_sessions_execution_is_not_taken_for_ours(tmp_path: Path) -> 
         rest.set()
         await mirror.flushed(first.number, SECONDS)
         assert flushes.sync().durable is None
-        assert told(row, flushes.sync()).durable is False
+        assert sync_status(row, flushes.sync()).durable is False
         store.before_put = lambda _: None
         await mirror.flush(SECONDS)
         assert flushes.sync().durable == DurableExecution("ours", 1)
-        assert told(row, flushes.sync()).durable is True
+        assert sync_status(row, flushes.sync()).durable is True
 
     async def run() -> None:
         with ThreadPoolExecutor(4) as executor:

@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection
@@ -21,14 +19,16 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.shapes import Usage
 from kernel_gateway.models.sync import DurableExecution, Sync
 from kernel_gateway.models.workspaces import CopyFiles
+from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.mirroring import mirrors
+from kernel_gateway.services.mirroring.deliveries import Deliveries
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
-from kernel_gateway.services.parts import Parts
-from kernel_gateway.services.reconciler import Reconciler
+from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.file_copies import FileCopies
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
@@ -52,38 +52,82 @@ async def opened(_sandbox_id: str, _path: bytes) -> int:
     raise OSError
 
 
+class Place:
+    """The services of durable workspaces, without sandboxes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.settings = Settings(data_dir=str(directory))
+        self.clock = TurnedClock()
+        self.database = Database(f"sqlite:///{directory / 'database'}")
+        self.mirrors = Mirrors(open_store(f"file://{directory / 'store'}"), 2, opened)
+        self.spool = Spool(self.settings.state_path / "spool", self.mirrors)
+        self.ledger = WorkspaceLedger(self.database, self.clock)
+        self.changes = DurableChanges()
+        self._readiness = Readiness()
+        self._background = Background()
+        self.access = WorkspaceAccess(
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            ledger=self.ledger,
+            durable_changes=self.changes,
+            readiness=self._readiness,
+        )
+        self.removals = WorkspaceRemovals(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            ledger=self.ledger,
+            durable_changes=self.changes,
+            readiness=self._readiness,
+            background=self._background,
+            access=self.access,
+        )
+
+    def copies(self) -> WorkspaceCopies:
+        return WorkspaceCopies(
+            settings=self.settings,
+            mirrors=self.mirrors,
+            spool=self.spool,
+            ledger=self.ledger,
+            background=self._background,
+            access=self.access,
+            registry=Registry(self.database),
+        )
+
+    def file_copies(self, copies: WorkspaceCopies) -> FileCopies:
+        return FileCopies(self.mirrors, self._background, self.access, copies)
+
+    def workspaces(self) -> Workspaces:
+        return Workspaces(
+            settings=self.settings,
+            database=self.database,
+            mirrors=self.mirrors,
+            ledger=self.ledger,
+            readiness=self._readiness,
+            disk_room=DiskRoom(self.settings.data_dir, 0),
+            access=self.access,
+        )
+
+
 @asynccontextmanager
-async def parts_in(directory: Path) -> AsyncIterator[Parts]:
-    """What services of durable workspaces need, without sandboxes; one old workspace is there."""
-    database, clock = Database(f"sqlite:///{directory / 'database'}"), TurnedClock()
-    store = open_store(f"file://{directory / 'store'}")
-    moving = Mirrors(store, 2, opened)
-    settings = Settings(data_dir=str(directory))
-    await database.open()
-    await database.run(
+async def place_in(directory: Path) -> AsyncIterator[Place]:
+    """One old workspace is there."""
+    place = Place(directory)
+    await place.database.open()
+    await place.database.run(
         lambda c: c.execute(principals.insert().values(id=ANN.id, name=ANN.name, admin=False, created=0)).rowcount
     )
-    await database.run(lambda c: sessions.add_workspace(c, WORKSPACE, ANN.id, 0.0))
+    await place.database.run(lambda c: sessions.add_workspace(c, WORKSPACE, ANN.id, 0.0))
     try:
-        yield cast(
-            "Parts",
-            SimpleNamespace(
-                settings=settings,
-                database=database,
-                clock=clock,
-                mirrors=moving,
-                spool=Spool(settings.state_path / "spool", moving),
-                ledger=WorkspaceLedger(database, clock),
-                durable_changes=DurableChanges(),
-                background=Background(),
-                require_accepting=lambda: None,
-                require_disk=lambda: None,
-            ),
-        )
+        yield place
     finally:
-        moving.close()
-        await database.aclose()
-        store.close()
+        place.mirrors.close()
+        await place.database.aclose()
+        place.mirrors.store.close()
 
 
 def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,15 +136,15 @@ def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch:
     rest = threading.Event()
 
     async def test() -> None:
-        async with parts_in(tmp_path) as parts:
-            access, changes = WorkspaceAccess(parts), parts.durable_changes
+        async with place_in(tmp_path) as place:
+            access, changes = place.access, place.changes
             with pytest.raises(TimeoutError):
                 async with access.change(ANN, WORKSPACE):
                     await access.carry_out(ANN, WORKSPACE, lambda: rest.wait(SECONDS))
             with pytest.raises(DeadlinePassed):
-                await changes.settled(WORKSPACE, 0.05)
+                await changes.wait_settled(WORKSPACE, 0.05)
             rest.set()
-            await changes.settled(WORKSPACE, SECONDS)
+            await changes.wait_settled(WORKSPACE, SECONDS)
 
     try:
         asyncio.run(test())
@@ -110,16 +154,16 @@ def test_a_change_counts_until_its_thread_has_ended(tmp_path: Path, monkeypatch:
 
 def test_what_is_used_just_now_does_not_expire(tmp_path: Path) -> None:
     async def test() -> None:
-        async with parts_in(tmp_path) as parts:
-            removals, now = WorkspaceRemovals(parts), parts.clock.now()
-            await WorkspaceAccess(parts).open(ANN, WORKSPACE)
+        async with place_in(tmp_path) as place:
+            removals, now = place.removals, place.clock.now()
+            await place.access.open(ANN, WORKSPACE)
             assert await removals.expire(WORKSPACE, untouched_since=now - 1) is None
-            await WorkspaceAccess(parts).row(ANN, WORKSPACE)
-            await parts.ledger.flush()
+            await place.access.row(ANN, WORKSPACE)
+            await place.ledger.flush()
             assert await removals.expire(WORKSPACE, untouched_since=now - 1) is None
             assert await removals.expire(WORKSPACE, untouched_since=now + 1) is False
             with pytest.raises(NotFound):
-                await WorkspaceAccess(parts).row(ANN, WORKSPACE)
+                await place.access.row(ANN, WORKSPACE)
 
     asyncio.run(test())
 
@@ -129,9 +173,9 @@ def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
     writing, rest = threading.Event(), threading.Event()
 
     async def test() -> None:
-        async with parts_in(tmp_path) as parts:
-            access, removals = WorkspaceAccess(parts), WorkspaceRemovals(parts)
-            durable = parts.mirrors.durable(WORKSPACE)
+        async with place_in(tmp_path) as place:
+            access, removals = place.access, place.removals
+            durable = place.mirrors.durable(WORKSPACE)
 
             def write() -> None:
                 writing.set()
@@ -151,7 +195,7 @@ def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
             rest.set()
             await changing
             assert await removing is False
-            assert list(parts.mirrors.store.list(prefix(WORKSPACE) + "/")) == []
+            assert list(place.mirrors.store.list(prefix(WORKSPACE) + "/")) == []
 
     try:
         asyncio.run(test())
@@ -161,10 +205,10 @@ def test_a_removal_leaves_nothing_of_a_change_under_way(tmp_path: Path) -> None:
 
 def test_a_principal_has_few_archives_at_once(tmp_path: Path) -> None:
     async def test() -> None:
-        async with parts_in(tmp_path) as parts:
-            workspaces = Workspaces(parts)
-            parts.settings.state_path.mkdir(parents=True, exist_ok=True)
-            parts.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
+        async with place_in(tmp_path) as place:
+            workspaces = place.workspaces()
+            place.settings.state_path.mkdir(parents=True, exist_ok=True)
+            place.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
             made = [await workspaces.archive(ANN, WORKSPACE, "") for _ in range(MOST_ARCHIVES)]
             with pytest.raises(LimitReached):
                 await workspaces.archive(ANN, WORKSPACE, "")
@@ -187,16 +231,16 @@ def test_a_workspace_that_is_copied_from_is_in_use(tmp_path: Path) -> None:
     """One that serves as a template is read whenever it is copied."""
 
     async def test() -> None:
-        async with parts_in(tmp_path) as parts:
-            copies, removals = WorkspaceCopies(parts, cast("Any", ())), WorkspaceRemovals(parts)
-            parts.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
+        async with place_in(tmp_path) as place:
+            copies, removals = place.copies(), place.removals
+            place.mirrors.durable(WORKSPACE).put("file", io.BytesIO(b"x"), 1)
             await copies.copy(ANN, WORKSPACE, "new")
-            assert await removals.expire(WORKSPACE, untouched_since=parts.clock.now()) is None
-            await parts.database.run(lambda c: sessions.add_workspace(c, "target", ANN.id, 0.0))
-            await parts.ledger.flush()
-            await FileCopies(parts, copies).copy(ANN, WORKSPACE, CopyFiles("target"))
-            assert parts.ledger.waiting(WORKSPACE) is not None
-            assert parts.mirrors.durable("target").stat("file").size == 1
+            assert await removals.expire(WORKSPACE, untouched_since=place.clock.now()) is None
+            await place.database.run(lambda c: sessions.add_workspace(c, "target", ANN.id, 0.0))
+            await place.ledger.flush()
+            await place.file_copies(copies).copy(ANN, WORKSPACE, CopyFiles("target"))
+            assert place.ledger.waiting(WORKSPACE) is not None
+            assert place.mirrors.durable("target").stat("file").size == 1
 
     asyncio.run(test())
 
@@ -205,8 +249,7 @@ def test_the_session_whose_files_waited_is_told_of_their_delivery(tmp_path: Path
     """Not one that failed to start meanwhile, for want of the store, nor the one whose start delivers them."""
 
     async def test() -> None:
-        async with parts_in(tmp_path) as parts:
-            Reconciler(parts, *cast("Any", (None, None, None)), **cast("Any", {"removals": None, "retention": None}))
+        async with place_in(tmp_path) as place:
 
             def begin(connection: Connection) -> None:
                 for name, sync in (("waits", Sync(pending=True)), ("failed", Sync())):
@@ -214,9 +257,9 @@ def test_the_session_whose_files_waited_is_told_of_their_delivery(tmp_path: Path
                     sessions.end(connection, name, reason="", detail="", now=2.0, record=Record(Usage(), sync))
                 sessions.add(connection, session("starts"))
 
-            await parts.database.run(begin)
-            await parts.spool.on_delivered(WORKSPACE, AsOf("last", 7))
-            found = [await parts.database.run(partial(sessions.find, session_id=name)) for name in NAMES]
+            await place.database.run(begin)
+            await Deliveries(place.database, place.clock).record(WORKSPACE, AsOf("last", 7))
+            found = [await place.database.run(partial(sessions.find, session_id=name)) for name in NAMES]
             told = {row.id: (row.record.sync.pending, row.record.sync.durable) for row in found if row is not None}
             nothing = (False, None)
             assert told == {"waits": (False, DurableExecution("last", 7)), "failed": nothing, "starts": nothing}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernel_gateway.models.shapes import Death, ExecutionError, Truncated
 from kernel_gateway.services.records.written_cells import Entry, write
-from kernel_gateway.services.results.outcomes import trimmed
+from kernel_gateway.services.results.outcomes import trim
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome
 from kernels.notebook import chain, transcript
 from tests.unit.kernels.execution.test_outputs import ANY_TEXT
@@ -49,7 +49,7 @@ EXECUTION = st.builds(
     face=st.sampled_from(["", "rest", "jupyter"]),
     provenance=st.none() | st.just({"cpu_seconds": 0.25, "full": [{"stream": "stdout", "sha256": "0" * 64}]}),
     execution_count=st.none() | st.integers(0, 99),
-    outcome=st.none() | OUTCOME.map(lambda outcome: trimmed(outcome, 100)),
+    outcome=st.none() | OUTCOME.map(lambda outcome: trim(outcome, 100)),
     started=st.none() | TIME,
     ended=TIME,
 )

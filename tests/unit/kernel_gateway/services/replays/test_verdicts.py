@@ -8,7 +8,7 @@ from typing import Any
 from kernel_gateway.models.replays import CellReplay, Replay
 from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import Step, began, digests_of
-from kernel_gateway.services.replays.verdicts import told, verdict_of
+from kernel_gateway.services.replays.verdicts import summarize, verdict_of
 from kernels.capped_text import cut_middle
 
 
@@ -91,7 +91,7 @@ def test_why_the_kernel_died_is_said() -> None:
 
 def test_a_session_is_told_what_did_not_come_back() -> None:
     verdicts = [CellReplay(2, "a", "same"), CellReplay(3, "b", "failed", "no such file")]
-    text = told(Replay("r", "done", "new", 2, "now", of="old", verdicts=verdicts))
+    text = summarize(Replay("r", "done", "new", 2, "now", of="old", verdicts=verdicts))
     assert "1 of its 2 cells" in text
     assert "`old`" in text
     assert "- cell 3: failed. no such file" in text

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kernel_gateway.models.shapes import Event, FileEntry
-from kernel_gateway.services.results.outcomes import execution_of, trimmed
+from kernel_gateway.services.results.outcomes import execution_of, trim
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
@@ -50,7 +50,7 @@ def events(after: int, **changed: Any) -> list[Event]:
 def test_long_text_is_stored_as_head_and_tail_and_counted() -> None:
     text = "a" * 500_000 + "é" * 500_000
     outputs = [{"output_type": "stream", "name": "stdout", "text": text}]
-    stored = trimmed(StoredOutcome(stdout=text, outputs=outputs), 256_000)
+    stored = trim(StoredOutcome(stdout=text, outputs=outputs), 256_000)
     assert stored.stdout.startswith("aaa")
     assert stored.stdout.endswith("ééé")
     assert len(stored.stdout.encode()) < 257_000
@@ -62,7 +62,7 @@ def test_long_text_is_stored_as_head_and_tail_and_counted() -> None:
 def test_short_outcomes_are_stored_whole() -> None:
     outcome = row().outcome
     assert outcome is not None
-    assert msgspec.to_builtins(trimmed(outcome, 1_024)) == msgspec.to_builtins(outcome)
+    assert msgspec.to_builtins(trim(outcome, 1_024)) == msgspec.to_builtins(outcome)
 
 
 def test_events_made_again_from_the_row() -> None:

@@ -1,0 +1,167 @@
+"""What the start of the service takes up of an earlier process: sessions, their sandboxes, their executions.
+
+A READY session whose sandbox runs goes on with the same kernel; one whose sandbox is gone gets a new one when it is
+next used. What was queued runs; what was running has died with the earlier process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.results.event_log import EventLog
+from kernel_gateway.services.results.jobs import Job
+from kernel_gateway.services.results.outcomes import death_outcome
+from kernel_gateway.services.results.redaction import Redaction
+from kernel_gateway.services.sessions.builder import SessionBuilder
+from kernel_gateway.services.sessions.lifecycle import Lifecycle
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage import executions, sessions
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.executions import ExecutionRow
+from kernels.errors import Death, KernelsError
+from kernels.sandbox import SandboxInfo, SandboxRuntime
+
+log = structlog.get_logger(__name__)
+GOES_ON = (
+    "the service restarted while this ran; the output since is lost. The kernel and its globals live on, and the code"
+    " may still be running in it"
+)
+LOST = "the service restarted while this ran, and the sandbox with the kernel and its globals is gone"
+CUT_OFF = Death("sandbox", "the service ended while the sandbox was being made; nothing had run in it")
+VANISHED = Death("sandbox", "the sandbox was gone when the service started again; every global and /tmp went with it")
+
+
+class Adoption:
+    """`run` once at start, before any call is served."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        runtime: SandboxRuntime,
+        record: Record,
+        redaction: Redaction,
+        background: Background,
+        builder: SessionBuilder,
+        lifecycle: Lifecycle,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._runtime = runtime
+        self._record = record
+        self._redaction = redaction
+        self._background = background
+        self._builder = builder
+        self._lifecycle = lifecycle
+        self._adopting = asyncio.Semaphore(settings.starts_at_once)
+
+    async def run(self) -> tuple[SandboxInfo, ...]:
+        """Take up every READY session; gives the sandboxes that were found on the host."""
+        rows = await self._database.run(sessions.list_live)
+        infos = {info.sandbox_id: info for info in await self._runtime.list()}
+        # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
+        built = [(self._builder.build(row), infos.get(row.id)) for row in rows]
+        async with asyncio.TaskGroup() as group:
+            for live, info in built:
+                group.create_task(self._adopt(live, info))
+        return tuple(infos.values())
+
+    async def _adopt(self, live: LiveSession, info: SandboxInfo | None) -> None:
+        """One session; what goes wrong with its sandbox costs it the sandbox, never the start of the service."""
+        last_ended = await self._database.run(lambda c: executions.last_ended(c, live.id))
+        live.sandbox.flushes.take_up(last_ended)
+        death = await self._adopt_sandbox(live, info)
+        if death is not None:
+            live.sandbox.require_new(death)
+            if info is not None and info.furnished:
+                # Spawned before this coroutine waits again, so that it gets the sandbox's lock before any caller can
+                # ask for a new sandbox: that one would restore the files without those of the dead one.
+                self._background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
+        await self._take_up_executions(live, adopted=death is None)
+        live.sandbox.flushes.request()  # what ended last may have left files that no flush has taken
+        live.notebook_stale = True
+        self._record.request(live.id)
+        live.touch()
+        self._lifecycle.open(live)
+        if death is CUT_OFF:
+            self._background.spawn(_start_again(live), f"restore of {live.id}")
+        log.info("session_adopted", session=live.id, sandbox=death is None)
+
+    async def _adopt_sandbox(self, live: LiveSession, info: SandboxInfo | None) -> Death | None:
+        """None when the session goes on in its sandbox; else why it needs a new one."""
+        if info is None:
+            return VANISHED
+        try:
+            async with self._adopting:
+                if not info.furnished:
+                    # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
+                    await self._runtime.destroy(info.sandbox_id)
+                    return CUT_OFF
+                if not await self._runtime.running(live.id):
+                    return VANISHED
+                await live.sandbox.adopt(info)
+                return None
+        except (KernelsError, OSError) as error:
+            log.warning("sandbox_not_adopted", session=live.id, error=str(error))
+            return Death("sandbox", f"the service started again and could not take up the sandbox: {error}")
+
+    async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
+        for row in await self._database.run(lambda c: executions.list_open(c, live.id)):
+            if row.status == "queued":
+                job = Job(row, EventLog(self._settings.event_log_bytes))
+                job.mark_stored(stored=True)
+                live.readmit(job)
+            else:
+                # Its row says that its code may have gone to the kernel: code is never run twice.
+                await self._record_death(row, live, adopted=adopted)
+
+    async def _record_death(self, row: ExecutionRow, live: LiveSession, *, adopted: bool) -> None:
+        """It was running when the earlier process ended: it is not run again."""
+        why = GOES_ON if adopted else LOST
+        outcome = death_outcome("gateway_restart", why)
+        ended = self._redaction.row(replace(row, status="died", outcome=outcome, ended=self._clock.now()))
+        what = "Execution" if row.kind == "code" else "Command"
+        note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
+
+        def store(connection: Connection) -> None:
+            executions.finish(connection, ended)
+            executions.add_note(connection, note)
+
+        await self._database.run(store)
+
+
+async def remove_orphans(
+    infos: tuple[SandboxInfo, ...], runtime: SandboxRuntime, registry: Registry, utility_sandboxes: UtilitySandboxes
+) -> None:
+    """Remove the sandboxes that belong to nobody: both owners are on record before their sandbox is made."""
+    for info in infos:
+        if info.sandbox_id in registry or info.sandbox_id in utility_sandboxes:
+            continue
+        try:
+            await runtime.destroy(info.sandbox_id)
+        except (KernelsError, OSError) as error:  # the next sweep tries again
+            log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
+        else:
+            log.warning("orphan_removed", sandbox=info.sandbox_id)
+
+
+async def _start_again(live: LiveSession) -> None:
+    """Its workspace was being restored when the service ended; the session's next user hears of a failure."""
+    try:
+        await live.sandbox.ensure_started()
+    except GatewayError as error:
+        log.warning("restore_not_begun_again", session=live.id, error=error.code)

@@ -1,0 +1,126 @@
+"""Puts live sessions together: the session itself, its sandbox, its worker, what listens to its late output.
+
+The parts of one session know each other: the worker and late outputs the session, the session its sandbox. They are
+joined here and nowhere else. What happens to the sandbox by itself is written down by `SessionEvents`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.egress import Egress
+from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.mirroring.flushes import Flushes
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.results.jobs import FinishedJobs
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.results.redaction import Redaction
+from kernel_gateway.services.sessions.events import SessionEvents
+from kernel_gateway.services.sessions.late_outputs import LateOutputs
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
+from kernel_gateway.services.sessions.worker import Worker
+from kernel_gateway.settings import Settings
+from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.sessions import SessionRow
+from kernels.sandbox import SandboxRuntime
+from kernels.sandboxed.kernel_launcher import KernelLauncher
+
+
+class SessionBuilder:
+    """`build` makes one session of a row; starting its sandbox and its tasks is the caller's."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        database: Database,
+        runtime: SandboxRuntime,
+        launcher: KernelLauncher,
+        environments: Environments,
+        egress: Egress,
+        mirrors: Mirrors,
+        spool: Spool,
+        record: Record,
+        kept_outputs: KeptOutputs,
+        redaction: Redaction,
+        finished: FinishedJobs,
+        starting: FairShares,
+        background: Background,
+        registry: Registry,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._database = database
+        self._runtime = runtime
+        self._launcher = launcher
+        self._environments = environments
+        self._egress = egress
+        self._mirrors = mirrors
+        self._spool = spool
+        self._record = record
+        self._kept_outputs = kept_outputs
+        self._redaction = redaction
+        self._finished = finished
+        self._starting = starting
+        self._background = background
+        self._registry = registry
+        self._events = SessionEvents(database, record, finished, background)
+
+    def build(self, row: SessionRow) -> LiveSession:
+        """A live session for a row, registered, its sandbox not started."""
+        live = LiveSession(row, self._clock)
+        live.sandbox = self._sandbox(live)
+        live.late = LateOutputs(
+            settings=self._settings,
+            clock=self._clock,
+            database=self._database,
+            record=self._record,
+            redaction=self._redaction,
+            finished=self._finished,
+            background=self._background,
+            live=live,
+        )
+        live.worker = Worker(
+            settings=self._settings,
+            clock=self._clock,
+            database=self._database,
+            record=self._record,
+            kept_outputs=self._kept_outputs,
+            redaction=self._redaction,
+            finished=self._finished,
+            background=self._background,
+            live=live,
+        )
+        self._registry.add(live)
+        return live
+
+    def _sandbox(self, live: LiveSession) -> SessionSandbox:
+        row, find = live.row, partial(self._environments.of_session, live.row.environment)
+        return SessionSandbox(
+            row,
+            settings=self._settings,
+            runtime=self._runtime,
+            launcher=self._launcher,
+            mirrors=self._mirrors,
+            spool=self._spool,
+            starting=self._starting,
+            background=self._background,
+            find_environment=find,
+            egress_gateway=self._egress.egress_gateway(row, find),
+            flushes=Flushes(
+                row.sync,
+                self._settings.flush_deadline_seconds,
+                row.record.sync.durable,
+                find_mirror=lambda: live.sandbox.mirror,
+                on_durable=partial(self._events.store_durable, live),
+            ),
+            on_event=partial(self._events.handle, live),
+        )

@@ -1,0 +1,103 @@
+"""What happens to a live session's sandbox and kernels by themselves: noted in its row and in its notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+import structlog
+from sqlalchemy import Connection
+
+from kernel_gateway.errors import GatewayError
+from kernel_gateway.services.background import Background
+from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.results.jobs import FinishedJobs
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.session_sandbox import SandboxEvent
+from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestored
+from kernel_gateway.storage import sessions
+from kernel_gateway.storage.database import Database
+from kernels.errors import Death
+from kernels.sandboxed.kernel_events import DenoConnected, DenoDied, KernelConnected, KernelReplaced, SandboxLost
+from workspace_sync import RestoreReport
+
+log = structlog.get_logger(__name__)
+NAMES_IN_A_NOTE = 3
+NAME_LENGTH = 80
+
+
+class SessionEvents:
+    """Of all sessions. `handle` is called by a session's sandbox and returns at once."""
+
+    def __init__(self, database: Database, record: Record, finished: FinishedJobs, background: Background) -> None:
+        self._database = database
+        self._record = record
+        self._finished = finished
+        self._background = background
+
+    def handle(self, live: LiveSession, event: SandboxEvent) -> None:
+        """Something has happened to a session's sandbox."""
+        match event:
+            case KernelConnected(hub):
+                live.connect(hub)
+            case KernelReplaced(generation, death):
+                self._store_generation(live, generation, death)
+            case DenoConnected(hub):
+                live.late.connect(hub)
+            case DenoDied(death):
+                self._note_deno_death(live, death)
+            case WorkspaceRestored(report):
+                self._note_restore(live, report)
+            case SandboxLost():
+                pass  # the next use makes another, with a generation of its own
+            case _:
+                assert_never(event)
+
+    def _store_generation(self, live: LiveSession, generation: int, death: Death | None) -> None:
+        """The session has a blank kernel: remember its generation and why."""
+        why = death.detail if death is not None else "the kernel was replaced"
+        record = live.record(live.sandbox.last_usage)
+
+        def store(connection: Connection) -> None:
+            sessions.set_generation(connection, live.id, generation)
+            sessions.set_record(connection, live.id, record)
+
+        log.info("kernel_replaced", session=live.id, generation=generation, cause=death.cause if death else None)
+        self._finished.finish(live.id, generation)
+        self._note(live, "generation", f"**Kernel generation {generation}.** {why}", store)
+
+    def _note_deno_death(self, live: LiveSession, death: Death) -> None:
+        """The kernel for JavaScript ended between executions: the notebook says why."""
+        what = f"**The kernel for JavaScript and TypeScript died ({death.cause}).** {death.detail}"
+        log.info("deno_died", session=live.id, cause=death.cause)
+        self._note(live, "deno", f"{what}; the next such code starts a blank one.")
+
+    def _note_restore(self, live: LiveSession, report: RestoreReport) -> None:
+        """A new sandbox has the files of an earlier one."""
+        if not (report.files or report.directories or report.links or report.skipped):
+            return
+        left = f" {len(report.skipped):,} could not be restored{_skipped_names(report)}." if report.skipped else ""
+        what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
+        self._note(live, "restored", f"**Workspace restored:** {what}{left}")
+
+    async def store_durable(self, live: LiveSession) -> None:
+        """An answer is about to say that its files are durable: after a restart the service has to say so too."""
+        record = live.record(live.sandbox.last_usage)
+        try:
+            await self._database.run(lambda connection: sessions.set_record(connection, live.id, record))
+        except GatewayError as error:
+            log.error("durable_not_stored", session=live.id, error=error.code)
+
+    def _note(self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None) -> None:
+        noting = self._record.note(live, kind, text, store)
+        self._background.spawn(noting, f"note of session {live.id}")
+
+
+def _skipped_names(report: RestoreReport) -> str:
+    """The first names that were left out, as code: anybody who may write to the bucket chooses names in it."""
+    named = [
+        f"`{each.path[:NAME_LENGTH].replace('`', chr(39))}` ({each.reason.replace('`', chr(39))})"
+        for each in report.skipped[:NAMES_IN_A_NOTE]
+    ]
+    more = len(report.skipped) - len(named)
+    return f": {', '.join(named)}{f' and {more:,} more' if more else ''}"
