@@ -10,106 +10,14 @@ from typing import Any
 
 from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.rest.calls import Accepted
-from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.models.shapes import Session
 from kernel_gateway.services.audit.api_call import CLIENT_GONE, REST, REVOKED, ApiCall
 from kernel_gateway.services.audit.parameters import answered, shown
 
-EVENTS = {
-    "replays.begin": "StartSession",
-    "replays.start": "StartReplay",
-    "replays.show": "GetReplay",
-    "replays.follow": "FollowReplay",
-    "replays.notebook": "GetReplayNotebook",
-    "replays.stop": "StopReplay",
-    "sessions.index": "ListSessions",
-    "sessions.show": "GetSession",
-    "sessions.stop": "StopSession",
-    "sessions.interrupt": "InterruptSession",
-    "sessions.restart": "RestartSession",
-    "sessions.execute": "ExecuteCode",
-    "sessions.executions": "ListExecutions",
-    "sessions.show_execution": "GetExecution",
-    "sessions.follow_execution": "FollowExecution",
-    "sessions.interrupt_execution": "InterruptExecution",
-    "sessions.run_command": "RunCommand",
-    "sessions.show_task": "GetTask",
-    "sessions.stop_task": "StopTask",
-    "sessions.notebook": "GetNotebook",
-    "sessions.manifest": "GetManifest",
-    "inspection.variables": "ListVariables",
-    "inspection.output": "GetOutput",
-    "attaching.create": "CreateAttachToken",
-    "attaching.index": "ListAttachTokens",
-    "attaching.revoke": "RevokeAttachToken",
-    "leases.take": "TakeLease",
-    "leases.show": "GetLease",
-    "leases.give_back": "GiveBackLease",
-    "files.index": "ListFiles",
-    "files.read": "ReadFile",
-    "files.write": "WriteFile",
-    "files.remove": "RemoveFile",
-    "durable.workspaces": "ListWorkspaces",
-    "durable.workspace": "GetWorkspace",
-    "durable.remove": "DeleteWorkspace",
-    "durable.index_durable": "ListWorkspaceFiles",
-    "durable.stat": "GetWorkspaceFile",
-    "durable.head_durable": "HeadWorkspaceFile",
-    "durable.archive": "ArchiveWorkspace",
-    "durable.copy": "CopyWorkspaceFiles",
-    "durable.link": "CreateLink",
-    "durable.read_durable": "ReadWorkspaceFile",
-    "durable.write_durable": "WriteWorkspaceFile",
-    "durable.remove_durable": "RemoveWorkspaceFile",
-    "datasets.register": "RegisterDataset",
-    "datasets.index": "ListDatasets",
-    "datasets.show": "GetDataset",
-    "datasets.copy": "CopyDataset",
-    "datasets.remove": "DeleteDataset",
-    "usage.index": "GetUsage",
-    "usage.expire": "ExpireWorkspaces",
-    "environments.create": "CreateEnvironment",
-    "environments.index": "ListEnvironments",
-    "environments.show": "GetEnvironment",
-    "environments.delete": "DeleteEnvironment",
-    "environments.change_tags": "ChangeEnvironmentTags",
-    "environments.dependents": "ListDependents",
-    "environments.detach": "DetachAgents",
-    "environments.attach": "AttachAgents",
-    "environments.agents": "ListAgents",
-    "environments.show_agent": "GetAgent",
-    "environments.put_agent": "PutAgent",
-    "environments.delete_agent": "DeleteAgent",
-    "tenants.principals": "ListPrincipals",
-    "tenants.disable": "DisablePrincipal",
-    "tenants.enable": "EnablePrincipal",
-    "tenants.set_quota": "SetQuota",
-    "tenants.sessions": "ListAnySessions",
-    "tenants.session": "GetAnySession",
-    "tenants.stop": "StopAnySession",
-    "tenants.executions": "ListAnyExecutions",
-    "tenants.notebook": "GetAnyNotebook",
-    "administration.create_token": "CreateToken",
-    "administration.tokens": "ListTokens",
-    "administration.rotate_token": "RotateToken",
-    "administration.revoke_token": "RevokeToken",
-    "administration.create_key": "CreateAccessKey",
-    "administration.keys": "ListAccessKeys",
-    "administration.revoke_key": "RevokeAccessKey",
-    "administration.audit": "LookupEvents",
-}
-"""The name of each endpoint's records. An endpoint that is not listed is named after itself."""
 UNKNOWN = "UnknownRoute"
 """The name of the records of requests that no route takes."""
 CUT_OFF = "answer_cut_off"
 LONGEST_ID = 128
-
-
-def event_name(route: Route) -> str:
-    """What CloudTrail would call it: a verb and a noun in one word."""
-    endpoint = route.endpoint
-    known = EVENTS.get(f"{endpoint.__module__.rsplit('.', 1)[-1]}.{endpoint.__name__}")
-    return known or "".join(part.capitalize() for part in endpoint.__name__.split("_"))
 
 
 def record(handler: Any) -> None:
@@ -121,7 +29,7 @@ def record(handler: Any) -> None:
     code, message = _problem(handler)
     handler.services.audit.call(
         ApiCall(
-            event_name=event_name(route) if route else UNKNOWN,
+            event_name=route.event if route else UNKNOWN,
             event_source=REST,
             request_id=handler.request_id,
             read_only=request.method in ("GET", "HEAD"),

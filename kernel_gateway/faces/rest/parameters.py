@@ -103,7 +103,7 @@ class Below(msgspec.Struct, forbid_unknown_fields=True):
     path: Directory = ""
 
 
-class Rehearsal(msgspec.Struct, forbid_unknown_fields=True):
+class DryRunOnly(msgspec.Struct, forbid_unknown_fields=True):
     """Whether it is done."""
 
     dry_run: DryRun = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from kernel_gateway import errors as e
+from kernel_gateway.faces import errors as r
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.rest.calls import JSON, Endpoint
 from kernel_gateway.faces.rest.parameters import Nothing
@@ -20,19 +21,26 @@ PARAMETER = re.compile(r"\{(\w+)\}")
 class Route:
     """One method at one address.
 
+    `name` is the operation's, OpenAPI's `operationId`; `event` is what its records in the audit log are called. Clients
+    are generated from the one and filters written for the other, so neither ever changes. A route that is public has no
+    event: its calls are not recorded.
+
     `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
     `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
-    also answers 202. `more_media`: media types that it answers with when it is asked to. `rehearsal`: what it answers
-    in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say. `large`: its
-    body may be a whole notebook. `public`: needs no token. `errors`: what it raises beside the ones any route may
-    raise. `scope`, what a credential must be good for, is said in `faces.scopes`: a route that is not there cannot be
-    made.
+    also answers 202. `more_media`: media types that it answers with when it is asked to. `dry_run_result`: what it
+    answers in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say.
+    `large`: its body may be a whole notebook. `public`: needs no token. `errors`: what it raises beside the ones any
+    route may raise. `scope`, what a credential must be good for, is in `faces.scopes`: a route that is not there cannot
+    be made.
     """
 
     method: str
     path: str
     endpoint: Endpoint
+    _: KW_ONLY
+    name: str
     summary: str
+    event: str = ""
     result: Any = None
     status: int = 200
     body: Any = None
@@ -43,7 +51,7 @@ class Route:
     uploads: bool = False
     invocation: bool = False
     accepted: bool = False
-    rehearsal: Any = None
+    dry_run_result: Any = None
     bare: dict[int, str] = field(default_factory=dict)
     large: bool = False
     public: bool = False
@@ -54,9 +62,28 @@ class Route:
         scope = scopes.of_rest(self.method, self.path)
         if self.public != (scope is None):
             raise LookupError(f"{self.method} {self.path} is public in one table and not in the other")
+        if self.public == bool(self.event):
+            raise LookupError(f"{self.method} {self.path} needs the name of an event, unless it is public")
         object.__setattr__(self, "scope", scope)
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the address's parameters."""
         return tuple(PARAMETER.findall(self.path))
+
+    @property
+    def raises(self) -> Errors:
+        """Every error that it may answer with."""
+        return (*self._common_errors(), *self.errors)
+
+    def _common_errors(self) -> Errors:
+        """What any such route may raise, whatever it does."""
+        common: Errors = (e.InvalidRequest, r.MethodNotAllowed, e.InternalError, r.HeadTooSlow, r.HeadTooLarge)
+        common += (r.TooManyConnections,)
+        if not self.public:
+            common += (e.Unauthorized, e.ScopeMissing, e.RateLimited)
+        if self.body is not None:
+            common += (r.MalformedJson, r.UnsupportedMediaType)
+        if self.body is not None or self.uploads:
+            common += (e.PayloadTooLarge, r.BodyTooSlow, e.LimitReached, e.NoSpace)
+        return common

@@ -53,9 +53,12 @@ def test_every_row_is_that_of_a_route() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda nothing: Route("GET", "/v1/new", nothing, "New"),
-        lambda nothing: Route("GET", "/v1/new", nothing, "New", public=True),
-        lambda nothing: Route("GET", "/v1/sessions", nothing, "Open by mistake", public=True),
+        lambda nothing: Route("GET", "/v1/new", nothing, name="getNew", event="GetNew", summary="New"),
+        lambda nothing: Route("GET", "/v1/new", nothing, name="getNew", summary="New", public=True),
+        lambda nothing: Route(
+            "GET", "/v1/sessions", nothing, name="listSessions", summary="Open by mistake", public=True
+        ),
+        lambda nothing: Route("GET", "/v1/sessions", nothing, name="listSessions", summary="Not recorded by mistake"),
         lambda nothing: jupyter.Route("GET", "/api/new", nothing, "GetNew", "New"),
         lambda nothing: operations.Operation("GetNew", "GET", "/new", nothing, operations.requests.Nothing),
     ],

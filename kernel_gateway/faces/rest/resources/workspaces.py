@@ -1,4 +1,4 @@
-"""Endpoints of durable workspaces. They translate and decide nothing."""
+"""Durable workspaces and their files, with or without a live session. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from kernel_gateway.errors import Conflict
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.rest import bodies, conditions
 from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP, Bare, Call, Document, Download
-from kernel_gateway.faces.rest.parameters import Below, Listing, OnePath, PageOf, Rehearsal, Removal
+from kernel_gateway.faces.rest.parameters import Below, DryRunOnly, Listing, OnePath, PageOf, Removal
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import FileEntry, Page, Workspace
 from kernel_gateway.models.workspaces import Copied, CopyFiles, CreateLink, DurableFile, Link, Removed
 
 
-async def workspaces(call: Call) -> Page[Workspace]:
+async def list_workspaces(call: Call) -> Page[Workspace]:
     return await call.services.workspaces.list(call.principal, call.query.limit, call.query.cursor)
 
 
-async def workspace(call: Call) -> Workspace:
+async def get_workspace(call: Call) -> Workspace:
     return await call.services.workspaces.get(call.principal, call.ids["workspace_id"])
 
 
-async def remove(call: Call) -> Removed:
+async def delete_workspace(call: Call) -> Removed:
     return await call.services.removals.remove(call.principal, call.ids["workspace_id"], dry_run=call.query.dry_run)
 
 
-async def index_durable(call: Call) -> Page[FileEntry]:
+async def list_workspace_files(call: Call) -> Page[FileEntry]:
     query = call.query
     return await call.services.workspaces.list_files(
         call.principal,
@@ -42,11 +42,28 @@ async def index_durable(call: Call) -> Page[FileEntry]:
     )
 
 
-async def stat(call: Call) -> DurableFile:
+async def stat_workspace_file(call: Call) -> DurableFile:
     return await call.services.workspaces.stat(call.principal, call.ids["workspace_id"], checked(call.query.path))
 
 
-async def head_durable(call: Call) -> Bare:
+async def archive_workspace(call: Call) -> Download:
+    workspace_id, path = call.ids["workspace_id"], checked_directory(call.query.path)
+    pieces = await call.services.workspaces.archive(call.principal, workspace_id, path)
+    return Download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
+
+
+async def copy_workspace_files(call: Call) -> Copied:
+    body = call.body
+    body.paths, body.to_path = [checked(path) for path in body.paths], checked_directory(body.to_path)
+    return await call.services.file_copies.copy(call.principal, call.ids["workspace_id"], body)
+
+
+async def create_workspace_link(call: Call) -> Link:
+    call.body.path = checked(call.body.path)
+    return await call.services.links.create(call.principal, call.ids["workspace_id"], call.body)
+
+
+async def head_workspace_file(call: Call) -> Bare:
     file = await call.services.workspaces.stat(call.principal, call.ids["workspace_id"], call.path)
     if file.kind != "file":
         raise Conflict(f"{file.path!r} is a {file.kind}, not a file")
@@ -57,7 +74,7 @@ async def head_durable(call: Call) -> Bare:
     return Bare(200, {**_validators(file), "Content-Length": str(file.size), "Content-Type": OCTETS})
 
 
-async def read_durable(call: Call) -> Download | Bare:
+async def read_workspace_file(call: Call) -> Download | Bare:
     wanted = conditions.Wanted(call.headers)
     reading = await call.services.workspaces.read_part(call.principal, call.ids["workspace_id"], call.path, wanted)
     file, start, end = reading.file, reading.start, reading.end
@@ -71,30 +88,13 @@ async def read_durable(call: Call) -> Download | Bare:
     return download
 
 
-async def archive(call: Call) -> Download:
-    workspace_id, path = call.ids["workspace_id"], checked_directory(call.query.path)
-    pieces = await call.services.workspaces.archive(call.principal, workspace_id, path)
-    return Download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
-
-
-async def copy(call: Call) -> Copied:
-    body = call.body
-    body.paths, body.to_path = [checked(path) for path in body.paths], checked_directory(body.to_path)
-    return await call.services.file_copies.copy(call.principal, call.ids["workspace_id"], body)
-
-
-async def link(call: Call) -> Link:
-    call.body.path = checked(call.body.path)
-    return await call.services.links.create(call.principal, call.ids["workspace_id"], call.body)
-
-
-async def write_durable(call: Call) -> DurableFile:
+async def write_workspace_file(call: Call) -> DurableFile:
     expected = conditions.expected(call.headers)
     workspaces, workspace_id = call.services.workspaces, call.ids["workspace_id"]
     return await workspaces.write(call.principal, workspace_id, call.path, call.upload, expected)
 
 
-async def remove_durable(call: Call) -> Document | None:
+async def delete_workspace_file(call: Call) -> Document | None:
     removed = await call.services.workspaces.remove(
         call.principal,
         call.ids["workspace_id"],
@@ -116,14 +116,12 @@ def _validators(file: DurableFile) -> dict[str, str]:
     }
 
 
-# The rows of the table of routes that work on durable workspaces.
-
-W: Final = "/v1/workspaces"
-W_ONE: Final = "/v1/workspaces/{workspace_id}"
-W_FILE: Final = "/v1/workspaces/{workspace_id}/files/{path}"
-READ: Errors = (e.NotFound, r.InvalidPath, e.Conflict, e.StoreUnavailable, e.DeadlinePassed)
-PART: Errors = (*READ, e.FileChanged, r.RangeNotSatisfiable, e.PreconditionFailed)
-CHANGE: Errors = (*READ, e.WorkspaceInUse, e.PreconditionFailed, e.NoSpace, e.ShuttingDown)
+WORKSPACES: Final = "/v1/workspaces"
+WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
+FILE: Final = "/v1/workspaces/{workspace_id}/files/{path}"
+READ: Final[Errors] = (e.NotFound, r.InvalidPath, e.Conflict, e.StoreUnavailable, e.DeadlinePassed)
+PART: Final[Errors] = (*READ, e.FileChanged, r.RangeNotSatisfiable, e.PreconditionFailed)
+CHANGE: Final[Errors] = (*READ, e.WorkspaceInUse, e.PreconditionFailed, e.NoSpace, e.ShuttingDown)
 CACHED: Final = {"If-None-Match": "the ETag of what the caller has: answered with 304 when it is still that"}
 RANGED: Final = {
     "Range": "one range of bytes, as `bytes=0-999`, `bytes=1000-` or `bytes=-1000`",
@@ -137,68 +135,106 @@ EXPECTS: Final = {
 SAME: Final = {304: "the caller has it already"}
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", W, workspaces, "List your workspaces", Page[Workspace], query=PageOf),
-    Route("GET", W_ONE, workspace, "Show a workspace", Workspace, errors=(e.NotFound, e.StoreUnavailable)),
+    Route(
+        "GET",
+        WORKSPACES,
+        list_workspaces,
+        name="listWorkspaces",
+        event="ListWorkspaces",
+        summary="List your workspaces",
+        result=Page[Workspace],
+        query=PageOf,
+    ),
+    Route(
+        "GET",
+        WORKSPACE,
+        get_workspace,
+        name="getWorkspace",
+        event="GetWorkspace",
+        summary="Show a workspace",
+        result=Workspace,
+        errors=(e.NotFound, e.StoreUnavailable),
+    ),
     Route(
         "DELETE",
-        W_ONE,
-        remove,
-        "Delete a workspace, all its files; refused while a live session holds it. Notebooks of its sessions stay",
-        Removed,
-        query=Rehearsal,
+        WORKSPACE,
+        delete_workspace,
+        name="deleteWorkspace",
+        event="DeleteWorkspace",
+        summary=(
+            "Delete a workspace, all its files; refused while a live session holds it. Notebooks of its sessions stay"
+        ),
+        result=Removed,
+        query=DryRunOnly,
         errors=(e.NotFound, e.WorkspaceInUse, e.StoreUnavailable, e.DeadlinePassed, e.ShuttingDown),
     ),
     Route(
         "GET",
-        f"{W_ONE}/files",
-        index_durable,
-        "List durable files",
-        Page[FileEntry],
+        f"{WORKSPACE}/files",
+        list_workspace_files,
+        name="listWorkspaceFiles",
+        event="ListWorkspaceFiles",
+        summary="List durable files",
+        result=Page[FileEntry],
         query=Listing,
         errors=READ,
     ),
     Route(
         "GET",
-        f"{W_ONE}/stat",
-        stat,
-        "Show a durable file, directory or link: kind, size, mode, SHA-256, ETag",
-        DurableFile,
+        f"{WORKSPACE}/stat",
+        stat_workspace_file,
+        name="statWorkspaceFile",
+        event="GetWorkspaceFile",
+        summary="Show a durable file, directory or link: kind, size, mode, SHA-256, ETag",
+        result=DurableFile,
         query=OnePath,
         errors=READ,
     ),
     Route(
         "GET",
-        f"{W_ONE}/archive",
-        archive,
-        "Download durable files as a zip archive; what is too large, a link or gone is listed in its `SKIPPED.txt`",
+        f"{WORKSPACE}/archive",
+        archive_workspace,
+        name="archiveWorkspace",
+        event="ArchiveWorkspace",
+        summary=(
+            "Download durable files as a zip archive; what is too large, a link or gone is listed in its `SKIPPED.txt`"
+        ),
         media=ZIP,
         query=Below,
         errors=(*READ, e.NoSpace, e.LimitReached),
     ),
     Route(
         "POST",
-        f"{W_ONE}/copy",
-        copy,
-        "Copy durable files to another workspace of yours, inside the store; refused while a session holds that one",
-        Copied,
+        f"{WORKSPACE}/copy",
+        copy_workspace_files,
+        name="copyWorkspaceFiles",
+        event="CopyWorkspaceFiles",
+        summary=(
+            "Copy durable files to another workspace of yours, inside the store; refused while a session holds that one"
+        ),
+        result=Copied,
         body=CopyFiles,
         errors=(*READ, e.WorkspaceInUse, e.NoSpace, e.ShuttingDown),
     ),
     Route(
         "POST",
-        f"{W_ONE}/links",
-        link,
-        "Create a link straight to a durable file in S3, for a while; the answer alone carries it",
-        Link,
-        201,
-        CreateLink,
+        f"{WORKSPACE}/links",
+        create_workspace_link,
+        name="createWorkspaceLink",
+        event="CreateLink",
+        summary="Create a link straight to a durable file in S3, for a while; the answer alone carries it",
+        result=Link,
+        status=201,
+        body=CreateLink,
         errors=READ,
     ),
     Route(
         "HEAD",
-        W_FILE,
-        head_durable,
-        "The size, time and ETag of a durable file",
+        FILE,
+        head_workspace_file,
+        name="headWorkspaceFile",
+        event="HeadWorkspaceFile",
+        summary="The size, time and ETag of a durable file",
         media=OCTETS,
         headers=CACHED,
         bare=SAME,
@@ -206,9 +242,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "GET",
-        W_FILE,
-        read_durable,
-        "Download a durable file; `Range` is heeded (206)",
+        FILE,
+        read_workspace_file,
+        name="readWorkspaceFile",
+        event="ReadWorkspaceFile",
+        summary="Download a durable file; `Range` is heeded (206)",
         media=OCTETS,
         headers={**RANGED, **CACHED},
         bare={206: "the range that was asked for", **SAME},
@@ -216,23 +254,27 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "PUT",
-        W_FILE,
-        write_durable,
-        "Upload a durable file; refused while a live session holds the workspace",
-        DurableFile,
+        FILE,
+        write_workspace_file,
+        name="writeWorkspaceFile",
+        event="WriteWorkspaceFile",
+        summary="Upload a durable file; refused while a live session holds the workspace",
+        result=DurableFile,
         uploads=True,
         headers=EXPECTS,
         errors=CHANGE,
     ),
     Route(
         "DELETE",
-        W_FILE,
-        remove_durable,
-        "Remove a durable file or directory; with `dry_run` only say what would be removed",
+        FILE,
+        delete_workspace_file,
+        name="deleteWorkspaceFile",
+        event="RemoveWorkspaceFile",
+        summary="Remove a durable file or directory; with `dry_run` only say what would be removed",
         status=204,
         query=Removal,
         headers=EXPECTS,
-        rehearsal=Removed,
+        dry_run_result=Removed,
         errors=CHANGE,
     ),
 )
