@@ -9,11 +9,12 @@ from msgspec import UNSET
 
 from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
-from kernel_gateway.faces.agentcore.calls import Call, Encoded
+from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
 from kernel_gateway.faces.agentcore.pages import naming_next_token
 from kernel_gateway.faces.json_bodies import encode
+from kernel_gateway.faces.responses import Response
 from kernel_gateway.models.environments import ChangeTags, CreateEnvironment
 from kernel_gateway.models.shapes import EnvironmentInfo
 
@@ -22,7 +23,7 @@ FIRST_CUSTOM: Final = "custom"
 """The token of the page that follows the system's interpreter."""
 
 
-async def create(call: Call) -> Encoded:
+async def create_interpreter(call: Call) -> Response:
     """A new environment, of the image that the system's interpreter has."""
     call.services.limits.take_invocation(call.principal)
     body = call.body
@@ -42,16 +43,16 @@ async def create(call: Call) -> Encoded:
         return encode(answers.created(info, call.face.identifiers, call.region))
 
     digest = digest_of(wanted)
-    return Encoded(
+    return Response(
         await call.face.tokens.once(call.principal, "CreateCodeInterpreter", body.client_token, digest, work)
     )
 
 
-async def show(call: Call) -> answers.Interpreter:
+async def get_interpreter(call: Call) -> answers.Interpreter:
     return answers.interpreter(await _info(call), call.face.identifiers, call.region)
 
 
-async def index(call: Call) -> answers.ListedInterpreters:
+async def list_interpreters(call: Call) -> answers.ListedInterpreters:
     """The system's interpreter first, then the caller's own, oldest first."""
     query, limit = call.outside, call.outside.max_results or PAGE
     items, token = [], query.next_token
@@ -70,7 +71,7 @@ async def index(call: Call) -> answers.ListedInterpreters:
     return answers.ListedInterpreters(code_interpreter_summaries=summaries, next_token=following or UNSET)
 
 
-async def delete(call: Call) -> Encoded:
+async def delete_interpreter(call: Call) -> Response:
     """Refused while sessions of it live."""
     call.services.limits.take_invocation(call.principal)
 
@@ -81,20 +82,20 @@ async def delete(call: Call) -> Encoded:
         return encode(answers.deleted(await call.services.environments.delete(call.principal, info.id)))
 
     digest, token = digest_of(call.outside.code_interpreter_id), call.outside.client_token
-    return Encoded(await call.face.tokens.once(call.principal, "DeleteCodeInterpreter", token, digest, work))
+    return Response(await call.face.tokens.once(call.principal, "DeleteCodeInterpreter", token, digest, work))
 
 
-async def tag(call: Call) -> None:
+async def tag_resource(call: Call) -> None:
     await call.services.environments.change_tags(call.principal, _tagged(call), ChangeTags(set=call.body.tags))
 
 
-async def untag(call: Call) -> None:
+async def untag_resource(call: Call) -> None:
     await call.services.environments.change_tags(
         call.principal, _tagged(call), ChangeTags(remove=call.outside.tag_keys)
     )
 
 
-async def tags(call: Call) -> answers.ListedTags:
+async def list_tags(call: Call) -> answers.ListedTags:
     info = await call.services.environments.get(call.principal, _tagged(call))
     return answers.ListedTags(tags=info.tags)
 

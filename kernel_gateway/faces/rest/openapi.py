@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP
+from kernel_gateway.faces.responses import JSON
 from kernel_gateway.faces.rest.parameters import ErrorBody
 from kernel_gateway.faces.rest.resources.service import VERSION
+from kernel_gateway.faces.rest.responses import OCTETS, ZIP
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.models import constraints
 from kernel_gateway.settings import Settings

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
-from kernel_gateway.faces import scopes
-from kernel_gateway.faces.rest.calls import JSON, Endpoint
+from kernel_gateway.faces import routing, scopes
+from kernel_gateway.faces.responses import JSON
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Nothing
 from kernel_gateway.identity.principal import Scope
 
 Errors = tuple[type[e.GatewayError], ...]
-PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Route:
-    """One method at one address.
+class Route(routing.Route[Call]):
+    """One method at one address, with all that the OpenAPI document says of it.
 
-    `name` is the operation's, OpenAPI's `operationId`; `event` is what its records in the audit log are called. Clients
-    are generated from the one and filters written for the other, so neither ever changes. A route that is public has no
-    event: its calls are not recorded.
-
-    `body` and `query` are the types they are read as, `result` the type of the answer and `media` its media type.
+    `query` is the type that the query is read as, `result` the type of the answer and `media` its media type.
     `uploads`: the body is bytes, handed on as they come. `invocation`: counts against the caller's rate. `accepted`:
     also answers 202. `more_media`: media types that it answers with when it is asked to. `dry_run_result`: what it
     answers in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say.
-    `large`: its body may be a whole notebook. `public`: needs no token. `errors`: what it raises beside the ones any
-    route may raise. `scope`, what a credential must be good for, is in `faces.scopes`: a route that is not there cannot
-    be made.
+    `large`: its body may be a whole notebook. `public`: needs no token, and is not recorded in the audit log. `errors`:
+    what it raises beside the ones any route may raise.
     """
 
-    method: str
-    path: str
-    endpoint: Endpoint
     _: KW_ONLY
-    name: str
-    summary: str
-    event: str = ""
     result: Any = None
-    status: int = 200
-    body: Any = None
     query: type = Nothing
     media: str = JSON
     more_media: tuple[str, ...] = ()
@@ -56,20 +42,12 @@ class Route:
     large: bool = False
     public: bool = False
     errors: Errors = ()
-    scope: Scope | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
+    def find_scope(self) -> Scope | None:
         scope = scopes.of_rest(self.method, self.path)
         if self.public != (scope is None):
             raise LookupError(f"{self.method} {self.path} is public in one table and not in the other")
-        if self.public == bool(self.event):
-            raise LookupError(f"{self.method} {self.path} needs the name of an event, unless it is public")
-        object.__setattr__(self, "scope", scope)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the address's parameters."""
-        return tuple(PARAMETER.findall(self.path))
+        return scope
 
     @property
     def raises(self) -> Errors:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from kernel_gateway.faces.responses import JSON, Response
 from kernel_gateway.faces.rest import openapi
-from kernel_gateway.faces.rest.calls import JSON, Call, Document
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject
 from kernel_gateway.faces.rest.resources import (
     access_keys,
@@ -33,12 +34,13 @@ from kernel_gateway.faces.rest.resources import (
     usage,
     workspaces,
 )
+from kernel_gateway.faces.rest.responses import answer_document
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.settings import Settings
 
 
-async def get_openapi_document(call: Call) -> Document:
-    return Document(openapi_document(call.services.settings), JSON)
+async def get_openapi_document(call: Call) -> Response:
+    return answer_document(openapi_document(call.services.settings), JSON)
 
 
 TABLE: Final[tuple[Route, ...]] = (

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from kernel_gateway import errors as e
-from kernel_gateway.faces.rest.calls import NOTEBOOK, Call, Download
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, OwnedSessionsPage, PageOf
+from kernel_gateway.faces.rest.responses import NOTEBOOK, answer_download
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.principals import OwnedSession
 from kernel_gateway.models.shapes import Execution, Page
@@ -33,11 +35,11 @@ async def admin_list_executions(call: Call) -> Page[Execution]:
     return await call.services.executions.list(owner, session_id, query.limit, query.cursor)
 
 
-async def admin_get_notebook(call: Call) -> Download:
+async def admin_get_notebook(call: Call) -> Response:
     session_id = call.ids["session_id"]
     owner = await call.services.oversight.owner(call.principal, session_id)
     reading = await call.services.notebooks.read(owner, session_id)
-    return Download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
+    return answer_download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
 
 
 SESSIONS: Final = "/v1/admin/sessions"

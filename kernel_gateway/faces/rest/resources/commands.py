@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from kernel_gateway import errors as e
-from kernel_gateway.faces.rest.calls import Accepted, Call
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
+from kernel_gateway.faces.rest.responses import answer_accepted
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import Command, CommandRequest
 
 
-async def run_command(call: Call) -> Command | Accepted:
+async def run_command(call: Call) -> Command | Response:
     lease = call.headers.get(LEASE_HEADER)
     command = await call.services.commands.run(call.principal, call.ids["session_id"], call.body, lease=lease)
-    return Accepted(command) if call.body.background else command
+    return answer_accepted(command) if call.body.background else command
 
 
 async def get_task(call: Call) -> Command:

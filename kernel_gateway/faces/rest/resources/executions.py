@@ -6,9 +6,11 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest.calls import EVENTS, Accepted, Call, Following
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Followed, PageOf
 from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
+from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import last_event_id
 from kernel_gateway.models.shapes import Event, Execution, Page, Submission
@@ -16,14 +18,14 @@ from kernel_gateway.models.shapes import Event, Execution, Page, Submission
 MOST_KEY_CHARACTERS: Final = 200
 
 
-async def run_execution(call: Call) -> Execution | Accepted:
+async def run_execution(call: Call) -> Execution | Response:
     """Submit; with `wait` stay for the outcome. A caller who leaves while waiting cancels nothing."""
     session_id, executions = call.ids["session_id"], call.services.executions
     key = idempotency_key(call.headers.get("Idempotency-Key"))
     lease = call.headers.get(LEASE_HEADER)
     execution = await executions.submit(call.principal, session_id, call.body, key, lease=lease)
     if not call.body.wait:
-        return Accepted(execution)
+        return answer_accepted(execution)
     call.cancellable = True
     return await executions.wait(call.principal, session_id, execution.id)
 
@@ -37,11 +39,11 @@ async def get_execution(call: Call) -> Execution:
     return await call.services.executions.get(call.principal, call.ids["session_id"], call.ids["execution_id"])
 
 
-async def follow_execution(call: Call) -> Following:
+async def follow_execution(call: Call) -> Response:
     after = last_event_id(call.headers.get("Last-Event-ID"))
     session_id, execution_id, late = call.ids["session_id"], call.ids["execution_id"], call.query.late
     events = await call.services.executions.events(call.principal, session_id, execution_id, after, late=late)
-    return Following(events)
+    return answer_events(events)
 
 
 async def interrupt_execution(call: Call) -> Execution:

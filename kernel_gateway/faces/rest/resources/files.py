@@ -6,10 +6,11 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
-from kernel_gateway.faces.rest import bodies
-from kernel_gateway.faces.rest.calls import JSON, OCTETS, Call, Document, Download
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Listing, Removal
 from kernel_gateway.faces.rest.paths import checked_directory
+from kernel_gateway.faces.rest.responses import OCTETS, answer_download, answer_dry_run
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import FileEntry, Page
 from kernel_gateway.models.workspaces import Removed
@@ -27,20 +28,20 @@ async def list_session_files(call: Call) -> Page[FileEntry]:
     )
 
 
-async def read_session_file(call: Call) -> Download:
+async def read_session_file(call: Call) -> Response:
     entry, chunks = await call.services.files.read(call.principal, call.ids["session_id"], call.path)
-    return Download(chunks, entry.size, entry.path)
+    return answer_download(chunks, entry.size, entry.path)
 
 
 async def write_session_file(call: Call) -> FileEntry:
     return await call.services.files.write(call.principal, call.ids["session_id"], call.path, call.upload)
 
 
-async def delete_session_file(call: Call) -> Document | None:
+async def delete_session_file(call: Call) -> Response | None:
     files, session_id, recursive = call.services.files, call.ids["session_id"], call.query.recursive
     if call.query.dry_run:
         gone = await files.would_remove(call.principal, session_id, call.path, recursive=recursive)
-        return Document(bodies.encode(gone), JSON)
+        return answer_dry_run(gone)
     await files.remove(call.principal, session_id, call.path, recursive=recursive)
     return None
 

@@ -7,8 +7,10 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
-from kernel_gateway.faces.rest.calls import OCTETS, Call, Piece
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.ranges import bounds
+from kernel_gateway.faces.rest.responses import OCTETS, answer_output
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.models.inspection import Variables
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
@@ -18,7 +20,7 @@ async def list_variables(call: Call) -> Variables:
     return await call.services.inspection.variables(call.principal, call.ids["session_id"])
 
 
-async def get_output(call: Call) -> Piece:
+async def get_output(call: Call) -> Response:
     """All of an output, or the range that is asked for; with `If-Range` of another one all of it."""
     digest = call.ids["sha256"]
     wanted = call.headers.get("Range")
@@ -26,7 +28,7 @@ async def get_output(call: Call) -> Piece:
         wanted = None
     found = await call.services.outputs.read(call.principal, call.ids["session_id"], digest, partial(bounds, wanted))
     media_type = found.media_type or OCTETS
-    return Piece(found.chunks, found.start, found.end, found.size, digest, media_type, digest)
+    return answer_output(found.chunks, found.start, found.end, found.size, tag=digest, media_type=media_type)
 
 
 ROUTES: Final[tuple[Route, ...]] = (

@@ -7,15 +7,17 @@ from typing import Any, Final
 import msgspec
 
 from kernel_gateway import errors as e
-from kernel_gateway.faces.rest.calls import EVENTS, NOTEBOOK, Accepted, Call, Document, Following
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject
+from kernel_gateway.faces.rest.responses import EVENTS, NOTEBOOK, answer_accepted, answer_document, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import last_event_id
 from kernel_gateway.models.replays import Replay, ReplayRequest
 from kernel_gateway.models.shapes import Event
 
 
-async def create_replay(call: Call) -> Replay | Accepted | Following:
+async def create_replay(call: Call) -> Replay | Response:
     """Begin, then stream, stay for the end, or answer at once. A caller who leaves meanwhile stops nothing."""
     replays, request = call.services.replays, call.body
     call.body = _without_notebook(request)
@@ -23,9 +25,9 @@ async def create_replay(call: Call) -> Replay | Accepted | Following:
     call.forget_body()
     if _wants_events(call.headers.get("Accept")):
         call.cancellable = True
-        return Following(await replays.events(call.principal, replay.id))
+        return answer_events(await replays.events(call.principal, replay.id))
     if not request.wait:
-        return Accepted(replay)
+        return answer_accepted(replay)
     call.cancellable = True
     return await replays.wait(call.principal, replay.id)
 
@@ -34,13 +36,13 @@ async def get_replay(call: Call) -> Replay:
     return await call.services.replays.get(call.principal, call.ids["replay_id"])
 
 
-async def follow_replay(call: Call) -> Following:
+async def follow_replay(call: Call) -> Response:
     after = last_event_id(call.headers.get("Last-Event-ID"))
-    return Following(await call.services.replays.events(call.principal, call.ids["replay_id"], after))
+    return answer_events(await call.services.replays.events(call.principal, call.ids["replay_id"], after))
 
 
-async def get_replay_notebook(call: Call) -> Document:
-    return Document(await call.services.replays.notebook(call.principal, call.ids["replay_id"]), NOTEBOOK)
+async def get_replay_notebook(call: Call) -> Response:
+    return answer_document(await call.services.replays.notebook(call.principal, call.ids["replay_id"]), NOTEBOOK)
 
 
 async def stop_replay(call: Call) -> Replay:

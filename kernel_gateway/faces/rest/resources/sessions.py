@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from kernel_gateway import errors as e
-from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Call, Document, Download
+from kernel_gateway.faces.responses import JSON, Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, SessionsPage
+from kernel_gateway.faces.rest.responses import HTML, NOTEBOOK, PYTHON, answer_document, answer_download
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import Page, Session, StartSession
 from kernel_gateway.views.page import POLICY
@@ -42,21 +44,23 @@ async def restart_session(call: Call) -> Session:
     return await call.services.sessions.restart(call.principal, call.ids["session_id"])
 
 
-async def get_notebook(call: Call) -> Document | Download:
+async def get_notebook(call: Call) -> Response:
     """As it is, or as a view of it. A page holds what a sandbox put out: a browser lets nothing of it act."""
     session_id, form = call.ids["session_id"], call.query.format
     if form == "ipynb":
         reading = await call.services.notebooks.read(call.principal, session_id)
-        return Download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
+        return answer_download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
     call.cancellable = True
     made = await call.services.views.view(call.principal, session_id, form)
     if form == "py":
-        return Document(made, PYTHON, {"Content-Security-Policy": "sandbox"})
-    return Document(made, HTML, {"Content-Security-Policy": f"sandbox; {POLICY}", "Referrer-Policy": "no-referrer"})
+        return answer_document(made, PYTHON, {"Content-Security-Policy": "sandbox"})
+    return answer_document(
+        made, HTML, {"Content-Security-Policy": f"sandbox; {POLICY}", "Referrer-Policy": "no-referrer"}
+    )
 
 
-async def get_notebook_manifest(call: Call) -> Document:
-    return Document(await call.services.notebooks.manifest(call.principal, call.ids["session_id"]), JSON)
+async def get_notebook_manifest(call: Call) -> Response:
+    return answer_document(await call.services.notebooks.manifest(call.principal, call.ids["session_id"]), JSON)
 
 
 SESSIONS: Final = "/v1/sessions"

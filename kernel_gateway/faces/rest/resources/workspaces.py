@@ -9,10 +9,12 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.errors import Conflict
 from kernel_gateway.faces import errors as r
-from kernel_gateway.faces.rest import bodies, conditions
-from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP, Bare, Call, Document, Download
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest import conditions
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Below, DryRunOnly, Listing, OnePath, PageOf, Removal
 from kernel_gateway.faces.rest.paths import checked, checked_directory
+from kernel_gateway.faces.rest.responses import OCTETS, ZIP, answer_download, answer_dry_run, answer_head
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import FileEntry, Page, Workspace
 from kernel_gateway.models.workspaces import Copied, CopyFiles, CreateLink, DurableFile, Link, Removed
@@ -46,10 +48,10 @@ async def stat_workspace_file(call: Call) -> DurableFile:
     return await call.services.workspaces.stat(call.principal, call.ids["workspace_id"], checked(call.query.path))
 
 
-async def archive_workspace(call: Call) -> Download:
+async def archive_workspace(call: Call) -> Response:
     workspace_id, path = call.ids["workspace_id"], checked_directory(call.query.path)
     pieces = await call.services.workspaces.archive(call.principal, workspace_id, path)
-    return Download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
+    return answer_download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
 
 
 async def copy_workspace_files(call: Call) -> Copied:
@@ -63,29 +65,29 @@ async def create_workspace_link(call: Call) -> Link:
     return await call.services.links.create(call.principal, call.ids["workspace_id"], call.body)
 
 
-async def head_workspace_file(call: Call) -> Bare:
+async def head_workspace_file(call: Call) -> Response:
     file = await call.services.workspaces.stat(call.principal, call.ids["workspace_id"], call.path)
     if file.kind != "file":
         raise Conflict(f"{file.path!r} is a {file.kind}, not a file")
     wanted = conditions.Wanted({name: call.headers[name] for name in call.headers if name.lower() != "range"})
     wanted(file)
     if wanted.unchanged:
-        return Bare(304, _validators(file))
-    return Bare(200, {**_validators(file), "Content-Length": str(file.size), "Content-Type": OCTETS})
+        return answer_head(304, _validators(file))
+    return answer_head(200, {**_validators(file), "Content-Length": str(file.size), "Content-Type": OCTETS})
 
 
-async def read_workspace_file(call: Call) -> Download | Bare:
+async def read_workspace_file(call: Call) -> Response:
     wanted = conditions.Wanted(call.headers)
     reading = await call.services.workspaces.read_part(call.principal, call.ids["workspace_id"], call.path, wanted)
     file, start, end = reading.file, reading.start, reading.end
     if wanted.unchanged:
         await reading.chunks.aclose()
-        return Bare(304, _validators(file))
-    download = Download(reading.chunks, end - start, file.path, headers=_validators(file))
+        return answer_head(304, _validators(file))
+    status, headers = 200, _validators(file)
     if end - start < file.size:
-        download.status = 206
-        download.headers = {**download.headers, "Content-Range": f"bytes {start}-{end - 1}/{file.size}"}
-    return download
+        status = 206
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
+    return answer_download(reading.chunks, end - start, file.path, status=status, headers=headers)
 
 
 async def write_workspace_file(call: Call) -> DurableFile:
@@ -94,7 +96,7 @@ async def write_workspace_file(call: Call) -> DurableFile:
     return await workspaces.write(call.principal, workspace_id, call.path, call.upload, expected)
 
 
-async def delete_workspace_file(call: Call) -> Document | None:
+async def delete_workspace_file(call: Call) -> Response | None:
     removed = await call.services.workspaces.remove(
         call.principal,
         call.ids["workspace_id"],
@@ -103,7 +105,7 @@ async def delete_workspace_file(call: Call) -> Document | None:
         dry_run=call.query.dry_run,
         expected=conditions.expected(call.headers),
     )
-    return Document(bodies.encode(removed), JSON) if call.query.dry_run else None
+    return answer_dry_run(removed) if call.query.dry_run else None
 
 
 def _validators(file: DurableFile) -> dict[str, str]:

@@ -46,7 +46,7 @@ def test_every_row_is_that_of_a_route() -> None:
         return {each for routes in table.values() for each in routes}
 
     assert named(scopes.REST) | set(scopes.OPEN) == {f"{each.method} {each.path}" for each in TABLE}
-    assert named(scopes.JUPYTER) == {each.event for each in jupyter.TABLE} | {jupyter.OPEN_CHANNELS}
+    assert named(scopes.JUPYTER) == {each.event for each in jupyter.TABLE} | {jupyter.CHANNELS.event}
     assert named(scopes.AGENTCORE) == {each.name for each in operations.TABLE}
 
 
@@ -58,9 +58,10 @@ def test_every_row_is_that_of_a_route() -> None:
         lambda nothing: Route(
             "GET", "/v1/sessions", nothing, name="listSessions", summary="Open by mistake", public=True
         ),
-        lambda nothing: Route("GET", "/v1/sessions", nothing, name="listSessions", summary="Not recorded by mistake"),
-        lambda nothing: jupyter.Route("GET", "/api/new", nothing, "GetNew", "New"),
-        lambda nothing: operations.Operation("GetNew", "GET", "/new", nothing, operations.requests.Nothing),
+        lambda nothing: jupyter.Route("GET", "/api/new", nothing, name="GetNew"),
+        lambda nothing: operations.Operation(
+            "GET", "/new", nothing, name="GetNew", outside=operations.requests.Nothing
+        ),
     ],
 )
 def test_a_route_without_a_scope_cannot_be_made(make: Any) -> None:
