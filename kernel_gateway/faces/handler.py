@@ -148,7 +148,7 @@ class FaceHandler(ReceivingHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Called by tornado for errors of its own, as a method that HTTP does not know.
 
-        That is before the body is read, so tornado closes the connection afterwards; the client is told.
+        That is before the body is read, so tornado closes the connection afterwards, and the answer says so.
         """
         self.set_header("Connection", "close")
         error = translate_tornado_error(

@@ -86,7 +86,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         await self.body.add(chunk)
 
     async def abandon(self) -> None:
-        """Called when the body is refused while it arrives: let go of what is there of it."""
+        """Called when the body is refused while it arrives: release what is there of it."""
 
     def drop_body(self) -> None:
         """Called when the body will not come to its end, or is not wanted: release it, without waiting."""

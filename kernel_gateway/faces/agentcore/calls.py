@@ -89,7 +89,7 @@ class Call:
         self._let_go()
 
     def end(self) -> None:
-        """Called when the request is over: let go of what nobody has taken."""
+        """Called when the request is over: release what nobody has taken."""
         self.over = True
         self._let_go()
 

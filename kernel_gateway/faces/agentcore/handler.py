@@ -15,7 +15,7 @@ from tornado.iostream import StreamClosedError
 from kernel_gateway.errors import GatewayError, InvalidRequest, PayloadTooLarge
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agentcore import operations, requests
-from kernel_gateway.faces.agentcore.blobs import unpacked
+from kernel_gateway.faces.agentcore.blobs import unpack_files
 from kernel_gateway.faces.agentcore.calls import Call, Face
 from kernel_gateway.faces.agentcore.errors import refusal
 from kernel_gateway.faces.agentcore.identifiers import session_of
@@ -120,7 +120,7 @@ class AgentCoreHandler(FaceHandler):
         call.outside = operations.outside(operation, self.address.parameters, self.request.query, self.request.headers)
         call.body = decode(body, operation.body)
         if isinstance(call.body, requests.Invoke):
-            call.body = await unpacked(call.body.name, call.body.arguments)
+            call.body = await unpack_files(call.body.name, call.body.arguments)
         if call.reservation is not None:
             call.reservation.shrink(len(body))
 

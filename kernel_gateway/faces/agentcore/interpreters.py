@@ -12,7 +12,7 @@ from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
-from kernel_gateway.faces.agentcore.pages import naming_next_token
+from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.models.environments import ChangeTags, CreateEnvironment
@@ -40,7 +40,7 @@ async def create_interpreter(call: Call) -> Response:
 
     async def work() -> bytes:
         info = await call.services.environments.create(call.principal, wanted)
-        return encode(answers.created(info, call.face.identifiers, call.region))
+        return encode(answers.describe_creation(info, call.face.identifiers, call.region))
 
     digest = digest_of(wanted)
     return Response(
@@ -49,7 +49,7 @@ async def create_interpreter(call: Call) -> Response:
 
 
 async def get_interpreter(call: Call) -> answers.Interpreter:
-    return answers.interpreter(await _info(call), call.face.identifiers, call.region)
+    return answers.describe_interpreter(await _info(call), call.face.identifiers, call.region)
 
 
 async def list_interpreters(call: Call) -> answers.ListedInterpreters:
@@ -63,11 +63,11 @@ async def list_interpreters(call: Call) -> answers.ListedInterpreters:
     if query.type != "SYSTEM":
         cursor = None if token == FIRST_CUSTOM else token
         room = limit - len(items)
-        with naming_next_token():
+        with name_next_token():
             page = await call.services.environments.list(call.principal, max(room, 1), cursor, "made")
         items += page.items[:room]
         following = page.next_cursor if room else FIRST_CUSTOM if page.items else None
-    summaries = [answers.summary(info, call.face.identifiers, call.region) for info in items]
+    summaries = [answers.summarize_interpreter(info, call.face.identifiers, call.region) for info in items]
     return answers.ListedInterpreters(code_interpreter_summaries=summaries, next_token=following or UNSET)
 
 
@@ -79,24 +79,24 @@ async def delete_interpreter(call: Call) -> Response:
         info = await _info(call)
         if info.kind != "made":
             raise Forbidden(f"{SYSTEM} is everybody's and cannot be deleted")
-        return encode(answers.deleted(await call.services.environments.delete(call.principal, info.id)))
+        return encode(answers.describe_deletion(await call.services.environments.delete(call.principal, info.id)))
 
     digest, token = digest_of(call.outside.code_interpreter_id), call.outside.client_token
     return Response(await call.face.tokens.once(call.principal, "DeleteCodeInterpreter", token, digest, work))
 
 
 async def tag_resource(call: Call) -> None:
-    await call.services.environments.change_tags(call.principal, _tagged(call), ChangeTags(set=call.body.tags))
+    await call.services.environments.change_tags(call.principal, _find_tagged(call), ChangeTags(set=call.body.tags))
 
 
 async def untag_resource(call: Call) -> None:
     await call.services.environments.change_tags(
-        call.principal, _tagged(call), ChangeTags(remove=call.outside.tag_keys)
+        call.principal, _find_tagged(call), ChangeTags(remove=call.outside.tag_keys)
     )
 
 
 async def list_tags(call: Call) -> answers.ListedTags:
-    info = await call.services.environments.get(call.principal, _tagged(call))
+    info = await call.services.environments.get(call.principal, _find_tagged(call))
     return answers.ListedTags(tags=info.tags)
 
 
@@ -109,6 +109,6 @@ async def _info(call: Call) -> EnvironmentInfo:
     return await call.services.environments.get(call.principal, environment)
 
 
-def _tagged(call: Call) -> str:
+def _find_tagged(call: Call) -> str:
     """The id of the custom code interpreter whose tags are meant."""
     return call.face.identifiers.of_resource(call.outside.resource_arn)

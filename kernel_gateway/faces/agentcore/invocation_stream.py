@@ -39,7 +39,7 @@ async def _stream(call: Call, start: Callable[[], asyncio.Task[bytes]]) -> Async
     yield event_stream.KEEP_ALIVE
     work = start()
     while not work.done():
-        # The work is only waited for: whoever leaves, it goes on, and its repetition joins it.
+        # The work is only waited for: when the client leaves it goes on, and the same request sent again joins it.
         await asyncio.wait({work}, timeout=call.services.settings.agentcore_keep_alive_seconds)
         if not work.done():
             yield event_stream.KEEP_ALIVE

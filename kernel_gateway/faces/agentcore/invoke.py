@@ -33,7 +33,7 @@ async def invoke(call: Call) -> Response:
     shown, name = call.outside.session_id, call.body.name
     call.session_id = session_id = session_of(shown)
     arguments, call.body = call.body.arguments, None
-    repeated = _repeated(call)
+    repeated = _hash_request(call)
     key = (call.principal.id, session_id, repeated) if repeated else None
     tool = tool_of(name, arguments)
     if call.face.invocations.find(key) is None:
@@ -53,7 +53,7 @@ async def invoke(call: Call) -> Response:
     return answer_invocation(call, shown, start)
 
 
-def _repeated(call: Call) -> str:
+def _hash_request(call: Call) -> str:
     """The same for the same request sent again by a client, which then keeps its own id of the invocation."""
     if not call.invocation_id:
         return ""

@@ -18,7 +18,7 @@ from kernel_gateway.faces import routing, scopes
 from kernel_gateway.faces.agentcore import interpreters, invoke, requests, sessions
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.errors import UnknownRoute
-from kernel_gateway.faces.json_bodies import refused
+from kernel_gateway.faces.json_bodies import describe_refusal
 from kernel_gateway.faces.routing import Address, Matcher
 from kernel_gateway.identity import sigv4
 from kernel_gateway.identity.principal import Scope
@@ -194,7 +194,7 @@ def outside(operation: Operation, labels: Mapping[str, str], raw_query: str, hea
     try:
         return msgspec.convert({**members, **labels}, operation.outside, strict=False)
     except msgspec.ValidationError as error:
-        raise refused(str(error), "the request") from None
+        raise describe_refusal(str(error), "the request") from None
 
 
 def _query(operation: Operation, raw_query: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
-from kernel_gateway.faces.agentcore.pages import naming_next_token
+from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.models.shapes import Session, StartSession
@@ -41,7 +41,7 @@ async def start_session(call: Call) -> Response:
 
     async def work() -> bytes:
         call.services.limits.take_invocation(call.principal)
-        return encode(answers.started(identifier, await _start_once(call, wanted, body.client_token)))
+        return encode(answers.describe_start(identifier, await _start_once(call, wanted, body.client_token)))
 
     digest, token = digest_of(identifier, wanted), body.client_token
     return Response(await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", token, digest, work))
@@ -65,7 +65,7 @@ async def _start_once(call: Call, wanted: StartSession, token: str | None) -> Se
 
 async def get_session(call: Call) -> answers.Shown:
     session = await _session(call)
-    return answers.shown(call.outside.code_interpreter_identifier, session)
+    return answers.describe_session(call.outside.code_interpreter_identifier, session)
 
 
 async def list_sessions(call: Call) -> answers.ListedSessions:
@@ -75,12 +75,13 @@ async def list_sessions(call: Call) -> answers.ListedSessions:
         call.principal, call.face.identifiers.environment(identifier)
     )
     limit = body.max_results or PAGE
-    with naming_next_token():
+    with name_next_token():
         page = await call.services.sessions.list(
             call.principal, limit, body.next_token, body.status, environment=environment
         )
     return answers.ListedSessions(
-        items=[answers.listed(identifier, session) for session in page.items], next_token=page.next_cursor or UNSET
+        items=[answers.describe_item(identifier, session) for session in page.items],
+        next_token=page.next_cursor or UNSET,
     )
 
 
@@ -90,7 +91,7 @@ async def stop_session(call: Call) -> Response:
 
     async def work() -> bytes:
         session = await _session(call)
-        return encode(answers.stopped(identifier, await call.services.sessions.stop(call.principal, session.id)))
+        return encode(answers.describe_stop(identifier, await call.services.sessions.stop(call.principal, session.id)))
 
     digest = digest_of(identifier, call.outside.session_id)
     token = call.body.client_token

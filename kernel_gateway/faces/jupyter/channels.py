@@ -254,13 +254,13 @@ class ChannelsHandler(WebSocketHandler):
             over.cancel()
 
     def _give_up(self, delivering: asyncio.Task[None]) -> None:
-        """The delivery has ended before the attachment: the client is gone, or there is a defect of ours."""
+        """The delivery has ended before the attachment: the client is gone, or there is a defect."""
         if not delivering.cancelled() and (error := delivering.exception()) is not None:
             log.error("jupyter_delivery_failed", request_id=self.request_id, exc_info=error)
         self._hang_up(FAILED, "an error of the service's")
 
     def _session_ends(self) -> bool:
-        """Whether the token counts no longer because its session ends, of which the client is told in due course."""
+        """Whether the token is no longer valid because its session ends: the end of the attachment says so soon."""
         live = self.services.registry.find(self.call.principal, self.call.ids["session_id"])
         return live is None or live.ending is not None
 

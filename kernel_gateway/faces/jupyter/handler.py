@@ -20,7 +20,7 @@ from kernel_gateway.faces.jupyter.routes import Route
 from kernel_gateway.faces.responses import Answer, ErrorResponse, as_response
 
 PUBLIC = ("/", "/tree", "/tree/")
-"""Where everybody is told that nothing is there."""
+"""Addresses at which everybody gets the answer that nothing is there."""
 
 
 class JupyterHandler(FaceHandler):

@@ -1,4 +1,4 @@
-"""Endpoints of kernels. A kernel is a session of ours; its id is the session's."""
+"""Endpoints of kernels. A kernel is a session; its id is the session's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints of Jupyter sessions: VS Code lists live kernels by them. There is one for each session of ours."""
+"""Endpoints of Jupyter sessions: VS Code lists live kernels by them. There is one for each session."""
 
 from __future__ import annotations
 

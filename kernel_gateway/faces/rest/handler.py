@@ -21,6 +21,7 @@ from kernel_gateway.faces.audit import LONGEST_ID, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler, error_headers
+from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.responses import Answer, ErrorResponse, Response
 from kernel_gateway.faces.rest import bodies, paths
 from kernel_gateway.faces.rest.calls import Call
@@ -102,13 +103,13 @@ class RestHandler(FaceHandler):
     def _read_address(self, route: Route) -> None:
         call, ids = self.call, dict(self.address.parameters)
         if "path" in ids:
-            call.path = paths.checked(ids.pop("path"))
+            call.path = paths.check_path(ids.pop("path"))
         for name, value in ids.items():
             if not ID.fullmatch(value) or len(value) > MOST_ID_CHARACTERS:
                 raise NotFound(f"there is no such {CALLED.get(name) or name.removesuffix('_id')}")
         call.ids = ids
         call.headers = self.request.headers
-        call.query = bodies.query(self.request.query, route.query)
+        call.query = bodies.read_query(self.request.query, route.query)
         call.forget_body = self.body.release
         call.cancellable = route.read_only
 
@@ -168,8 +169,8 @@ class RestHandler(FaceHandler):
         if self._upload is not None:
             return await self._upload.finish()
         if route.body is not None:
-            self.call.body = bodies.decode(await self.body.whole(self.call.principal.id), route.body)
-            self.body.decoded()
+            self.call.body = decode(await self.body.whole(self.call.principal.id), route.body)
+            self.body.note_decoded()
         if self.gone and self.call.cancellable:
             raise asyncio.CancelledError
         return await route.endpoint(self.call)
@@ -181,7 +182,7 @@ class RestHandler(FaceHandler):
             self.working.cancel()
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
-        body = bodies.encode(error.body())
+        body = encode(error.body())
         return ErrorResponse(body, error.status, error_headers(error), code=error.code, message=error.message)
 
     def record_call(self) -> CallRecord | None:

@@ -8,14 +8,14 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
-from kernel_gateway.faces.rest.paths import checked, checked_directory
+from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.datasets import CopyDataset, Dataset, RegisterDataset
 from kernel_gateway.models.shapes import Page
 
 
 async def register_dataset(call: Call) -> Dataset:
-    call.body.path = checked(call.body.path)
+    call.body.path = check_path(call.body.path)
     return await call.services.datasets.register(call.principal, call.ids["workspace_id"], call.body)
 
 
@@ -29,7 +29,7 @@ async def get_dataset(call: Call) -> Dataset:
 
 
 async def copy_dataset(call: Call) -> Dataset:
-    call.body.to_path = checked_directory(call.body.to_path)
+    call.body.to_path = check_directory(call.body.to_path)
     copies, ids = call.services.dataset_copies, call.ids
     return await copies.copy(call.principal, ids["workspace_id"], ids["name"], call.body)
 

@@ -9,7 +9,7 @@ from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Listing, Removal
-from kernel_gateway.faces.rest.paths import checked_directory
+from kernel_gateway.faces.rest.paths import check_directory
 from kernel_gateway.faces.rest.responses import OCTETS, answer_download, answer_dry_run
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import FileEntry, Page
@@ -21,7 +21,7 @@ async def list_session_files(call: Call) -> Page[FileEntry]:
     return await call.services.files.list(
         call.principal,
         call.ids["session_id"],
-        checked_directory(query.path),
+        check_directory(query.path),
         recursive=query.recursive,
         limit=query.limit,
         cursor=query.cursor,

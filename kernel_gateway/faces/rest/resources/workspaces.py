@@ -13,7 +13,7 @@ from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest import conditions
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Below, DryRunOnly, Listing, OnePath, PageOf, Removal
-from kernel_gateway.faces.rest.paths import checked, checked_directory
+from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.responses import OCTETS, ZIP, answer_download, answer_dry_run, answer_head
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.shapes import FileEntry, Page, Workspace
@@ -37,7 +37,7 @@ async def list_workspace_files(call: Call) -> Page[FileEntry]:
     return await call.services.workspaces.list_files(
         call.principal,
         call.ids["workspace_id"],
-        checked_directory(query.path),
+        check_directory(query.path),
         recursive=query.recursive,
         limit=query.limit,
         cursor=query.cursor,
@@ -45,23 +45,23 @@ async def list_workspace_files(call: Call) -> Page[FileEntry]:
 
 
 async def stat_workspace_file(call: Call) -> DurableFile:
-    return await call.services.workspaces.stat(call.principal, call.ids["workspace_id"], checked(call.query.path))
+    return await call.services.workspaces.stat(call.principal, call.ids["workspace_id"], check_path(call.query.path))
 
 
 async def archive_workspace(call: Call) -> Response:
-    workspace_id, path = call.ids["workspace_id"], checked_directory(call.query.path)
+    workspace_id, path = call.ids["workspace_id"], check_directory(call.query.path)
     pieces = await call.services.workspaces.archive(call.principal, workspace_id, path)
     return answer_download(pieces, None, f"{path.rpartition('/')[2] or workspace_id}.zip", ZIP)
 
 
 async def copy_workspace_files(call: Call) -> Copied:
     body = call.body
-    body.paths, body.to_path = [checked(path) for path in body.paths], checked_directory(body.to_path)
+    body.paths, body.to_path = [check_path(path) for path in body.paths], check_directory(body.to_path)
     return await call.services.file_copies.copy(call.principal, call.ids["workspace_id"], body)
 
 
 async def create_workspace_link(call: Call) -> Link:
-    call.body.path = checked(call.body.path)
+    call.body.path = check_path(call.body.path)
     return await call.services.links.create(call.principal, call.ids["workspace_id"], call.body)
 
 
@@ -91,7 +91,7 @@ async def read_workspace_file(call: Call) -> Response:
 
 
 async def write_workspace_file(call: Call) -> DurableFile:
-    expected = conditions.expected(call.headers)
+    expected = conditions.read_expected(call.headers)
     workspaces, workspace_id = call.services.workspaces, call.ids["workspace_id"]
     return await workspaces.write(call.principal, workspace_id, call.path, call.upload, expected)
 
@@ -103,7 +103,7 @@ async def delete_workspace_file(call: Call) -> Response | None:
         call.path,
         recursive=call.query.recursive,
         dry_run=call.query.dry_run,
-        expected=conditions.expected(call.headers),
+        expected=conditions.read_expected(call.headers),
     )
     return answer_dry_run(removed) if call.query.dry_run else None
 
