@@ -1,4 +1,4 @@
-"""The routes of every face: what a row of a table has, and the one matcher that finds the rows of an address. Pure.
+"""The routes of every face: what a row of a table has, and the tree that finds the rows of an address. Pure.
 
 An address is written with its parameters in braces, one between two slashes. `{path}` comes last and takes the rest,
 slashes included. Addresses are compared as they were received, split at `/` and only then decoded: an encoded slash is
@@ -96,7 +96,7 @@ class _Node(Generic[R]):
     names: tuple[str, ...] = ()
 
 
-class Matcher(Generic[R]):
+class RouteTree(Generic[R]):
     """Finds the routes of an address.
 
     `parameter` is what a parameter looks like before `decode` reads it. `anywhere`: something may stand before each

@@ -19,7 +19,7 @@ from kernel_gateway.faces.agentcore import interpreters, invoke, requests, sessi
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.json_bodies import describe_refusal
-from kernel_gateway.faces.routing import Address, Matcher
+from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity import sigv4
 from kernel_gateway.identity.principal import Scope
 
@@ -162,7 +162,7 @@ def decode_label(segment: str) -> str:
     return unquote(segment, errors="replace")
 
 
-ADDRESSES: Final = Matcher(TABLE, decode=decode_label, anywhere=True)
+ADDRESSES: Final = RouteTree(TABLE, decode=decode_label, anywhere=True)
 
 
 def find_address(raw_path: str) -> Address[Operation]:

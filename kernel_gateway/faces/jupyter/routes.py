@@ -12,7 +12,7 @@ from kernel_gateway.faces import routing, scopes
 from kernel_gateway.faces.jupyter import kernels, kernelspecs, service, sessions
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.jupyter.requests import Nothing, PutSession, StartKernel
-from kernel_gateway.faces.routing import Address, Matcher
+from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity.principal import Scope
 
 ONE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -128,8 +128,8 @@ CHANNELS = Route(
     summary="The WebSocket: shell, iopub, stdin and control",
     status=101,
 )
-ADDRESSES = Matcher(TABLE, parameter=ONE)
-SOCKET = Matcher([CHANNELS], parameter=ONE)
+ADDRESSES = RouteTree(TABLE, parameter=ONE)
+SOCKET = RouteTree([CHANNELS], parameter=ONE)
 
 
 def find_address(path: str) -> Address[Route]:

@@ -28,7 +28,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.rest.upload import Upload
-from kernel_gateway.faces.routing import Address, Matcher
+from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.models.shapes import Session
 from kernel_gateway.services.audit.api_call import REST
@@ -52,7 +52,7 @@ def decode_parameter(value: str) -> str:
     return unquote_to_bytes(value).decode("utf-8", "surrogateescape")
 
 
-ADDRESSES = Matcher(TABLE, decode=decode_parameter)
+ADDRESSES = RouteTree(TABLE, decode=decode_parameter)
 
 
 class RestHandler(FaceHandler):

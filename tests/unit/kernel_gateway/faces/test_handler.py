@@ -157,7 +157,7 @@ def test_an_answer_that_cannot_go_on_is_cut_off_and_recorded_so(pieces: Pieces, 
     assert pieces.closed
 
 
-def test_a_client_that_reads_nothing_loses_the_connection_and_the_stream_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_nothing_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiving, "STALL_SECONDS", 0.01)
     pieces = Pieces(*[b"x" * (1 << 20)] * 64)
 

@@ -1,4 +1,4 @@
-"""The one matcher of addresses: what is found where, what is decoded, and what is not found."""
+"""The tree of addresses: what is found where, what is decoded, and what is not found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from kernel_gateway.faces.errors import MethodNotAllowed
-from kernel_gateway.faces.routing import Address, Matcher, Route
+from kernel_gateway.faces.routing import Address, Route, RouteTree
 
 
 async def answer(_call: object) -> None:
@@ -51,7 +51,7 @@ TABLE = [
     ],
 )
 def test_an_address_leads_to_its_routes_and_parameters(path: str, found: str, parameters: dict[str, str]) -> None:
-    address = Matcher(TABLE, decode=unquote).find(path)
+    address = RouteTree(TABLE, decode=unquote).find(path)
     assert {route.path for route in address.routes.values()} == {found}
     assert address.parameters == parameters
 
@@ -61,35 +61,35 @@ def test_an_address_leads_to_its_routes_and_parameters(path: str, found: str, pa
     ["", "/", "things", "/things/", "/Things", "//things", "/things//parts", "/things/a/files", "/x/things", "*"],
 )
 def test_nothing_is_at_other_addresses(path: str) -> None:
-    assert Matcher(TABLE, decode=unquote).find(path) == Address()
+    assert RouteTree(TABLE, decode=unquote).find(path) == Address()
 
 
 def test_parameters_look_as_the_table_says() -> None:
-    matcher = Matcher(TABLE, parameter=re.compile("[a-z]+"))
-    assert matcher.find("/things/abc").parameters == {"thing_id": "abc"}
-    assert not matcher.find("/things/ABC").routes
-    assert not matcher.find("/things/ABC/files/x").routes
-    assert matcher.find("/things/abc/files/X").parameters["path"] == "X"
+    tree = RouteTree(TABLE, parameter=re.compile("[a-z]+"))
+    assert tree.find("/things/abc").parameters == {"thing_id": "abc"}
+    assert not tree.find("/things/ABC").routes
+    assert not tree.find("/things/ABC/files/x").routes
+    assert tree.find("/things/abc/files/X").parameters["path"] == "X"
 
 
 def test_where_something_may_stand_before_an_address_the_longest_one_counts() -> None:
-    matcher = Matcher(TABLE[:4], anywhere=True)
-    assert matcher.find("/a/b/things/c").parameters == {"thing_id": "c"}
-    assert matcher.find("things/things").parameters == {"thing_id": "things"}
-    assert matcher.find("/a/things").routes.keys() == {"GET", "POST"}
-    assert not matcher.find("/things/a/b").routes
+    tree = RouteTree(TABLE[:4], anywhere=True)
+    assert tree.find("/a/b/things/c").parameters == {"thing_id": "c"}
+    assert tree.find("things/things").parameters == {"thing_id": "things"}
+    assert tree.find("/a/things").routes.keys() == {"GET", "POST"}
+    assert not tree.find("/things/a/b").routes
 
 
 def test_a_method_that_is_not_taken_is_told_those_that_are() -> None:
     with pytest.raises(MethodNotAllowed) as caught:
-        Matcher(TABLE).find("/things").require("PATCH" * 100)
+        RouteTree(TABLE).find("/things").require("PATCH" * 100)
     assert caught.value.allowed == ["GET", "POST"]
     assert len(caught.value.message) < 100
 
 
 def test_one_address_has_one_name_for_each_parameter() -> None:
     with pytest.raises(ValueError, match="other names"):
-        Matcher([row("GET", "/things/{thing_id}"), row("PUT", "/things/{name}")])
+        RouteTree([row("GET", "/things/{thing_id}"), row("PUT", "/things/{name}")])
 
 
 def test_the_name_of_a_route_is_its_events_unless_it_has_another() -> None:
