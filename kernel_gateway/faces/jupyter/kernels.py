@@ -10,7 +10,7 @@ from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEn
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.shapes import Session, StartSession
+from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.storage.columns import MOST_ROWS
 
 START_SECONDS = 38.0

@@ -10,7 +10,7 @@ from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.jupyter.kernels import DEFAULT_ENVIRONMENT
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.shapes import EnvironmentInfo
+from kernel_gateway.models.environments import EnvironmentInfo
 from kernel_gateway.storage.columns import MOST_ROWS
 
 TYPES: Final = {".png": "image/png", ".svg": "image/svg+xml"}

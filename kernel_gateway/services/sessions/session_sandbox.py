@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
-from kernel_gateway.models.shapes import Usage
+from kernel_gateway.models.sessions import Usage
 from kernel_gateway.models.sync import Restoring, Sync
 from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes

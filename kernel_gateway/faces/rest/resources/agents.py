@@ -9,7 +9,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.models.environments import AgentInfo, AttachAgents, Moved, PutAgent
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 
 
 async def detach_environment_agents(call: Call) -> Moved:
