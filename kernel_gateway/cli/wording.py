@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from kernel_gateway.models.shapes import EndpointInfo, Network
+from kernel_gateway.models.network import EndpointInfo, Network
 from kernel_gateway.models.sync import Sync
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")

@@ -28,7 +28,8 @@ from kernel_gateway.client.operations import usage as u
 from kernel_gateway.client.operations import workspaces as w
 from kernel_gateway.client.saved import address
 from kernel_gateway.client.steps import ATTEMPTS, Answer, Ask, Operation, Pause, pause_seconds, quoted
-from kernel_gateway.models.shapes import Event, Session
+from kernel_gateway.models.executions import Event
+from kernel_gateway.models.sessions import Session
 
 P = ParamSpec("P")
 T = TypeVar("T")

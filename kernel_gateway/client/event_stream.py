@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.shapes import Event
+from kernel_gateway.models.executions import Event
 
 
 class EventParser:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kernel_gateway.client.steps import Operation
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from kernel_gateway.models.shapes import Death, Execution, ExecutionError, Truncated
+from kernel_gateway.models.executions import Death, Execution, ExecutionError, Truncated
 from kernel_gateway.models.sync import ExecutionSync
 
 EXTENSIONS = {

@@ -95,7 +95,7 @@ class Body:
             view[spooled:] = self._buffer
         return data
 
-    def decoded(self) -> None:
+    def note_decoded(self) -> None:
         """What was read is not needed any more, only what was made of it."""
         if self._whole is not None:
             self._whole.shrink(self.size)

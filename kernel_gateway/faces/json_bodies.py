@@ -33,7 +33,7 @@ def decode(body: bytes | bytearray, of: Any) -> Any:
     except UnicodeDecodeError:
         raise MalformedJson("the body is not UTF-8") from None
     except msgspec.ValidationError as error:
-        raise refused(str(error), "the body") from None
+        raise describe_refusal(str(error), "the body") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedJson(f"the body is not JSON: {error}") from None
 
@@ -46,12 +46,12 @@ def encode(value: Any) -> bytes:
         return json.dumps(msgspec.to_builtins(value)).encode("ascii")
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """Text of a caller that is safe in a message: short, and printable as UTF-8."""
     return repr(text[:80].encode("utf-8", "backslashreplace").decode())
 
 
-def refused(message: str, whole: str) -> InvalidRequest:
+def describe_refusal(message: str, whole: str) -> InvalidRequest:
     """msgspec's message as ours; `field` is the path below the root, `a.b[0]`, and `whole` what the root is called."""
     message = message.encode("utf-8", "backslashreplace").decode()[:500]
     match = AT.match(REGEX.sub("text of another form, see /v1/openapi.json", message))

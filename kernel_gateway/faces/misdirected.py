@@ -10,7 +10,9 @@ from tornado.web import Application
 
 from kernel_gateway.faces.errors import MisdirectedRequest
 from kernel_gateway.faces.rest.handler import RestHandler
+from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
+from kernel_gateway.faces.routing import Address
 from kernel_gateway.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ _PUBLIC: Final = frozenset(route.path for route in TABLE if route.public)
 class MisdirectedHandler(RestHandler):
     """Refuses, before anything is looked up."""
 
+    def find_address(self) -> Address[Route]:
+        return Address()
+
     async def admit(self) -> None:
         raise MisdirectedRequest(
             "this service is not known by the name that the request is addressed to: name it in allowed_hosts"
@@ -34,7 +39,7 @@ class OwnHosts(Router):
 
     def __init__(self, application: Application, services: Services, hosts: Hosts) -> None:
         self.application = application
-        self._refused: dict[str, Any] = {"services": services, "routes": {}}
+        self._refused: dict[str, Any] = {"services": services}
         self._hosts = hosts
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:

@@ -1,8 +1,8 @@
-"""What every face's tornado handler has in common: it admits a request, takes its body as it comes, and refuses.
+"""How every face takes a request: it is admitted, its body taken as it comes, or it is refused.
 
 A refused body is answered before it is read, and then thrown away for a while, so that a client that is still sending
-gets to see the answer. Unlike tornado's own limits, ours answer in the face's words. A face fills in `admit`, `take`,
-`abandon`, `respond`, `say` and `audit`.
+gets to see the answer. Unlike tornado's own limits, these answer in the face's words. What an answer is and how calls
+are recorded is in `faces.handler`, which stands on this.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 import tornado.web
+from tornado.http1connection import HTTP1Connection
+from tornado.httputil import HTTPServerRequest
 
-from kernel_gateway.errors import GatewayError, InternalError, PayloadTooLarge, Unauthorized, translate
+from kernel_gateway.errors import PayloadTooLarge, Unauthorized
 from kernel_gateway.faces.body import SMALL_BODY, Body
 from kernel_gateway.faces.connections import network_of
 from kernel_gateway.faces.errors import BodyTooSlow
@@ -45,13 +47,16 @@ class ReceivingHandler(tornado.web.RequestHandler):
     """One request. `most_bytes` bounds its body: unless a face says otherwise what is put up with where none is taken.
 
     A body that is refused while no more than `SMALL_BODY` of it is to come is read first, which keeps the connection.
+    `begun`: the head of the answer may be out. `gone`: the client has left. `revoked`: its credential counts no longer.
     """
 
-    def initialize(self, services: Services, **_more: Any) -> None:
+    def initialize(self, services: Services) -> None:
         self.services = services
         self.refusal: Exception | None = None
         self.answered = False
+        self.begun = False
         self.gone = False
+        self._finished_here = False
         self.most_bytes = SMALL_BODY
         self.received = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -81,17 +86,17 @@ class ReceivingHandler(tornado.web.RequestHandler):
         await self.body.add(chunk)
 
     async def abandon(self) -> None:
-        """Called when the body is refused while it arrives: let go of what is there of it."""
+        """Called when the body is refused while it arrives: release what is there of it."""
 
-    def give_up(self) -> None:
-        """Called when the body will not come to its end, or is not wanted: let go of it, without waiting."""
+    def drop_body(self) -> None:
+        """Called when the body will not come to its end, or is not wanted: release it, without waiting."""
         self.body.release()
 
     async def respond(self) -> None:
         """Called when the body is complete: answer; what is raised goes to `fail`."""
         raise NotImplementedError
 
-    def say(self, error: Exception) -> None:
+    def write_refusal(self, error: Exception) -> None:
         """Write an error's status, headers and body, without finishing."""
         raise NotImplementedError
 
@@ -99,8 +104,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Finish with an error, or cut the answer off when it has begun."""
         raise NotImplementedError
 
-    def ours(self, error: Exception) -> Exception:
-        """Any error as one that `say` knows."""
+    def translate_error(self, error: Exception) -> Exception:
+        """Any error as one that `write_refusal` knows."""
         raise NotImplementedError
 
     def audit(self) -> None:
@@ -109,6 +114,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     async def push(self, data: bytes) -> None:
         """Send a piece of an answer and wait until it is taken; raises ClientStalled, and StreamClosedError."""
+        self.begun = True
         self.write(data)
         try:
             async with asyncio.timeout(STALL_SECONDS):
@@ -121,17 +127,26 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     async def prepare(self) -> None:
         """Called by tornado when the headers are there and the body is not."""
-        connection: Any = self.request.connection
-        connection.set_max_body_size(UNCOUNTED)
-        connection.stream.set_nodelay(True)
+        # `count` bounds the body: tornado would close the connection without an answer in the face's words.
+        self._connection.set_max_body_size(UNCOUNTED)
+        self._connection.stream.set_nodelay(True)
         try:
             await self.admit()
         except Exception as error:
-            await pause(self, error)
-            self.refuse(self.ours(error))
+            await pause(self.services, self.request, error)
+            self.refuse(self.translate_error(error))
         if self.refusal is None and self.has_body:
             self._patience = self.services.settings.body_silence_seconds
             self._wait_for_more()
+
+    @property
+    def _connection(self) -> HTTP1Connection:
+        """The service speaks HTTP/1.1 alone."""
+        return cast("HTTP1Connection", self.request.connection)
+
+    def close_connection(self) -> None:
+        """Hang up on the client: it sees that the answer has not come to its end."""
+        self._connection.stream.close()
 
     @property
     def announced(self) -> int:
@@ -146,8 +161,8 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Called by `admit` once it is known who sends: wait until there is room for the body, which waits unread."""
         chunked = "Transfer-Encoding" in self.request.headers
         await self.body.expect(owner, self.most_bytes if chunked else self.announced)
-        if self.gone:
-            self.give_up()
+        if self.gone:  # it left while it waited: nothing else would release the room it was given
+            self.drop_body()
 
     def count(self, size: int) -> None:
         """Raises PayloadTooLarge when a body of this size is too large."""
@@ -165,7 +180,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
             await self.take(chunk)
         except Exception as error:
             await self.abandon()
-            self.refuse(self.ours(error))
+            self.refuse(self.translate_error(error))
         else:
             self._wait_for_more()
 
@@ -183,11 +198,14 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self._patience = min(left, settings.body_silence_seconds)
 
     def refuse(self, error: Exception) -> None:
-        """Settle on an error; said at once when much of the body is still to come, else in its turn."""
+        """Settle on an error; answered at once when much of the body is still to come, else in its turn.
+
+        A small rest is read first: the connection then serves the client's next request.
+        """
         if self.refusal is not None:
             return
         self.refusal = error
-        self.give_up()
+        self.drop_body()
         self.disarm()
         chunked = "Transfer-Encoding" in self.request.headers
         if chunked or self.announced - self.received > SMALL_BODY:
@@ -196,12 +214,16 @@ class ReceivingHandler(tornado.web.RequestHandler):
             self.arm(LINGER_SECONDS)
 
     def _answer_early(self, error: Exception) -> None:
+        """Answer while the body is still to come, and read on for a while: closed at once, the connection would be
+        reset, and the client that is still sending would never see the answer."""
         self.answered = True
         self.set_header("Connection", "close")
-        self.say(error)
+        self.write_refusal(error)
         endless = len(self.request.headers.get("Content-Length", "")) > LENGTH_DIGITS
         if endless or self.request.headers.get("Expect", "").lower() == "100-continue":
-            self.finish()  # tornado would answer an endless length once more, when it reads the body
+            # Tornado would answer an endless length once more when it reads the body; and who asks before sending sends
+            # nothing after this.
+            self.finish()
             return
         self.flush()
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
@@ -218,15 +240,15 @@ class ReceivingHandler(tornado.web.RequestHandler):
             self._timer = None
 
     def _too_slow(self) -> None:
-        self.give_up()
+        self.drop_body()
         self.refusal = self.refusal or BodyTooSlow("the body did not arrive in time")
         self.answered = True
         self.set_header("Connection", "close")
-        self.say(self.refusal)
+        self.write_refusal(self.refusal)
         self._hang_up()
 
     def _hang_up(self) -> None:
-        if not self._finished:
+        if not self._finished_here:
             self.finish()
 
     async def answer(self, **_ids: str) -> None:
@@ -242,7 +264,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
             await self.respond()
         except Exception as error:
             if error is not self.refusal:  # which has been paused for already
-                await pause(self, error)
+                await pause(self.services, self.request, error)
             self.fail(error)
         finally:
             self._end()
@@ -251,18 +273,20 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def on_connection_close(self) -> None:
         """Called by tornado when the client is gone; a body that has not come whole is given up."""
-        request: Any = self.request
-        whole = request._body_future.done()
+        # Tornado tells only this private future whether the body is complete, and with it whether `answer` is still to
+        # be called: then the call is not over, and is recorded there.
+        whole = self.request._body_future.done()
         super().on_connection_close()
         self.gone = True
         self.disarm()
         if self.working is None:
-            self.give_up()
+            self.drop_body()
         if not whole:  # tornado does nothing more with this request
             self._end()
 
     def on_finish(self) -> None:
         """Called by tornado when the answer is on its way."""
+        self._finished_here = True
         self.disarm()
         self._end()
 
@@ -273,8 +297,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
     def _revoke(self) -> None:
         """Close the connection as if the client had left: what only waits is cancelled, what changes goes on."""
         self.revoked = True
-        connection: Any = self.request.connection
-        connection.stream.close()
+        self.close_connection()
 
     def _end(self) -> None:
         if self._over:
@@ -292,11 +315,10 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """What we do not handle is logged where it becomes one of our errors, once."""
 
 
-async def pause(handler: Any, error: Exception) -> None:
+async def pause(services: Services, request: HTTPServerRequest, error: Exception) -> None:
     """After a credential that does not count: the more of them come from an address, the later they are answered."""
     if isinstance(error, Unauthorized | SignatureProblem):
-        address = network_of(handler.request.remote_ip or "")
-        await asyncio.sleep(handler.services.limits.pause_after_failure(address))
+        await asyncio.sleep(services.limits.pause_after_failure(network_of(request.remote_ip or "")))
 
 
 def length_of(announced: str) -> int:
@@ -306,14 +328,3 @@ def length_of(announced: str) -> int:
     """
     digits = announced.partition(",")[0].lstrip("0")[:LENGTH_DIGITS]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
-
-
-def ours(error: BaseException, request_id: str) -> GatewayError:
-    """Any error as one of ours; a defect is logged under the request's id, which the answer names."""
-    if isinstance(error, GatewayError):
-        return error
-    found = translate(error) if isinstance(error, Exception) else InternalError("interrupted")
-    if not isinstance(found, InternalError):
-        return found
-    log.error("request_failed", request_id=request_id, exc_info=error)
-    return InternalError("an internal error; the service's log has the particulars", request_id=request_id)

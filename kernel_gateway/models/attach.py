@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from kernel_gateway.models import constraints
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
 
 Right = Literal["restart"]
 """What an attach token may allow beside seeing, running and interrupting."""
@@ -16,7 +16,7 @@ LONGEST_SECONDS = 604_800
 """How long an attach token may count: a week."""
 
 
-class CreateAttachToken(Shape, forbid_unknown_fields=True):
+class CreateAttachToken(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/attach-tokens`. `name` is the author of the cells that are run with it."""
 
     name: Annotated[str, constraints.PRINTABLE, msgspec.Meta(max_length=200)] = ""
@@ -24,7 +24,7 @@ class CreateAttachToken(Shape, forbid_unknown_fields=True):
     can: Annotated[list[Right], msgspec.Meta(max_length=1)] = msgspec.field(default_factory=list)
 
 
-class AttachToken(Shape):
+class AttachToken(Model):
     """Lets Jupyter clients attach to one session; `token` is present only in the answer that created it.
 
     It ends at `expires_at`, when it is revoked, and with the session.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kernel_gateway.models import constraints
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
 
 DatasetFormat = Literal["csv", "parquet", "arrow", "jsonl"]
 Encoding = Literal["utf-8", "utf-16", "latin-1", "cp1252"]
@@ -26,7 +26,7 @@ Name = Annotated[
 ]
 
 
-class RegisterDataset(Shape, forbid_unknown_fields=True):
+class RegisterDataset(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/workspaces/{id}/datasets`: a file of the workspace, and the name it gets.
 
     `format` and `encoding` are found out when they are left out. Registering a file again looks at it anew when it has
@@ -39,7 +39,7 @@ class RegisterDataset(Shape, forbid_unknown_fields=True):
     encoding: Encoding | None = None
 
 
-class CopyDataset(Shape, forbid_unknown_fields=True):
+class CopyDataset(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/workspaces/{id}/datasets/{name}/copy`: which workspace of yours gets the file and its name.
 
     The file keeps its path, below `to_path`. A file that is there with other content is a conflict, unless `overwrite`.
@@ -51,7 +51,7 @@ class CopyDataset(Shape, forbid_unknown_fields=True):
     overwrite: bool = False
 
 
-class DatasetColumn(Shape, forbid_unknown_fields=True):
+class DatasetColumn(Model, forbid_unknown_fields=True):
     """One column: Arrow's `dtype` (pandas takes it with `[pyarrow]` added) and what pandas' `describe` tells.
 
     `dtype` is `object` where values have no one type, and nothing more is told. NaN counts as null. `top` and `freq`
@@ -75,7 +75,7 @@ class DatasetColumn(Shape, forbid_unknown_fields=True):
     estimated: Annotated[list[Statistic], msgspec.Meta(max_length=4)] = msgspec.field(default_factory=list)
 
 
-class DatasetProfile(Shape, forbid_unknown_fields=True):
+class DatasetProfile(Model, forbid_unknown_fields=True):
     """What a file holds. With `rows_exact` false, `rows` is estimated from the part that was read.
 
     `complete`: all rows were read, so counts, means and extremes are exact; else they are of `rows_read` rows, and
@@ -100,7 +100,7 @@ class DatasetProfile(Shape, forbid_unknown_fields=True):
     variant: Literal["file", "stream"] | None = None
 
 
-class Dataset(Shape):
+class Dataset(Model):
     """A file of a workspace under a name. `location` is where code in a session of that workspace finds it.
 
     `load` is the Python expression that reads it with pandas. `stale`: the durable file is not the one that was looked
@@ -125,14 +125,14 @@ class Dataset(Shape):
     profile: DatasetProfile | None = None
 
 
-class Refusal(Shape, forbid_unknown_fields=True):
+class Refusal(Model, forbid_unknown_fields=True):
     """Why a file cannot be described, as the sandbox says."""
 
     reason: Annotated[str, msgspec.Meta(pattern=r"^[a-z_0-9]{1,40}(?![\s\S])")]
     message: Annotated[str, msgspec.Meta(max_length=400)]
 
 
-class Described(Shape, forbid_unknown_fields=True):
+class Described(Model, forbid_unknown_fields=True):
     """The sandbox's answer: one of the two."""
 
     profile: DatasetProfile | None = None

@@ -1,7 +1,4 @@
-"""The values of environments and agents that principals make; `shapes` says how values are written in general.
-
-`EnvironmentInfo`, which both kinds of environments share, is in `shapes`.
-"""
+"""Environments, the host's and those that principals made, and agents."""
 
 from __future__ import annotations
 
@@ -10,13 +7,41 @@ from typing import Annotated, Literal
 import msgspec
 
 from kernel_gateway.models import constraints
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
+from kernel_gateway.models.network import Network
 
 EnvironmentKind = Literal["host", "made"]
 MadeMode = Literal["SANDBOX", "PUBLIC"]
 
 
-class CreateEnvironment(Shape, forbid_unknown_fields=True):
+class EnvironmentInfo(Model):
+    """An environment as callers see it: the host's, which are everybody's, or one that you made.
+
+    Sessions and agents name it by `id`; a host's is its name. `image` is what it is made from. `status` UNAVAILABLE:
+    no session can start from it now, and `failure` says why. The host's have no times and no tags.
+    """
+
+    name: str
+    description: str
+    digest: str
+    memory_mb: int
+    vcpus: float
+    storage_mb: int
+    network: Network
+    image: str = ""
+    runtime: str = ""
+    pids: int = 0
+    id: str = ""
+    kind: Literal["host", "made"] = "host"
+    status: Literal["READY", "UNAVAILABLE", "DELETED"] = "READY"
+    failure: str = ""
+    role_arn: str = ""
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class CreateEnvironment(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/environments`; memory and storage that are left out are those of the host's environment."""
 
     name: Annotated[
@@ -43,20 +68,20 @@ class CreateEnvironment(Shape, forbid_unknown_fields=True):
     tags: constraints.Tags = msgspec.field(default_factory=dict)
 
 
-class ChangeTags(Shape, forbid_unknown_fields=True):
+class ChangeTags(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/environments/{environment_id}/tags`: first keys are removed, then tags are set."""
 
     set: constraints.Tags = msgspec.field(default_factory=dict)
     remove: list[str] = msgspec.field(default_factory=list)
 
 
-class Tags(Shape):
+class Tags(Model):
     """The tags of an environment."""
 
     tags: dict[str, str]
 
 
-class Dependents(Shape):
+class Dependents(Model):
     """Who needs an environment: your agents by name, your live sessions by id, and agents that were detached from it.
 
     Each list has at most 1,000 items; the counts are of all.
@@ -71,7 +96,7 @@ class Dependents(Shape):
     detached_count: int
 
 
-class AttachAgents(Shape, forbid_unknown_fields=True):
+class AttachAgents(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/environments/{environment_id}/attach`; when it is empty, those come back that were here."""
 
     detached_from: Annotated[str | None, msgspec.Meta(description="the environment that they were detached from")] = (
@@ -79,7 +104,7 @@ class AttachAgents(Shape, forbid_unknown_fields=True):
     )
 
 
-class Moved(Shape):
+class Moved(Model):
     """How many agents were detached from an environment, or attached to it, and the names of the first 1,000."""
 
     environment: str
@@ -87,14 +112,14 @@ class Moved(Shape):
     count: int
 
 
-class PutAgent(Shape, forbid_unknown_fields=True):
+class PutAgent(Model, forbid_unknown_fields=True):
     """Body of `PUT /v1/agents/{agent_id}`: all is replaced. Without an environment the agent starts no session."""
 
     environment: str | None = None
     description: Annotated[str, constraints.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
 
 
-class AgentInfo(Shape):
+class AgentInfo(Model):
     """A named user of an environment. Without one, `detached_from` says which one it had."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
 
 
-class Variable(Shape, omit_defaults=True):
+class Variable(Model, omit_defaults=True):
     """One name of the session's Python code and its value's type; the rest as far as it is known without running code.
 
     `length` is what `len` says, `shape` that of an array or a table, `size_bytes` the value's own without what it
@@ -22,7 +22,7 @@ class Variable(Shape, omit_defaults=True):
     preview: str | None = None
 
 
-class Variables(Shape):
+class Variables(Model):
     """The names that were defined last come first; `omitted` counts, about, those for which there was no room."""
 
     generation: int

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import msgspec
 
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
 
 LONGEST_LEASE_SECONDS = 3_600
 
 
-class TakeLease(Shape, forbid_unknown_fields=True):
+class TakeLease(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/lease`. `name` says who holds it; without, it is the principal."""
 
     seconds: Annotated[float, msgspec.Meta(ge=1, le=LONGEST_LEASE_SECONDS)] = 600
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
-class Lease(Shape):
+class Lease(Model):
     """While it lasts, cells of attached clients run, and executions that name its `id`; all others wait.
 
     `id` is present only in the answer to whoever takes or renews it.

@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kernel_gateway.models.shapes import Session, Shape
+from kernel_gateway.models.model import Model
+from kernel_gateway.models.sessions import Session
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
-class PrincipalInfo(Shape):
+class PrincipalInfo(Model):
     """A principal as administrators see it; it may have `live_sessions_most` sessions at once."""
 
     name: str
@@ -22,7 +23,7 @@ class PrincipalInfo(Shape):
     live_sessions_most: int
 
 
-class DisablePrincipal(Shape, forbid_unknown_fields=True):
+class DisablePrincipal(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/principals/{principal}/disable`: what becomes of its live sessions.
 
     They are stopped, or with `hand_over` become those of the principal `to`, with their workspaces.
@@ -32,7 +33,7 @@ class DisablePrincipal(Shape, forbid_unknown_fields=True):
     to: Name | None = None
 
 
-class Disabled(Shape):
+class Disabled(Model):
     """A principal that was disabled: open calls that were hung up on, sessions that end or were handed over."""
 
     name: str
@@ -42,7 +43,7 @@ class Disabled(Shape):
     handed_to: str | None = None
 
 
-class SetQuota(Shape, forbid_unknown_fields=True):
+class SetQuota(Model, forbid_unknown_fields=True):
     """Body of `PUT /v1/principals/{principal}/quota`; null: what the settings say."""
 
     live_sessions: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None

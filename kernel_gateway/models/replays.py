@@ -1,4 +1,4 @@
-"""The values of replays: what is asked for, what came of each cell; `shapes` says how values are written in general.
+"""The values of replays: what is asked for, what came of each cell.
 
 A *replay* runs a notebook's code cells again and compares what they show with what the notebook says. A cell is named
 by its id or its number: its place among all cells of the notebook, counted from 1.
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kernel_gateway.models import constraints
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
 
 CellVerdictName = Literal[
     "same",
@@ -31,7 +31,7 @@ def _nothing() -> msgspec.Raw:
     return msgspec.Raw(b"")
 
 
-class ReplayRequest(Shape, forbid_unknown_fields=True):
+class ReplayRequest(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/notebooks/replay`: a notebook, or the session whose notebook it is.
 
     `notebook` is the `.ipynb` as a JSON object, or its text as a string. `inputs` is a workspace whose files are copied
@@ -55,7 +55,7 @@ class ReplayRequest(Shape, forbid_unknown_fields=True):
     wait: bool = True
 
 
-class CellReplay(Shape):
+class CellReplay(Model):
     """What came of one code cell. `diff` is unified, record to replay; `execution_id` is in the replay's session.
 
     `same`: it showed the same, or failed in the same way; `why` says what was put aside. `new`: the notebook does not
@@ -74,14 +74,14 @@ class CellReplay(Shape):
     seconds: float | None = None
 
 
-class ReplayError(Shape):
+class ReplayError(Model):
     """Why a replay came to no end of its own: an error's code and message."""
 
     code: str
     message: str
 
 
-class Replay(Shape):
+class Replay(Model):
     """A replay, running or ended. `verdicts` has those there are so far, in the order of the cells; `of` says of what.
 
     `same`: every cell that was to run showed the same, or had nothing to be compared with. `notebook` is the notebook

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import msgspec
 
-from kernel_gateway.models.shapes import Shape
+from kernel_gateway.models.model import Model
 
 MOST_EXPIRED = 1_000
 """Workspaces that one look for untouched ones takes; the next takes the others."""
 Days = Annotated[int, msgspec.Meta(ge=1, le=36_500)]
 
 
-class PrincipalUsage(Shape):
+class PrincipalUsage(Model):
     """What the workspaces of one principal hold in the store, by what was counted when they last changed.
 
     `not_counted` of them have not changed since counting began; showing one counts it. Of its live sessions:
@@ -35,7 +35,7 @@ class PrincipalUsage(Shape):
     cpu_seconds: float = 0.0
 
 
-class ExpireWorkspaces(Shape, forbid_unknown_fields=True):
+class ExpireWorkspaces(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/retention`: remove workspaces that nobody has used for so many days, or say which they are.
 
     `days` is by default the setting `workspace_retention_days`.
@@ -45,7 +45,7 @@ class ExpireWorkspaces(Shape, forbid_unknown_fields=True):
     dry_run: bool = True
 
 
-class ExpiredWorkspace(Shape):
+class ExpiredWorkspace(Model):
     """A workspace without a session, read or write since `touched_at`; `kept` says why it stays all the same."""
 
     workspace_id: str
@@ -56,7 +56,7 @@ class ExpiredWorkspace(Shape):
     kept: str | None = None
 
 
-class Expired(Shape):
+class Expired(Model):
     """What was removed, or would be with `dry_run`, those first that were made first; `more`: ask again for others."""
 
     dry_run: bool

@@ -1,16 +1,13 @@
-"""The values of durable files without a session: what a file is, what was removed or copied, links.
-
-Times and sizes are as in `kernel_gateway.models.shapes`.
-"""
+"""Workspaces and their files: what they are, what was removed or copied, links."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from kernel_gateway.models import constraints
-from kernel_gateway.models.shapes import FileEntry, Shape
+from kernel_gateway.models.model import Model
 
 Id = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 MOST_PATHS = 1_000
@@ -18,6 +15,30 @@ MOST_PATHS = 1_000
 MOST_NAMED = 1_000
 """Paths that an answer about many names; it counts the others."""
 Paths = Annotated[list[Annotated[str, constraints.FILE_PATH]], msgspec.Meta(max_length=MOST_PATHS)]
+
+
+class FileEntry(Model):
+    """A file of a workspace, path relative to /workspace. `kind` is file, directory, link or other."""
+
+    path: str
+    kind: Literal["file", "directory", "link", "other"]
+    size: int
+    modified_at: str
+
+
+class Workspace(Model):
+    """The durable files of one or more sessions, one after another.
+
+    The counts are of what was durable when it last changed; null in lists, when nobody has counted yet. `touched_at` is
+    when a file was last written, or read without a session.
+    """
+
+    id: str
+    created_at: str
+    session_id: str | None = None
+    file_count: int | None = None
+    size_bytes: int | None = None
+    touched_at: str | None = None
 
 
 class DurableFile(FileEntry):
@@ -32,7 +53,7 @@ class DurableFile(FileEntry):
     target: str | None = None
 
 
-class Removed(Shape):
+class Removed(Model):
     """What was removed, or would be with `dry_run`: the first paths, and how many more there are.
 
     `kept` are the workspace's notebooks and outputs, which stay: they are the record of its sessions.
@@ -48,7 +69,7 @@ class Removed(Shape):
     """Whether the store still has files of a removed workspace: they are removed when it answers."""
 
 
-class CopyFiles(Shape, forbid_unknown_fields=True):
+class CopyFiles(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/workspaces/{id}/copy`: files, directories and links of a workspace to another of yours.
 
     Without `paths` all of it. Each keeps its path, below `to_path`. What is there already with other content is a
@@ -62,7 +83,7 @@ class CopyFiles(Shape, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Copied(Shape):
+class Copied(Model):
     """What was copied, or would be: files and their bytes, those overwritten, those that were the same already.
 
     `paths` are the first paths written, in the workspace that they were copied to; `omitted` is how many more.
@@ -77,14 +98,14 @@ class Copied(Shape):
     omitted: int = 0
 
 
-class CreateLink(Shape, forbid_unknown_fields=True):
+class CreateLink(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/workspaces/{id}/links`: how long whoever has the link may read the file."""
 
     path: Annotated[str, constraints.FILE_PATH, msgspec.Meta(min_length=1)]
     lifetime_seconds: Annotated[int, constraints.LINK_SECONDS, msgspec.Meta(ge=1)] = 3_600
 
 
-class Link(Shape):
+class Link(Model):
     """A link straight to the store. It is a secret, and nobody can take it back before it expires."""
 
     url: str

@@ -1,1 +1,1 @@
-"""Who may do what, and what is remembered. Knows no HTTP: takes a `Principal`, returns shapes, raises our errors."""
+"""Who may do what, and what is remembered. Knows no HTTP: takes a `Principal`, returns models, raises our errors."""

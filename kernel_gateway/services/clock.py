@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from kernel_gateway.models.shapes import timestamp
+from kernel_gateway.models.model import timestamp
 from kernel_gateway.storage.columns import micros
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ class SystemClock:
 
 
 def rfc3339(moment: float) -> str:
-    """An epoch time as the shapes carry it: the microsecond that the tables hold, by whatever clock it was read."""
+    """An epoch time as the models carry it: the microsecond that the tables hold, by whatever clock it was read."""
     return timestamp(_EPOCH + timedelta(microseconds=micros(moment)))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
-from kernel_gateway.models.shapes import Death, ExecutionError, Truncated
+from kernel_gateway.models.executions import Death, ExecutionError, Truncated
 from kernel_gateway.models.sync import SyncMode
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes

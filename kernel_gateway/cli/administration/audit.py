@@ -17,7 +17,8 @@ from kernel_gateway.client import Client
 from kernel_gateway.client.operations import administration as a
 from kernel_gateway.client.paging import every
 from kernel_gateway.client.steps import Operation
-from kernel_gateway.models.shapes import AuditRecord, Page
+from kernel_gateway.models.audit import AuditRecord
+from kernel_gateway.models.model import Page
 from kernel_gateway.settings import Settings
 
 COLUMNS = ("AT", "PRINCIPAL", "SESSION", "KIND", "EVENT", "ANSWER", "TARGET", "REASON")

@@ -12,8 +12,7 @@ from kernel_gateway.cli.wording import network as egress_gateway
 from kernel_gateway.client import Client
 from kernel_gateway.client.operations import environments as e
 from kernel_gateway.client.paging import every
-from kernel_gateway.models.environments import Moved
-from kernel_gateway.models.shapes import EnvironmentInfo
+from kernel_gateway.models.environments import EnvironmentInfo, Moved
 from kernel_gateway.settings import Settings, process_environment
 
 MOST_NAMES = 20

@@ -9,7 +9,7 @@ from kernel_gateway.cli.screen import say, show_json, show_table
 from kernel_gateway.client import Client
 from kernel_gateway.client.operations import tenants as te
 from kernel_gateway.client.paging import every
-from kernel_gateway.models.shapes import SessionStatus
+from kernel_gateway.models.sessions import SessionStatus
 
 
 @click.group()

@@ -8,7 +8,7 @@ from kernel_gateway.cli.screen import say
 from kernel_gateway.cli.sessions import current_session
 from kernel_gateway.client import Client, NotFound
 from kernel_gateway.client_settings import client_settings
-from kernel_gateway.models.shapes import Session
+from kernel_gateway.models.sessions import Session
 
 
 def named(client: Client, session_id: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from kernel_gateway.cli.screen import say, write
 from kernel_gateway.client import Client, Display, Result
 from kernel_gateway.client.result import display_of, joined
-from kernel_gateway.models.shapes import Event
+from kernel_gateway.models.executions import Event
 
 MOST_NAMES = 10_000
 

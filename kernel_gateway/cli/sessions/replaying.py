@@ -14,8 +14,8 @@ from kernel_gateway.cli.screen import say, show_json, show_table, write
 from kernel_gateway.cli.terminal_text import plain
 from kernel_gateway.client import Client
 from kernel_gateway.client.files import replacing
+from kernel_gateway.models.executions import Event
 from kernel_gateway.models.replays import CellReplay, Replay
-from kernel_gateway.models.shapes import Event
 
 COLUMNS = ("CELL", "VERDICT", "SECONDS", "WHY")
 TELLING = ("different", "not_deterministic", "cannot_tell", "failed")

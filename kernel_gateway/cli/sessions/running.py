@@ -17,7 +17,7 @@ from kernel_gateway.cli.screen import say, show_json
 from kernel_gateway.cli.sessions import choosing
 from kernel_gateway.cli.sessions.following import Follower, save_displays, tell_outcome
 from kernel_gateway.client import Client, Conflict, Result
-from kernel_gateway.models.shapes import Execution, Language, LanguageRuntime
+from kernel_gateway.models.executions import Execution, Language, LanguageRuntime
 from kernel_gateway.models.sync import SyncMode
 
 LANGUAGES: Final[dict[str, Language]] = {

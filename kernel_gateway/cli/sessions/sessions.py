@@ -11,7 +11,8 @@ from kernel_gateway.cli.wording import megabytes, network, stored
 from kernel_gateway.client import Client
 from kernel_gateway.client.operations import sessions as operations
 from kernel_gateway.client.paging import every
-from kernel_gateway.models.shapes import Session, SessionNetwork, SessionStatus
+from kernel_gateway.models.network import SessionNetwork
+from kernel_gateway.models.sessions import Session, SessionStatus
 from kernel_gateway.models.sync import SyncMode
 
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")

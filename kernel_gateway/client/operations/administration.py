@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from kernel_gateway.client.steps import Ask, Operation, decoded, exchange, given, quoted
 from kernel_gateway.identity.principal import Scope
-from kernel_gateway.models.shapes import AccessKeyInfo, AuditRecord, Page, TokenInfo
+from kernel_gateway.models.audit import AuditRecord
+from kernel_gateway.models.credentials import AccessKeyInfo, TokenInfo
+from kernel_gateway.models.model import Page
 
 
 def list_audit(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernel_gateway.client.steps import Ask, Operation, decoded, exchange, given, quoted
 from kernel_gateway.models.attach import AttachToken, Right
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 
 
 def create_attach_token(

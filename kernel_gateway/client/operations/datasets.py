@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_gateway.client.steps import START_SECONDS, Ask, Operation, decoded, exchange, given, quoted
 from kernel_gateway.models.datasets import Dataset, DatasetFormat, Encoding
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 
 
 def register_dataset(

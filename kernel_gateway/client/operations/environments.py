@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from kernel_gateway.client.steps import Ask, Operation, decoded, exchange, given, quoted
-from kernel_gateway.models.environments import AgentInfo, Dependents, EnvironmentKind, Moved
-from kernel_gateway.models.shapes import EnvironmentInfo, Page
+from kernel_gateway.models.environments import AgentInfo, Dependents, EnvironmentInfo, EnvironmentKind, Moved
+from kernel_gateway.models.model import Page
 
 ENVIRONMENTS = "/v1/environments"
 AGENTS = "/v1/agents"

@@ -27,19 +27,12 @@ from kernel_gateway.client.steps import (
     pause_seconds,
     quoted,
 )
-from kernel_gateway.models.shapes import (
-    Command,
-    Execution,
-    FileEntry,
-    Language,
-    LanguageRuntime,
-    OnBusy,
-    Page,
-    Session,
-    SessionStatus,
-    Workspace,
-)
+from kernel_gateway.models.commands import Command
+from kernel_gateway.models.executions import Execution, Language, LanguageRuntime, OnBusy
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.sessions import Session, SessionStatus
 from kernel_gateway.models.sync import SyncMode
+from kernel_gateway.models.workspaces import FileEntry, Workspace
 
 EXECUTION_SECONDS = 900.0
 """The service's default timeout of an execution or a command."""

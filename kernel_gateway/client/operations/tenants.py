@@ -7,8 +7,10 @@ from typing import Any, Literal
 import msgspec
 
 from kernel_gateway.client.steps import START_SECONDS, Ask, Operation, decoded, exchange, given, quoted
+from kernel_gateway.models.executions import Execution
+from kernel_gateway.models.model import Page
 from kernel_gateway.models.principals import Disabled, OwnedSession, PrincipalInfo
-from kernel_gateway.models.shapes import Execution, Page, SessionStatus
+from kernel_gateway.models.sessions import SessionStatus
 
 SESSIONS = "/v1/admin/sessions"
 

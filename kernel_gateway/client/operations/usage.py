@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernel_gateway.client.steps import START_SECONDS, Ask, Operation, decoded, exchange, given
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 from kernel_gateway.models.usage import Expired, PrincipalUsage
 
 

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kernel_gateway.faces.agentcore.identifiers import SYSTEM, Identifiers, shown_session, system_arn
-from kernel_gateway.models.shapes import EnvironmentInfo, Session
+from kernel_gateway.models.environments import EnvironmentInfo
+from kernel_gateway.models.sessions import Session
 
 LONGEST_NAME = 100
 UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"
@@ -117,7 +118,7 @@ def milliseconds(moment: str) -> str:
     return f"{moment[:23]}Z"
 
 
-def started(identifier: str, session: Session) -> Started:
+def describe_start(identifier: str, session: Session) -> Started:
     return Started(
         code_interpreter_identifier=identifier,
         session_id=shown_session(session.id),
@@ -125,7 +126,7 @@ def started(identifier: str, session: Session) -> Started:
     )
 
 
-def shown(identifier: str, session: Session) -> Shown:
+def describe_session(identifier: str, session: Session) -> Shown:
     return Shown(
         code_interpreter_identifier=identifier,
         session_id=shown_session(session.id),
@@ -136,7 +137,7 @@ def shown(identifier: str, session: Session) -> Shown:
     )
 
 
-def listed(identifier: str, session: Session) -> Listed:
+def describe_item(identifier: str, session: Session) -> Listed:
     return Listed(
         code_interpreter_identifier=identifier,
         session_id=shown_session(session.id),
@@ -147,7 +148,7 @@ def listed(identifier: str, session: Session) -> Listed:
     )
 
 
-def stopped(identifier: str, session: Session) -> Stopped:
+def describe_stop(identifier: str, session: Session) -> Stopped:
     return Stopped(
         code_interpreter_identifier=identifier,
         session_id=shown_session(session.id),
@@ -159,7 +160,7 @@ def _last_updated(session: Session) -> str:
     return milliseconds(session.ended.at if session.ended is not None else session.last_activity_at)
 
 
-def created(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Created:
+def describe_creation(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Created:
     return Created(
         code_interpreter_id=info.id,
         code_interpreter_arn=identifiers.custom_arn(region, info.id),
@@ -168,7 +169,7 @@ def created(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Cre
     )
 
 
-def interpreter(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Interpreter:
+def describe_interpreter(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Interpreter:
     """One code interpreter, made or the system's."""
     custom = info.kind == "made"
     created_at = milliseconds(info.created_at or UNKNOWN_TIME)
@@ -188,11 +189,11 @@ def interpreter(info: EnvironmentInfo, identifiers: Identifiers, region: str) ->
     )
 
 
-def summary(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Summary:
-    whole = interpreter(info, identifiers, region)
+def summarize_interpreter(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Summary:
+    whole = describe_interpreter(info, identifiers, region)
     return Summary(**{name: getattr(whole, name) for name in Summary.__struct_fields__})
 
 
-def deleted(info: EnvironmentInfo) -> Deleted:
+def describe_deletion(info: EnvironmentInfo) -> Deleted:
     moment = info.updated_at or info.created_at or UNKNOWN_TIME
     return Deleted(code_interpreter_id=info.id, status="DELETED", last_updated_at=milliseconds(moment))

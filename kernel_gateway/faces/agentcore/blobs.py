@@ -14,7 +14,7 @@ import msgspec
 
 from kernel_gateway.faces.agentcore.tools import Arguments, FileContent
 from kernel_gateway.faces.agentcore.tools.checks import LONGEST_TEXT
-from kernel_gateway.faces.json_bodies import refused
+from kernel_gateway.faces.json_bodies import describe_refusal
 
 PIECE_CHARACTERS: Final = 1 << 20
 """Of base64, decoded at once; a multiple of four."""
@@ -44,7 +44,7 @@ class Invoked(msgspec.Struct):
     arguments: Arguments
 
 
-async def unpacked(name: str, sent: SentArguments | None) -> Invoked:
+async def unpack_files(name: str, sent: SentArguments | None) -> Invoked:
     """The invocation with its files as bytes; raises InvalidRequest for what is no base64."""
     if sent is None:
         return Invoked(name, Arguments())
@@ -90,7 +90,7 @@ async def _blob(sent: memoryview, number: int) -> bytes | None:
     try:
         return msgspec.json.decode(sent, type=bytes)
     except msgspec.ValidationError as error:
-        raise refused(f"{error} - at `$.arguments.content[{number}].blob`", "the body") from None
+        raise describe_refusal(f"{error} - at `$.arguments.content[{number}].blob`", "the body") from None
 
 
 async def _in_pieces(text: memoryview) -> bytes | None:

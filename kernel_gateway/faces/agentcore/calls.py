@@ -1,10 +1,8 @@
-"""What an operation gets and what it may answer with; no HTTP in it."""
+"""What an operation gets: one request whose signature is verified; no HTTP in it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
@@ -45,7 +43,8 @@ class Call:
 
     `outside` and `body` are as the operation's types read them. `region` is the one signed for, `invocation_id` the
     client's own, which it repeats. `reservation` is the memory that a large body takes. `session_id`, ours with dashes,
-    is set by the operation once it knows it: the audit log names it.
+    is set by the operation once it knows it: the audit log names it. `result` is what the log keeps of an invocation's
+    result, once that is sent.
     """
 
     face: Face
@@ -57,6 +56,7 @@ class Call:
     invocation_id: str
     reservation: Share | None = None
     session_id: str | None = None
+    result: dict[str, Any] | None = None
     result_room: Share | None = None
     at_work: bool = False
     over: bool = False
@@ -88,7 +88,7 @@ class Call:
         self._let_go()
 
     def end(self) -> None:
-        """Called when the request is over: let go of what nobody has taken."""
+        """Called when the request is over: release what nobody has taken."""
         self.over = True
         self._let_go()
 
@@ -97,22 +97,3 @@ class Call:
             for held in (self.reservation, self.result_room):
                 if held is not None:
                     held.release()
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """An answer that is JSON already, as it was given before."""
-
-    content: bytes
-
-
-@dataclass(frozen=True)
-class Streaming:
-    """An answer whose headers go out first; `start` then begins or joins the work, whose result is JSON."""
-
-    headers: dict[str, str]
-    start: Callable[[], asyncio.Task[bytes]] = field(repr=False)
-
-
-Act = Callable[[Call], Awaitable[Any]]
-"""Answers with a struct, with `Encoded`, with `Streaming`, or with None: no body."""

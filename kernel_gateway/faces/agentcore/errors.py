@@ -83,7 +83,7 @@ class Refusal:
 
 
 def refusal(error: e.GatewayError | SignatureProblem) -> Refusal:
-    """What a caller is told of an error."""
+    """An error as a caller sees it."""
     if isinstance(error, SignatureProblem):
         return Refusal(error.code, error.status, error.message or error.code)
     shape = next(shape for kind, shape in SHAPES if isinstance(error, kind))

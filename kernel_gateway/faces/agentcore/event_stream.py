@@ -56,4 +56,4 @@ def _header(name: bytes, value: bytes) -> bytes:
 KEEP_ALIVE: Final = b"".join(
     pieces({":event-type": "keepalive", ":content-type": "application/json", ":message-type": "event"}, b"{}")
 )
-"""An event of a type that no client knows: they all skip it, and their read timeouts start anew."""
+"""An event of a type that no client knows: they all skip it, and their read timeouts start again."""

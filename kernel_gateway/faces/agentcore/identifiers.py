@@ -68,7 +68,7 @@ def system_arn(region: str) -> str:
 
 
 def unknown_interpreter(identifier: str) -> NotFound:
-    """What a caller is told of a code interpreter that is not there."""
+    """The error for a code interpreter that is not there."""
     return NotFound(f"there is no code interpreter {identifier[:300]!r}")
 
 
@@ -78,14 +78,14 @@ def shown_session(session_id: str) -> str:
 
 
 def session_of(shown: str) -> str:
-    """Our id of a session; raises NotFound for what can be none of ours."""
+    """The service's id of a session; raises NotFound for what cannot be one."""
     if not _HEX.fullmatch(shown):
         raise unknown_session(shown)
     return str(uuid.UUID(hex=shown))
 
 
 def unknown_session(shown: str) -> NotFound:
-    """What a caller is told of a session that is not there, has ended, or belongs to somebody else."""
+    """The error for a session that is not there, has ended, or belongs to somebody else."""
     return NotFound(
         f"there is no session {shown[:40]!r} of this code interpreter: it has ended or never was; start another"
     )

@@ -9,20 +9,20 @@ from msgspec import UNSET
 
 from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
-from kernel_gateway.faces.agentcore.calls import Call, Encoded
+from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
-from kernel_gateway.faces.agentcore.pages import naming_next_token
+from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment
-from kernel_gateway.models.shapes import EnvironmentInfo
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo
 
 PAGE: Final = 10
 FIRST_CUSTOM: Final = "custom"
 """The token of the page that follows the system's interpreter."""
 
 
-async def create(call: Call) -> Encoded:
+async def create_interpreter(call: Call) -> Response:
     """A new environment, of the image that the system's interpreter has."""
     call.services.limits.take_invocation(call.principal)
     body = call.body
@@ -39,19 +39,19 @@ async def create(call: Call) -> Encoded:
 
     async def work() -> bytes:
         info = await call.services.environments.create(call.principal, wanted)
-        return encode(answers.created(info, call.face.identifiers, call.region))
+        return encode(answers.describe_creation(info, call.face.identifiers, call.region))
 
     digest = digest_of(wanted)
-    return Encoded(
+    return Response(
         await call.face.tokens.once(call.principal, "CreateCodeInterpreter", body.client_token, digest, work)
     )
 
 
-async def show(call: Call) -> answers.Interpreter:
-    return answers.interpreter(await _info(call), call.face.identifiers, call.region)
+async def get_interpreter(call: Call) -> answers.Interpreter:
+    return answers.describe_interpreter(await _info(call), call.face.identifiers, call.region)
 
 
-async def index(call: Call) -> answers.ListedInterpreters:
+async def list_interpreters(call: Call) -> answers.ListedInterpreters:
     """The system's interpreter first, then the caller's own, oldest first."""
     query, limit = call.outside, call.outside.max_results or PAGE
     items, token = [], query.next_token
@@ -62,15 +62,15 @@ async def index(call: Call) -> answers.ListedInterpreters:
     if query.type != "SYSTEM":
         cursor = None if token == FIRST_CUSTOM else token
         room = limit - len(items)
-        with naming_next_token():
+        with name_next_token():
             page = await call.services.environments.list(call.principal, max(room, 1), cursor, "made")
         items += page.items[:room]
         following = page.next_cursor if room else FIRST_CUSTOM if page.items else None
-    summaries = [answers.summary(info, call.face.identifiers, call.region) for info in items]
+    summaries = [answers.summarize_interpreter(info, call.face.identifiers, call.region) for info in items]
     return answers.ListedInterpreters(code_interpreter_summaries=summaries, next_token=following or UNSET)
 
 
-async def delete(call: Call) -> Encoded:
+async def delete_interpreter(call: Call) -> Response:
     """Refused while sessions of it live."""
     call.services.limits.take_invocation(call.principal)
 
@@ -78,24 +78,24 @@ async def delete(call: Call) -> Encoded:
         info = await _info(call)
         if info.kind != "made":
             raise Forbidden(f"{SYSTEM} is everybody's and cannot be deleted")
-        return encode(answers.deleted(await call.services.environments.delete(call.principal, info.id)))
+        return encode(answers.describe_deletion(await call.services.environments.delete(call.principal, info.id)))
 
     digest, token = digest_of(call.outside.code_interpreter_id), call.outside.client_token
-    return Encoded(await call.face.tokens.once(call.principal, "DeleteCodeInterpreter", token, digest, work))
+    return Response(await call.face.tokens.once(call.principal, "DeleteCodeInterpreter", token, digest, work))
 
 
-async def tag(call: Call) -> None:
-    await call.services.environments.change_tags(call.principal, _tagged(call), ChangeTags(set=call.body.tags))
+async def tag_resource(call: Call) -> None:
+    await call.services.environments.change_tags(call.principal, _find_tagged(call), ChangeTags(set=call.body.tags))
 
 
-async def untag(call: Call) -> None:
+async def untag_resource(call: Call) -> None:
     await call.services.environments.change_tags(
-        call.principal, _tagged(call), ChangeTags(remove=call.outside.tag_keys)
+        call.principal, _find_tagged(call), ChangeTags(remove=call.outside.tag_keys)
     )
 
 
-async def tags(call: Call) -> answers.ListedTags:
-    info = await call.services.environments.get(call.principal, _tagged(call))
+async def list_tags(call: Call) -> answers.ListedTags:
+    info = await call.services.environments.get(call.principal, _find_tagged(call))
     return answers.ListedTags(tags=info.tags)
 
 
@@ -108,6 +108,6 @@ async def _info(call: Call) -> EnvironmentInfo:
     return await call.services.environments.get(call.principal, environment)
 
 
-def _tagged(call: Call) -> str:
+def _find_tagged(call: Call) -> str:
     """The id of the custom code interpreter whose tags are meant."""
     return call.face.identifiers.of_resource(call.outside.resource_arn)

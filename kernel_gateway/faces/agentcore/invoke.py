@@ -11,11 +11,13 @@ import hashlib
 from typing import Final
 
 from kernel_gateway.errors import NotFound, SessionTerminated
-from kernel_gateway.faces.agentcore.calls import Call, Streaming
+from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
+from kernel_gateway.faces.agentcore.invocation_stream import answer_invocation
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
 from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, tool_of
 from kernel_gateway.faces.json_bodies import encode
+from kernel_gateway.faces.responses import Response
 from kernel_gateway.services.admission.fair_shares import Share
 
 QUEUED: Final = "executeCode"
@@ -26,12 +28,12 @@ RESULT_ROOM: Final = 2
 """A large result is in memory as it was read, and as the JSON that is sent."""
 
 
-async def invoke(call: Call) -> Streaming:
+async def invoke(call: Call) -> Response:
     """Admit the call; the answer's headers go out before the tool begins."""
     shown, name = call.outside.session_id, call.body.name
     call.session_id = session_id = session_of(shown)
     arguments, call.body = call.body.arguments, None
-    repeated = _repeated(call)
+    repeated = _hash_request(call)
     key = (call.principal.id, session_id, repeated) if repeated else None
     tool = tool_of(name, arguments)
     if call.face.invocations.find(key) is None:
@@ -48,10 +50,10 @@ async def invoke(call: Call) -> Streaming:
             key, lambda: _carry_out(call, tool, invocation, call.hand_over()), repeatable=name in REPEATABLE
         )
 
-    return Streaming({"x-amzn-code-interpreter-session-id": shown}, start)
+    return answer_invocation(call, shown, start)
 
 
-def _repeated(call: Call) -> str:
+def _hash_request(call: Call) -> str:
     """The same for the same request sent again by a client, which then keeps its own id of the invocation."""
     if not call.invocation_id:
         return ""

@@ -6,54 +6,49 @@ Paths are compared as they were received, split at `/` and only then decoded: an
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces import scopes
+from kernel_gateway.faces import routing, scopes
 from kernel_gateway.faces.agentcore import interpreters, invoke, requests, sessions
-from kernel_gateway.faces.agentcore.calls import Act
-from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
-from kernel_gateway.faces.json_bodies import refused
+from kernel_gateway.faces.agentcore.calls import Call
+from kernel_gateway.faces.errors import UnknownRoute
+from kernel_gateway.faces.json_bodies import describe_refusal
+from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity import sigv4
 from kernel_gateway.identity.principal import Scope
 
 TRACE: Final = {"traceId": "x-amzn-trace-id", "traceParent": "traceparent"}
 SESSION: Final = "x-amzn-code-interpreter-session-id"
 IDLE: Final = "x-sandcell-idle-timeout-seconds"
-_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Operation:
-    """`outside` is the type of what stands outside of the body; `headers` says which members are headers.
+class Operation(routing.Route[Call]):
+    """One operation of the model; its name is the event's in the audit log too.
 
-    `lists` are query parameters that may be repeated. `carries_files`: its body may be as large as a payload.
-    `scope`, what a key must be good for, is in `faces.scopes`: an operation that is not there cannot be made.
+    `outside` is the type of what stands outside of the body; `headers` says which members are headers. `lists` are
+    query parameters that may be repeated. `carries_files`: its body may be as large as a payload.
     """
 
-    name: str
-    method: str
-    path: str
-    act: Act
+    _: KW_ONLY
     outside: type[requests.Members]
     body: type[requests.Members] = requests.Nothing
-    status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     lists: tuple[str, ...] = ()
     carries_files: bool = False
-    scope: Scope = field(init=False, default="admin")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scope", scopes.of_agentcore(self.name))
+    def find_scope(self) -> Scope:
+        return scopes.of_agentcore(self.name)
 
     @property
     def read_only(self) -> bool:
+        """By its name: lists are POST here."""
         return self.name.startswith(("Get", "List"))
 
 
@@ -62,121 +57,129 @@ SESSIONS: Final = "/code-interpreters/{codeInterpreterIdentifier}/sessions"
 
 TABLE: Final[tuple[Operation, ...]] = (
     Operation(
-        "StartCodeInterpreterSession",
         "PUT",
         f"{SESSIONS}/start",
-        sessions.start,
-        requests.StartAddressed,
-        requests.Start,
+        sessions.start_session,
+        name="StartCodeInterpreterSession",
+        outside=requests.StartAddressed,
+        body=requests.Start,
         headers={**TRACE, "idleTimeoutSeconds": IDLE},
     ),
-    Operation("GetCodeInterpreterSession", "GET", f"{SESSIONS}/get", sessions.show, requests.SessionAddressed),
     Operation(
-        "ListCodeInterpreterSessions",
-        "POST",
-        f"{SESSIONS}/list",
-        sessions.index,
-        requests.Addressed,
-        requests.ListSessions,
+        "GET",
+        f"{SESSIONS}/get",
+        sessions.get_session,
+        name="GetCodeInterpreterSession",
+        outside=requests.SessionAddressed,
     ),
     Operation(
-        "StopCodeInterpreterSession",
+        "POST",
+        f"{SESSIONS}/list",
+        sessions.list_sessions,
+        name="ListCodeInterpreterSessions",
+        outside=requests.Addressed,
+        body=requests.ListSessions,
+    ),
+    Operation(
         "PUT",
         f"{SESSIONS}/stop",
-        sessions.stop,
-        requests.SessionAddressed,
-        requests.Stop,
+        sessions.stop_session,
+        name="StopCodeInterpreterSession",
+        outside=requests.SessionAddressed,
+        body=requests.Stop,
         headers=TRACE,
     ),
     Operation(
-        "InvokeCodeInterpreter",
         "POST",
         f"{CI}/{{codeInterpreterIdentifier}}/tools/invoke",
         invoke.invoke,
-        requests.SessionAddressed,
-        requests.Invoke,
+        name="InvokeCodeInterpreter",
+        outside=requests.SessionAddressed,
+        body=requests.Invoke,
         headers={**TRACE, "sessionId": SESSION},
         carries_files=True,
     ),
-    Operation("CreateCodeInterpreter", "PUT", CI, interpreters.create, requests.Nothing, requests.Create, 202),
-    Operation("ListCodeInterpreters", "POST", CI, interpreters.index, requests.ListInterpreters),
-    Operation("GetCodeInterpreter", "GET", f"{CI}/{{codeInterpreterId}}", interpreters.show, requests.Interpreter),
     Operation(
-        "DeleteCodeInterpreter",
-        "DELETE",
-        f"{CI}/{{codeInterpreterId}}",
-        interpreters.delete,
-        requests.DeleteInterpreter,
+        "PUT",
+        CI,
+        interpreters.create_interpreter,
+        name="CreateCodeInterpreter",
+        outside=requests.Nothing,
+        body=requests.Create,
         status=202,
     ),
     Operation(
-        "TagResource",
         "POST",
-        "/tags/{resourceArn}",
-        interpreters.tag,
-        requests.Resource,
-        requests.TagResource,
-        204,
+        CI,
+        interpreters.list_interpreters,
+        name="ListCodeInterpreters",
+        outside=requests.ListInterpreters,
     ),
     Operation(
-        "UntagResource",
+        "GET",
+        f"{CI}/{{codeInterpreterId}}",
+        interpreters.get_interpreter,
+        name="GetCodeInterpreter",
+        outside=requests.Interpreter,
+    ),
+    Operation(
+        "DELETE",
+        f"{CI}/{{codeInterpreterId}}",
+        interpreters.delete_interpreter,
+        name="DeleteCodeInterpreter",
+        outside=requests.DeleteInterpreter,
+        status=202,
+    ),
+    Operation(
+        "POST",
+        "/tags/{resourceArn}",
+        interpreters.tag_resource,
+        name="TagResource",
+        outside=requests.Resource,
+        body=requests.TagResource,
+        status=204,
+    ),
+    Operation(
         "DELETE",
         "/tags/{resourceArn}",
-        interpreters.untag,
-        requests.UntagResource,
+        interpreters.untag_resource,
+        name="UntagResource",
+        outside=requests.UntagResource,
         status=204,
         lists=("tagKeys",),
     ),
-    Operation("ListTagsForResource", "GET", "/tags/{resourceArn}", interpreters.tags, requests.Resource),
+    Operation(
+        "GET",
+        "/tags/{resourceArn}",
+        interpreters.list_tags,
+        name="ListTagsForResource",
+        outside=requests.Resource,
+    ),
 )
 
 
-def _template(path: str) -> tuple[str, ...]:
-    return tuple(path.strip("/").split("/"))
+def decode_label(segment: str) -> str:
+    return unquote(segment, errors="replace")
 
 
-_BY_TEMPLATE: Final[dict[tuple[str, ...], dict[str, Operation]]] = {}
-for _each in TABLE:
-    _BY_TEMPLATE.setdefault(_template(_each.path), {})[_each.method] = _each
-_LONGEST_FIRST: Final = sorted(_BY_TEMPLATE.items(), key=lambda each: -len(each[0]))
+ADDRESSES: Final = RouteTree(TABLE, decode=decode_label, anywhere=True)
 
 
-def find(method: str, raw_path: str) -> tuple[Operation, dict[str, str]]:
-    """The operation at this address and the labels in it; raises UnknownRoute, MethodNotAllowed."""
-    methods, labels = at(raw_path)
-    if not methods:
-        raise UnknownRoute("there is no such operation; docs/agentcore.md lists those there are")
-    if method not in methods:
-        raise MethodNotAllowed(method[:32], sorted(methods))
-    return methods[method], labels
-
-
-def at(raw_path: str) -> tuple[dict[str, Operation], dict[str, str]]:
-    """The operations of an address by their methods, and its labels; none where the path is not in its plainest form.
+def find_address(raw_path: str) -> Address[Operation]:
+    """The operations of an address, and its labels; none where the path is not in its plainest form.
 
     A signature covers the path without dot segments and empty ones: one that has them says two things at once.
     """
-    segments = raw_path.removeprefix("/").split("/")
-    if any(segment in ("", ".", "..") for segment in segments):
-        return {}, {}
-    for template, methods in _LONGEST_FIRST:
-        labels = _matched(template, segments[-len(template) :])
-        if labels is not None:
-            return methods, labels
-    return {}, {}
+    if any(segment in ("", ".", "..") for segment in raw_path.removeprefix("/").split("/")):
+        return Address()
+    return ADDRESSES.find(raw_path)
 
 
-def _matched(template: Sequence[str], segments: Sequence[str]) -> dict[str, str] | None:
-    if len(template) != len(segments):
-        return None
-    labels: dict[str, str] = {}
-    for wanted, found in zip(template, segments, strict=True):
-        parameter = _PARAMETER.fullmatch(wanted)
-        if parameter is not None:
-            labels[parameter[1]] = unquote(found, errors="replace")
-        elif wanted != found:
-            return None
-    return labels
+def require(address: Address[Operation], method: str) -> Operation:
+    """The operation at this address; raises UnknownRoute, MethodNotAllowed."""
+    if not address.routes:
+        raise UnknownRoute("there is no such operation; docs/agentcore.md lists those there are")
+    return address.require(method)
 
 
 def outside(operation: Operation, labels: Mapping[str, str], raw_query: str, headers: Mapping[str, str]) -> Any:
@@ -191,7 +194,7 @@ def outside(operation: Operation, labels: Mapping[str, str], raw_query: str, hea
     try:
         return msgspec.convert({**members, **labels}, operation.outside, strict=False)
     except msgspec.ValidationError as error:
-        raise refused(str(error), "the request") from None
+        raise describe_refusal(str(error), "the request") from None
 
 
 def _query(operation: Operation, raw_query: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from kernel_gateway.errors import InvalidRequest
 
 
 @contextmanager
-def naming_next_token() -> Iterator[None]:
+def name_next_token() -> Iterator[None]:
     """Around a list whose limit is in order: what it refuses is the token."""
     try:
         yield

@@ -13,19 +13,20 @@ from msgspec import UNSET
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agentcore import answers, unsupported
-from kernel_gateway.faces.agentcore.calls import Call, Encoded
+from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
-from kernel_gateway.faces.agentcore.pages import naming_next_token
+from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.models.shapes import Session, StartSession
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.models.sessions import Session, StartSession
 
 TIMEOUT_SECONDS: Final = 900
 """A session's time-to-live when none is asked for, as AgentCore has it, where so much may be asked for."""
 PAGE: Final = 10
 
 
-async def start(call: Call) -> Encoded:
+async def start_session(call: Call) -> Response:
     """The time-to-live is hard. Idleness ends a session only where our header asks for it."""
     body, identifier = call.body, call.outside.code_interpreter_identifier
     unsupported.refuse(body.certificates, body.filesystem_configurations)
@@ -40,13 +41,13 @@ async def start(call: Call) -> Encoded:
 
     async def work() -> bytes:
         call.services.limits.take_invocation(call.principal)
-        return encode(answers.started(identifier, await _started(call, wanted, body.client_token)))
+        return encode(answers.describe_start(identifier, await _start_once(call, wanted, body.client_token)))
 
     digest, token = digest_of(identifier, wanted), body.client_token
-    return Encoded(await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", token, digest, work))
+    return Response(await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", token, digest, work))
 
 
-async def _started(call: Call, wanted: StartSession, token: str | None) -> Session:
+async def _start_once(call: Call, wanted: StartSession, token: str | None) -> Session:
     """A new session; or the one that the same request has started, when the service ended before it could answer.
 
     So that it is known again its id is made of the token.
@@ -62,38 +63,39 @@ async def _started(call: Call, wanted: StartSession, token: str | None) -> Sessi
     return before if before.status == "READY" else await sessions.start(call.principal, wanted)
 
 
-async def show(call: Call) -> answers.Shown:
+async def get_session(call: Call) -> answers.Shown:
     session = await _session(call)
-    return answers.shown(call.outside.code_interpreter_identifier, session)
+    return answers.describe_session(call.outside.code_interpreter_identifier, session)
 
 
-async def index(call: Call) -> answers.ListedSessions:
+async def list_sessions(call: Call) -> answers.ListedSessions:
     """The sessions of one code interpreter, newest first, those that have ended among them."""
     body, identifier = call.body, call.outside.code_interpreter_identifier
     environment = await call.services.environments.reference(
         call.principal, call.face.identifiers.environment(identifier)
     )
     limit = body.max_results or PAGE
-    with naming_next_token():
+    with name_next_token():
         page = await call.services.sessions.list(
             call.principal, limit, body.next_token, body.status, environment=environment
         )
     return answers.ListedSessions(
-        items=[answers.listed(identifier, session) for session in page.items], next_token=page.next_cursor or UNSET
+        items=[answers.describe_item(identifier, session) for session in page.items],
+        next_token=page.next_cursor or UNSET,
     )
 
 
-async def stop(call: Call) -> Encoded:
+async def stop_session(call: Call) -> Response:
     """Stopping a session that has ended answers with when it ended."""
     identifier = call.outside.code_interpreter_identifier
 
     async def work() -> bytes:
         session = await _session(call)
-        return encode(answers.stopped(identifier, await call.services.sessions.stop(call.principal, session.id)))
+        return encode(answers.describe_stop(identifier, await call.services.sessions.stop(call.principal, session.id)))
 
     digest = digest_of(identifier, call.outside.session_id)
     token = call.body.client_token
-    return Encoded(await call.face.tokens.once(call.principal, "StopCodeInterpreterSession", token, digest, work))
+    return Response(await call.face.tokens.once(call.principal, "StopCodeInterpreterSession", token, digest, work))
 
 
 async def _session(call: Call) -> Session:

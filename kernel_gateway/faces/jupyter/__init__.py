@@ -6,29 +6,41 @@ A kernel's id, its Jupyter session's id and our session's id are one. `routes` l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tornado.routing import PathMatches, Rule
+from tornado.httputil import HTTPServerRequest
+from tornado.routing import Matcher, Rule
 
 from kernel_gateway.faces.jupyter.calls import Face
 from kernel_gateway.faces.jupyter.channels import ChannelsHandler
-from kernel_gateway.faces.jupyter.handler import JupyterHandler
-from kernel_gateway.faces.jupyter.routes import CHANNELS
+from kernel_gateway.faces.jupyter.handler import PUBLIC, JupyterHandler
+from kernel_gateway.faces.jupyter.routes import SOCKET
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 __all__ = ["rules"]
 
-BELOW = r"/(?:api|kernelspecs)(?:/.*)?$"
-NOTHING = r"/(?:tree/?)?$"
+ROOTS = ("api", "kernelspecs")
+
+
+class Socket(Matcher):
+    """The address of a kernel's socket, with or without a slash at its end."""
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        found = SOCKET.find(request.path.removesuffix("/"))
+        return {"path_kwargs": dict(found.parameters)} if found.routes else None
+
+
+class Addressed(Matcher):
+    """What is sent to our roots, and what VS Code looks at."""
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        root = request.path.removeprefix("/").split("/", 1)[0]
+        return {} if (root in ROOTS and request.path.startswith("/")) or request.path in PUBLIC else None
 
 
 def rules(services: Services) -> list[Rule]:
     """The rules of this face over one set of services."""
     face = {"face": Face(services)}
-    return [
-        Rule(PathMatches(f"{CHANNELS}/?$"), ChannelsHandler, face),
-        Rule(PathMatches(BELOW), JupyterHandler, face),
-        Rule(PathMatches(NOTHING), JupyterHandler, face),
-    ]
+    return [Rule(Socket(), ChannelsHandler, face), Rule(Addressed(), JupyterHandler, face)]

@@ -1,9 +1,9 @@
-"""What an endpoint of this face gets and what it may answer with; no HTTP in it."""
+"""What an endpoint of this face gets: one admitted request; no HTTP in it."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,6 @@ class Call:
     visitor: AttachedPrincipal = NOBODY
     ids: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    location: str = ""
 
     @property
     def services(self) -> Services:
@@ -76,15 +75,3 @@ def within_reach(visitor: AttachedPrincipal, session_id: str) -> str:
     if visitor.session_id not in (None, session_id):
         raise NotFound("there is no such kernel")
     return session_id
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Bytes with their media type."""
-
-    content: bytes
-    media_type: str
-
-
-Endpoint = Callable[[Call], Awaitable[Any]]
-"""Answers with what becomes JSON, with `Picture`, or with None: no body."""

@@ -17,13 +17,20 @@ import structlog
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from kernel_gateway.errors import GatewayError, InvalidRequest, NotFound, SessionTerminated, ShuttingDown, Unauthorized
-from kernel_gateway.faces import answering, scopes
-from kernel_gateway.faces.jupyter import audited, delivery, framing, replies
+from kernel_gateway.faces import scopes
+from kernel_gateway.faces.audit import Problem, take_record
+from kernel_gateway.faces.handler import (
+    as_gateway_error,
+    set_default_headers,
+    translate_tornado_error,
+    write_error_response,
+)
+from kernel_gateway.faces.jupyter import delivery, framing, records, responses
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
 from kernel_gateway.faces.jupyter.frame_writer import FrameWriter
-from kernel_gateway.faces.jupyter.routes import CHANNELS_SCOPE
-from kernel_gateway.faces.receiving import ours, pause
+from kernel_gateway.faces.jupyter.routes import CHANNELS
+from kernel_gateway.faces.receiving import pause
 from kernel_gateway.services.admission.open_calls import OpenCall
 from kernel_gateway.services.attach.attachments import Attachment, Ended, Outgoing
 from kernel_gateway.services.audit.api_call import CLIENT_GONE
@@ -59,8 +66,6 @@ class ChannelsHandler(WebSocketHandler):
         self.face = face
         self.services = face.services
         self.call = Call(face)
-        self.error: GatewayError | None = None
-        self.allowed = ["GET"]
         self._token = ""
         self._client_session = ""
         self._attachment: Attachment | None = None
@@ -89,7 +94,7 @@ class ChannelsHandler(WebSocketHandler):
 
     def set_default_headers(self) -> None:
         """No word about the server; nothing is cached or guessed at."""
-        answering.default_headers(self)
+        set_default_headers(self, self.request_id)
 
     def compute_etag(self) -> None:
         """No entity tags: nothing here is cached."""
@@ -110,8 +115,8 @@ class ChannelsHandler(WebSocketHandler):
         try:
             await self._admit(session_id)
         except Exception as error:
-            await pause(self, error)
-            self._refuse(ours(error, self.request_id))
+            await pause(self.services, self.request, error)
+            self._refuse(as_gateway_error(error, self.request_id))
             return
         if not self._gone:  # else tornado would open what it will not close a second time
             await super().get(session_id)
@@ -123,7 +128,8 @@ class ChannelsHandler(WebSocketHandler):
         self._token = token_of(request.headers.get("Authorization", ""), query)
         self.call.visitor = await services.attach_tokens.visitor(self._token)
         services.limits.take_request(self.call.principal)
-        scopes.require(self.call.caller, CHANNELS_SCOPE)
+        if CHANNELS.scope is not None:
+            scopes.require(self.call.caller, CHANNELS.scope)
         self._open_call = services.open_calls.enter(self.call.caller, self._revoke)
         if not services.ready:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
@@ -142,9 +148,24 @@ class ChannelsHandler(WebSocketHandler):
 
     def _refuse(self, error: GatewayError) -> None:
         self._detach()
-        replies.write_error(self, error)
+        self._write_refusal(error)
+        self._record(CHANNELS.event, problem=Problem(error.code, error.message))
+
+    def _write_refusal(self, error: GatewayError) -> None:
+        open_to_pages = bool(self.call.principal.id) and "Origin" in self.request.headers
+        write_error_response(self, responses.describe_error(error, open_to_pages=open_to_pages))
         self.finish()
-        audited.record(self, audited.OPENED, code=error.code, message=error.message)
+
+    def _record(self, event: str, *, problem: Problem | None = None, seconds: float | None = None) -> None:
+        take_record(
+            self.services,
+            self.request,
+            records.describe_call(self.call, event, read_only=False),
+            request_id=self.request_id,
+            status=self.get_status(),
+            problem=problem or Problem(),
+            seconds=self.request.request_time() if seconds is None else seconds,
+        )
 
     async def open(self, *_arguments: str, **_named: str) -> None:
         """Called by tornado after the handshake; the client's messages are read when this returns."""
@@ -153,7 +174,7 @@ class ChannelsHandler(WebSocketHandler):
         protocol: Any = self.ws_connection
         self._outlet = FrameWriter(protocol, protocol.stream, binary=self.is_v1)
         self._opened = self._heard = loop.time()
-        audited.record(self, audited.OPENED)
+        self._record(CHANNELS.event)
         try:
             attachments = self.services.attachments
             self._attachment = await attachments.open(self.call.visitor, session_id, self._client_session)
@@ -233,13 +254,13 @@ class ChannelsHandler(WebSocketHandler):
             over.cancel()
 
     def _give_up(self, delivering: asyncio.Task[None]) -> None:
-        """The delivery has ended before the attachment: the client is gone, or there is a defect of ours."""
+        """The delivery has ended before the attachment: the client is gone, or there is a defect."""
         if not delivering.cancelled() and (error := delivering.exception()) is not None:
             log.error("jupyter_delivery_failed", request_id=self.request_id, exc_info=error)
         self._hang_up(FAILED, "an error of the service's")
 
     def _session_ends(self) -> bool:
-        """Whether the token counts no longer because its session ends, of which the client is told in due course."""
+        """Whether the token is no longer valid because its session ends: the end of the attachment says so soon."""
         live = self.services.registry.find(self.call.principal, self.call.ids["session_id"])
         return live is None or live.ending is not None
 
@@ -299,14 +320,15 @@ class ChannelsHandler(WebSocketHandler):
         self._gone = True
         self._detach()
         if not self._opened:
-            audited.record(self, audited.OPENED, code=CLIENT_GONE, message="the client left before the handshake")
+            self._record(CHANNELS.event, problem=Problem(CLIENT_GONE, "the client left before the handshake"))
             return
-        audited.record(self, audited.CLOSED, seconds=asyncio.get_running_loop().time() - self._opened)
+        self._record(records.CLOSED, seconds=asyncio.get_running_loop().time() - self._opened)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Called by tornado for errors of its own, as a method that is not GET."""
-        replies.write_error(self, replies.of_tornado(self, status_code, kwargs.get("exc_info")))
-        self.finish()
+        method, methods = str(self.request.method), [CHANNELS.method]
+        error = translate_tornado_error(status_code, kwargs.get("exc_info"), method, methods, "")
+        self._write_refusal(as_gateway_error(error, self.request_id))
 
     def log_exception(self, *exc_info: Any) -> None:
         """Called by tornado for what it catches; its own line would hold the address with the token."""

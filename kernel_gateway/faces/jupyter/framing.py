@@ -100,7 +100,7 @@ def pack_legacy(channel: str, message: Message) -> bytes | None:
 def pieces_of_legacy(channel: str, message: Message) -> list[bytes] | None:
     """What such a frame is put together from: large parts need not be copied."""
     parts = (message.header_json, message.parent_json, message.metadata_json, message.content_json)
-    sound = [_sound(part) for part in parts]
+    sound = [_read_object(part) for part in parts]
     header, parent, metadata, content = sound
     if header is None or parent is None or metadata is None or content is None:
         return None
@@ -129,7 +129,7 @@ def _offsets_v1(frame: bytes) -> Sequence[int]:
     count = int.from_bytes(frame[:8], "little")
     if not PARTS + 2 <= count <= PARTS + 2 + MOST_BUFFERS or 8 * (count + 1) > len(frame):
         raise MalformedFrame("the number of offsets fits no message")
-    return _checked(struct.unpack_from(f"<{count}Q", frame, 8), 8 * (count + 1), len(frame))
+    return _check(struct.unpack_from(f"<{count}Q", frame, 8), 8 * (count + 1), len(frame))
 
 
 def _offsets_legacy(frame: bytes) -> Sequence[int]:
@@ -137,10 +137,10 @@ def _offsets_legacy(frame: bytes) -> Sequence[int]:
     if not 1 <= count <= 1 + MOST_BUFFERS or 4 * (count + 1) > len(frame):
         raise MalformedFrame("the number of offsets fits no message")
     offsets = (*struct.unpack_from(f"!{count}I", frame, 4), len(frame))
-    return _checked(offsets, 4 * (count + 1), len(frame))
+    return _check(offsets, 4 * (count + 1), len(frame))
 
 
-def _checked(offsets: Sequence[int], first: int, length: int) -> Sequence[int]:
+def _check(offsets: Sequence[int], first: int, length: int) -> Sequence[int]:
     """The offsets, when each is after the one before and inside the frame; raises MalformedFrame."""
     rising = all(one <= other for one, other in pairwise(offsets))
     if offsets[0] != first or not rising or offsets[-1] > length:
@@ -152,7 +152,7 @@ def _legacy_object(text: bytes) -> _Legacy:
     try:
         return _LEGACY.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        mended = _mended(text)
+        mended = _repair(text)
         if mended is None or mended == text:
             raise MalformedFrame(f"not a JSON object of a message: {type(error).__name__}") from None
     try:
@@ -162,20 +162,20 @@ def _legacy_object(text: bytes) -> _Legacy:
 
 
 def _is_object(part: bytes) -> bool:
-    return _sound(part) is not None
+    return _read_object(part) is not None
 
 
-def _sound(part: bytes) -> bytes | None:
+def _read_object(part: bytes) -> bytes | None:
     """A part as it may stand in a JSON text: as it is when it is a JSON object in UTF-8, else mended, else None."""
     try:
         part.decode()
         _OBJECT.decode(part)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return _mended(part)
+        return _repair(part)
     return part
 
 
-def _mended(part: bytes) -> bytes | None:
+def _repair(part: bytes) -> bytes | None:
     """What Python takes for a JSON object and others do not (NaN, bytes that are not UTF-8), as one all take."""
     if len(part) > LENIENT_BYTES:
         return None

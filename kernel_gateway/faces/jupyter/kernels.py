@@ -1,4 +1,4 @@
-"""Endpoints of kernels. A kernel is a session of ours; its id is the session's."""
+"""Endpoints of kernels. A kernel is a session; its id is the session's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEnvironment
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
-from kernel_gateway.models.shapes import Session, StartSession
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.storage.columns import MOST_ROWS
 
 START_SECONDS = 38.0
@@ -21,43 +22,42 @@ COMMON_NAME = "python3"
 DEFAULT_ENVIRONMENT = "python"
 
 
-async def index(call: Call) -> list[dict[str, Any]]:
-    return [shown(call, each) for each in await live_sessions(call)]
+async def list_kernels(call: Call) -> list[dict[str, Any]]:
+    return [describe(call, each) for each in await live_sessions(call)]
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def get_kernel(call: Call) -> dict[str, Any]:
     """A kernel that ended by itself is shown as dead, with why; one that was stopped is gone."""
     session = await call.services.sessions.get(call.principal, call.session_id)
     if session.status == "READY":
-        return shown(call, session)
+        return describe(call, session)
     if session.ended is not None and session.ended.reason == "stopped":
         raise NotFound("there is no such kernel: its session was stopped")
     return models.dead_kernel(session)
 
 
-async def start(call: Call) -> dict[str, Any]:
-    session = await started(call, call.body.name)
-    call.location = f"/api/kernels/{session.id}"
-    return shown(call, session)
+async def start_kernel(call: Call) -> Response:
+    session = await start_session(call, call.body.name)
+    return Response(describe(call, session), headers={"Location": f"/api/kernels/{session.id}"})
 
 
-async def delete(call: Call) -> None:
+async def delete_kernel(call: Call) -> None:
     """An owner ends the session. To an attach token it says yes and does nothing: JupyterLab hangs on a refusal."""
     await require_live(call)
     if not call.visitor.attached:
-        await end(call, call.session_id)
+        await stop_session(call, call.session_id)
 
 
-async def interrupt(call: Call) -> None:
+async def interrupt_kernel(call: Call) -> None:
     await require_live(call)
     await call.services.sessions.interrupt(call.principal, call.session_id)
 
 
-async def restart(call: Call) -> dict[str, Any]:
+async def restart_kernel(call: Call) -> dict[str, Any]:
     await require_live(call)
     if call.visitor.attached and "restart" not in call.visitor.can:
         raise Forbidden("this attach token does not allow one to restart the kernel; ask the session's owner")
-    return shown(
+    return describe(
         call, await call.services.sessions.restart(call.principal, call.session_id, author=call.visitor.author)
     )
 
@@ -85,7 +85,7 @@ async def require_live(call: Call) -> Session:
     return session
 
 
-async def started(call: Call, name: str | None, title: str = "") -> Session:
+async def start_session(call: Call, name: str | None, title: str = "") -> Session:
     """A new session for its owner, ready before the client gives up; raises DeadlinePassed, and leaves none then."""
     call.require_owner("start kernels")
     call.services.limits.take_invocation(call.principal)
@@ -104,7 +104,7 @@ async def started(call: Call, name: str | None, title: str = "") -> Session:
     return starting.result()
 
 
-async def end(call: Call, session_id: str) -> None:
+async def stop_session(call: Call, session_id: str) -> None:
     """End a session; its last flush may outlast the answer."""
     services = call.services
     ending = services.background.spawn(
@@ -115,7 +115,7 @@ async def end(call: Call, session_id: str) -> None:
         ending.result()
 
 
-def shown(call: Call, session: Session) -> dict[str, Any]:
+def describe(call: Call, session: Session) -> dict[str, Any]:
     """A live session as a kernel."""
     attachments = call.services.attachments
     return models.kernel(session, attachments.execution_state(session.id), attachments.connections(session.id))

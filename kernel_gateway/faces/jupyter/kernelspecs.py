@@ -7,23 +7,22 @@ from typing import Any, Final
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.jupyter import models
-from kernel_gateway.faces.jupyter.calls import Call, Picture
+from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.jupyter.kernels import DEFAULT_ENVIRONMENT
-from kernel_gateway.models.shapes import EnvironmentInfo
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.models.environments import EnvironmentInfo
 from kernel_gateway.storage.columns import MOST_ROWS
 
 TYPES: Final = {".png": "image/png", ".svg": "image/svg+xml"}
-PICTURES: Final = {
-    file: Picture((Path(__file__).parent / "logos" / file).read_bytes(), TYPES[Path(file).suffix])
-    for file in models.LOGOS.values()
-}
+PICTURES: Final = {file: (Path(__file__).parent / "logos" / file).read_bytes() for file in models.LOGOS.values()}
+POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 
-async def index(call: Call) -> dict[str, Any]:
+async def list_kernelspecs(call: Call) -> dict[str, Any]:
     return models.kernelspecs(await _usable(call), DEFAULT_ENVIRONMENT)
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def get_kernelspec(call: Call) -> dict[str, Any]:
     name = call.ids["kernel_name"]
     for each in await _usable(call):
         if each.id == name:
@@ -31,11 +30,12 @@ async def show(call: Call) -> dict[str, Any]:
     raise NotFound("there is no such kernelspec")
 
 
-async def logo(call: Call) -> Picture:
-    found = PICTURES.get(call.ids["file"])
-    if found is None:
+async def get_logo(call: Call) -> Response:
+    file = call.ids["file"]
+    if file not in PICTURES:
         raise NotFound("there is no such file of a kernelspec")
-    return found
+    headers = {"Content-Type": TYPES[Path(file).suffix], "Content-Security-Policy": POLICY}
+    return Response(PICTURES[file], headers=headers)
 
 
 async def _usable(call: Call) -> list[EnvironmentInfo]:

@@ -11,11 +11,11 @@ from kernel_gateway.faces.jupyter.calls import Call
 VERSION = version_of("sandcell")
 
 
-async def version(call: Call) -> dict[str, Any]:
+async def get_version(call: Call) -> dict[str, Any]:
     return {"version": VERSION}
 
 
-async def status(call: Call) -> dict[str, Any]:
+async def get_status(call: Call) -> dict[str, Any]:
     """What is alive within the visitor's reach."""
     sessions = await kernels.live_sessions(call)
     connections = sum(call.services.attachments.connections(each.id) for each in sessions)

@@ -1,4 +1,4 @@
-"""Endpoints of Jupyter sessions: VS Code lists live kernels by them. There is one for each session of ours."""
+"""Endpoints of Jupyter sessions: VS Code lists live kernels by them. There is one for each session."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from kernel_gateway.faces.jupyter import kernels, models
 from kernel_gateway.faces.jupyter.calls import Call, within_reach
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.requests import PutSession
-from kernel_gateway.models.shapes import Session
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.models.sessions import Session
 
 LONGEST_NAME = 200
 
 
-async def index(call: Call) -> list[dict[str, Any]]:
-    return [_shown(call, each) for each in await kernels.live_sessions(call)]
+async def list_sessions(call: Call) -> list[dict[str, Any]]:
+    return [_describe(call, each) for each in await kernels.live_sessions(call)]
 
 
-async def show(call: Call) -> dict[str, Any]:
-    return _shown(call, await kernels.require_live(call))
+async def get_session(call: Call) -> dict[str, Any]:
+    return _describe(call, await kernels.require_live(call))
 
 
-async def create(call: Call) -> dict[str, Any]:
+async def create_session(call: Call) -> Response:
     """A document for a kernel that lives, or for a new one."""
     wanted: PutSession = call.body
     if wanted.kernel is None:
         raise InvalidRequest("a Jupyter session needs a kernel, by its id or by a kernelspec's name", field="kernel")
     session = await _with_kernel(call, wanted)
     _entitle(call, session, wanted)
-    call.location = f"/api/sessions/{session.id}"
-    return _shown(call, session)
+    return Response(_describe(call, session), headers={"Location": f"/api/sessions/{session.id}"})
 
 
-async def change(call: Call) -> dict[str, Any]:
+async def change_session(call: Call) -> dict[str, Any]:
     """Another title; another kernel is another session, whose model is the answer."""
     session = await kernels.require_live(call)
     wanted: PutSession = call.body
@@ -41,11 +41,11 @@ async def change(call: Call) -> dict[str, Any]:
     if asked is not None and asked.id != session.id and (asked.id or asked.name):
         session = await _with_kernel(call, wanted)
     _entitle(call, session, wanted)
-    return _shown(call, session)
+    return _describe(call, session)
 
 
-async def delete(call: Call) -> None:
-    await kernels.delete(call)
+async def delete_session(call: Call) -> None:
+    await kernels.delete_kernel(call)
 
 
 async def _with_kernel(call: Call, wanted: PutSession) -> Session:
@@ -58,7 +58,7 @@ async def _with_kernel(call: Call, wanted: PutSession) -> Session:
             raise NotFound("there is no such kernel: its session has ended")
         return session
     title = (wanted.path or wanted.name or "")[:LONGEST_NAME]
-    return await kernels.started(call, kernel.name if kernel is not None else None, title)
+    return await kernels.start_session(call, kernel.name if kernel is not None else None, title)
 
 
 def _entitle(call: Call, session: Session, wanted: PutSession) -> None:
@@ -71,6 +71,6 @@ def _entitle(call: Call, session: Session, wanted: PutSession) -> None:
     call.face.entitle(session.id, Title(path, name or path, wanted.type or before.type))
 
 
-def _shown(call: Call, session: Session) -> dict[str, Any]:
+def _describe(call: Call, session: Session) -> dict[str, Any]:
     title = call.face.titles.get(session.id) or models.title_of(session)
-    return models.jupyter_session(session.id, title, kernels.shown(call, session))
+    return models.jupyter_session(session.id, title, kernels.describe(call, session))

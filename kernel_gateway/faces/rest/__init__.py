@@ -5,50 +5,43 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tornado.routing import PathMatches, Rule
-from tornado.web import Application
+import structlog
+from tornado.routing import Rule
+from tornado.web import Application, RequestHandler
 
-from kernel_gateway.faces.rest import replies
 from kernel_gateway.faces.rest.handler import RestHandler
-from kernel_gateway.faces.rest.route import PARAMETER, Route
-from kernel_gateway.faces.rest.table import TABLE
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-__all__ = ["application", "routes"]
+__all__ = ["application"]
+PROBES = ("/healthz", "/readyz")
+log = structlog.get_logger(__name__)
 
 
 def application(services: Services, rules: Sequence[Rule] = ()) -> Application:
-    """The table's routes and `rules`; an address that nothing answers gets our 404."""
+    """Answers every request that none of `rules` takes."""
     return Application(
-        [*rules, *routes(services)],
+        list(rules),
         default_handler_class=RestHandler,
-        default_handler_args={"services": services, "routes": {}},
-        log_function=replies.log_request,
+        default_handler_args={"services": services},
+        log_function=log_request,
     )
 
 
-def routes(services: Services) -> list[Rule]:
-    """A rule for each address of the table."""
-    addresses: dict[str, dict[str, Route]] = {}
-    for route in TABLE:
-        addresses.setdefault(route.path, {})[route.method] = route
-    return [
-        Rule(PathMatches(pattern(path)), RestHandler, {"services": services, "routes": by_method})
-        for path, by_method in addresses.items()
-    ]
-
-
-def pattern(path: str) -> str:
-    """The regular expression of an address; `{path}` takes slashes too."""
-
-    def group(match: re.Match[str]) -> str:
-        return f"(?P<{match[1]}>.*)" if match[1] == "path" else f"(?P<{match[1]}>[^/]+)"
-
-    literal = "".join(part if part.startswith("{") else re.escape(part) for part in re.split(r"(\{\w+\})", path))
-    return PARAMETER.sub(group, literal) + "$"
+def log_request(handler: RequestHandler) -> None:
+    """The access log of every face, one line a request: no query, no header, no body."""
+    request, status = handler.request, handler.get_status()
+    principal = getattr(getattr(handler, "call", None), "principal", None)
+    level = log.debug if request.path in PROBES else log.info
+    level(
+        "request",
+        method=request.method,
+        path=request.path,
+        status=status,
+        milliseconds=round(1000 * request.request_time(), 2),
+        principal=principal.name if principal and principal.name else None,
+    )

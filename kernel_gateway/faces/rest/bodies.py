@@ -1,6 +1,6 @@
-"""What is read of a request on this face, and how answers are written: JSON as every face has it, query strings. Pure.
+"""What is read of a request on this face beside its JSON: the query string, and whether a body says it is JSON. Pure.
 
-What does not fit raises `InvalidRequest`, naming the field; what is no JSON raises `MalformedJson`.
+What does not fit raises `InvalidRequest`, naming the parameter.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import msgspec
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.errors import UnsupportedMediaType
-from kernel_gateway.faces.json_bodies import decode, encode, refused, shown
-
-__all__ = ["check_json", "decode", "encode", "query", "shown"]
+from kernel_gateway.faces.json_bodies import describe_refusal, quote
 
 MOST_PARAMETERS = 32
 
 
-def query(text: str, of: Any) -> Any:
+def read_query(text: str, of: Any) -> Any:
     """A query string as `of`; an unknown, repeated or undecodable parameter is refused."""
     given: dict[str, str] = {}
     try:
@@ -29,14 +27,14 @@ def query(text: str, of: Any) -> Any:
         raise InvalidRequest(f"more than {MOST_PARAMETERS} query parameters") from None
     for name, value in pairs:
         if name in given:
-            raise InvalidRequest(f"the query parameter {shown(name)} is given twice")
+            raise InvalidRequest(f"the query parameter {quote(name)} is given twice")
         if name != "path" and not _is_text(value):
-            raise InvalidRequest(f"the query parameter {shown(name)} is not UTF-8", field=shown(name))
+            raise InvalidRequest(f"the query parameter {quote(name)} is not UTF-8", field=quote(name))
         given[name] = value
     try:
         return msgspec.convert(given, of, strict=False)
     except msgspec.ValidationError as error:
-        raise refused(str(error).replace("field `", "query parameter `"), "the query") from None
+        raise describe_refusal(str(error).replace("field `", "query parameter `"), "the query") from None
 
 
 def check_json(content_type: str) -> None:

@@ -1,29 +1,18 @@
-"""What an endpoint gets and what it may answer with, free of tornado.
-
-An endpoint is `async (Call) -> answer`. An answer is a shape (sent as JSON), None (204), or one of the kinds below.
-"""
+"""What an endpoint of the REST face gets: one admitted request, free of tornado."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.identity.principal import Caller, Principal
-from kernel_gateway.models.shapes import Event
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 NO_CALLER = Caller(Principal(id="", name="", admin=False), "read", "")
 """Who calls a route that is open to all."""
-OCTETS = "application/octet-stream"
-NOTEBOOK = "application/x-ipynb+json"
-HTML = "text/html; charset=utf-8"
-PYTHON = "text/x-python; charset=utf-8"
-EVENTS = "text/event-stream"
-ZIP = "application/zip"
-JSON = "application/json"
 
 
 @dataclass
@@ -56,68 +45,3 @@ class Call:
         if self.chunks is None:
             raise RuntimeError("the route takes no upload")
         return self.chunks
-
-
-@dataclass
-class Accepted:
-    """A shape with 202: the work goes on."""
-
-    value: Any
-
-
-@dataclass
-class Document:
-    """Bytes at hand, with their media type and what else a browser is to know of them."""
-
-    content: bytes
-    media_type: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Download:
-    """`size` bytes that come piece by piece; `name` is what a browser would save them as.
-
-    `size` is None when nobody knows it: an answer that is cut off shows that by its missing end.
-    """
-
-    chunks: AsyncIterator[bytes]
-    size: int | None
-    name: str
-    media_type: str = OCTETS
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Bare:
-    """A status and headers without a body: what HEAD asks for, and 304."""
-
-    status: int
-    headers: Mapping[str, str]
-
-
-@dataclass
-class Piece:
-    """Bytes `start` up to `end` of `size` that come piece by piece, and never change: `tag` names the whole of them.
-
-    `media_type` is what a browser may take them for, `name` what it would save them as.
-    """
-
-    chunks: AsyncIterator[bytes]
-    start: int
-    end: int
-    size: int
-    tag: str
-    media_type: str
-    name: str
-
-
-@dataclass
-class Following:
-    """Server-sent events until the iterator ends."""
-
-    events: AsyncIterator[Event]
-
-
-Endpoint = Callable[[Call], Awaitable[Any]]

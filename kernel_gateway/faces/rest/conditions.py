@@ -29,7 +29,7 @@ def tags(header: str | None, name: str) -> frozenset[str] | None:
     return frozenset(TAG.findall(header))
 
 
-def expected(headers: Mapping[str, str]) -> Expected:
+def read_expected(headers: Mapping[str, str]) -> Expected:
     """What a caller expects of a file that is to be changed."""
     match, none_match = tags(headers.get("If-Match"), "If-Match"), tags(headers.get("If-None-Match"), "If-None-Match")
     return Expected(

@@ -1,7 +1,7 @@
-"""The one tornado handler of the REST face: admits a request, takes its body, calls the endpoint, sends the answer.
+"""The one tornado handler of the REST face: admits a request, takes its body, calls the endpoint.
 
 Nothing is read or looked up for a caller who is not authenticated. How a body is taken or refused is in
-`faces.receiving`, what an answer looks like on the wire in `replies`.
+`faces.receiving`, how an answer goes out in `faces.handler`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,30 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+import msgspec
 
 from kernel_gateway.errors import GatewayError, NotFound
-from kernel_gateway.faces import answering, scopes
+from kernel_gateway.faces import scopes
+from kernel_gateway.faces.audit import LONGEST_ID, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
-from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
-from kernel_gateway.faces.receiving import ReceivingHandler, ours
-from kernel_gateway.faces.rest import audited, bodies, paths, replies
+from kernel_gateway.faces.errors import UnknownRoute
+from kernel_gateway.faces.handler import FaceHandler, error_headers
+from kernel_gateway.faces.json_bodies import decode, encode
+from kernel_gateway.faces.responses import Answer, ErrorResponse, Response
+from kernel_gateway.faces.rest import bodies, paths
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Route
+from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.rest.upload import Upload
+from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity.principal import Caller
+from kernel_gateway.models.sessions import Session
+from kernel_gateway.services.audit.api_call import REST
+from kernel_gateway.services.audit.parameters import answered, shown
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
@@ -31,36 +43,48 @@ CALLED = {"sha256": "output", "name": "dataset"}
 """What parameters of addresses stand for, where their names do not say it."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 """What ids, and names that stand for them in an address, are made of."""
+UNKNOWN = "UnknownRoute"
+"""The event of requests that no route takes."""
 
 
-class RestHandler(ReceivingHandler):
-    """One request. `routes` are the table's rows of its address, by method."""
+def decode_parameter(value: str) -> str:
+    """A parameter of an address: any bytes, those that are not UTF-8 as surrogate escapes."""
+    return unquote_to_bytes(value).decode("utf-8", "surrogateescape")
 
-    def initialize(self, services: Services, routes: dict[str, Route]) -> None:  # type: ignore[override]
+
+ADDRESSES = RouteTree(TABLE, decode=decode_parameter)
+
+
+class RestHandler(FaceHandler):
+    """One request. `address` is what there is where it was sent."""
+
+    def initialize(self, services: Services) -> None:
         super().initialize(services)
-        self.routes = routes
+        self.address = self.find_address()
         self.route: Route | None = None
         self.call = Call(services)
-        self._upload: Upload | None = None
-        self.content: Any = None
-        self.result: Any = None
-        self.error: GatewayError | None = None
-        self.cut_off = ""
+        self.answer_value: Answer = None
+        self._upload: Upload[Answer] | None = None
+        self._content_hash = hashlib.sha256()
 
-    def set_default_headers(self) -> None:
-        """No word about the server; nothing is cached or guessed at."""
-        answering.default_headers(self)
+    def find_address(self) -> Address[Route]:
+        return ADDRESSES.find(self.request.path)
 
-    def decode_argument(self, value: bytes, name: str | None = None) -> str:
-        """Parameters of an address: any bytes, those that are not UTF-8 as surrogate escapes."""
-        return value.decode("utf-8", "surrogateescape")
+    def find_methods(self) -> list[str]:
+        return self.address.methods
+
+    @property
+    def is_public(self) -> bool:
+        return any(route.public for route in self.address.routes.values())
 
     async def admit(self) -> None:
-        if not any(route.public for route in self.routes.values()):
+        if not self.is_public:
             self.call.caller = await self._authenticate()
             self.services.limits.take_request(self.call.principal)
             self.enter(self.call.caller)
-        self.route = route = self._routed()
+        if not self.address.routes:
+            raise UnknownRoute("there is nothing at this address; /v1/openapi.json lists what there is")
+        self.route = route = self.address.require(str(self.request.method))
         if route.scope is not None:
             scopes.require(self.call.caller, route.scope)
         if route.invocation:
@@ -76,87 +100,80 @@ class RestHandler(ReceivingHandler):
         usable = scheme.lower() == "bearer" and len(token) <= MOST_TOKEN_CHARACTERS
         return await self.services.identity.authenticate(token.strip() if usable else "")
 
-    def _routed(self) -> Route:
-        if not self.routes:
-            raise UnknownRoute("there is nothing at this address; /v1/openapi.json lists what there is")
-        method = str(self.request.method)
-        if method not in self.routes:
-            raise MethodNotAllowed(method, sorted(self.routes))
-        return self.routes[method]
-
     def _read_address(self, route: Route) -> None:
-        call, ids = self.call, dict(self.path_kwargs)
+        call, ids = self.call, dict(self.address.parameters)
         if "path" in ids:
-            call.path = paths.checked(ids.pop("path"))
+            call.path = paths.check_path(ids.pop("path"))
         for name, value in ids.items():
             if not ID.fullmatch(value) or len(value) > MOST_ID_CHARACTERS:
                 raise NotFound(f"there is no such {CALLED.get(name) or name.removesuffix('_id')}")
         call.ids = ids
         call.headers = self.request.headers
-        call.query = bodies.query(self.request.query, route.query)
+        call.query = bodies.read_query(self.request.query, route.query)
         call.forget_body = self.body.release
-        call.cancellable = route.method in ("GET", "HEAD")
+        call.cancellable = route.read_only
 
     def _expect_body(self, route: Route) -> None:
         settings = self.services.settings
         if route.uploads or route.large:
             self.most_bytes = settings.payload_bytes
         elif route.body is not None:
+            # JSON may write code in three times its bytes, each letter that is not ASCII as an escape.
             self.most_bytes = min(settings.payload_bytes, 3 * settings.code_bytes + SMALL_BODY)
         self.count(self.announced)
         if route.body is not None and self.has_body:
             bodies.check_json(self.request.headers.get("Content-Type", ""))
 
     def _start_upload(self, route: Route) -> None:
-        async def work(chunks: Any) -> Any:
+        async def work(chunks: AsyncIterator[bytes]) -> Answer:
             self.call.chunks = chunks
             return await route.endpoint(self.call)
 
-        self.content = hashlib.sha256()
         self._upload = Upload(work)
 
     async def take(self, chunk: bytes) -> None:
         if self._upload is None:
             await super().take(chunk)
         else:
-            self.content.update(chunk)
+            self._content_hash.update(chunk)
             await self._hand_on(self._upload, chunk)
 
-    async def _hand_on(self, upload: Upload, chunk: bytes) -> None:
+    async def _hand_on(self, upload: Upload[Answer], chunk: bytes) -> None:
+        """An endpoint that fails before all is there ends the upload: the rest of the body is refused."""
         await upload.put(chunk)
         if upload.task.done() and not upload.task.cancelled() and (error := upload.task.exception()):
-            raise self.ours(error)
+            raise self.translate_error(error)
 
     async def abandon(self) -> None:
         if self._upload is not None:
             await self._upload.abort()
 
-    def give_up(self) -> None:
-        super().give_up()
+    def drop_body(self) -> None:
+        super().drop_body()
         if self._upload is not None:
             self._upload.task.cancel()
 
     async def respond(self) -> None:
+        if self.route is None:
+            raise UnknownRoute(self.nothing_here)
         try:
-            self.result = await self._result()
-            await replies.send(self, self.result)
+            self.answer_value = await self._call_endpoint(self.route)
+            await self.send(self.answer_value, self.route.status)
         except asyncio.CancelledError:
             if not self.gone or self.working is None:
                 raise
-            self.working.uncancel()
-            self.set_status(499, "Client Closed Request")
+            self.working.uncancel()  # by `on_connection_close`: the client left, and the service goes on
+            self.note_client_gone()
 
-    async def _result(self) -> Any:
-        if self.route is None:
-            raise UnknownRoute("there is nothing at this address")
+    async def _call_endpoint(self, route: Route) -> Answer:
         if self._upload is not None:
             return await self._upload.finish()
-        if self.route.body is not None:
-            self.call.body = bodies.decode(await self.body.whole(self.call.principal.id), self.route.body)
-            self.body.decoded()
+        if route.body is not None:
+            self.call.body = decode(await self.body.whole(self.call.principal.id), route.body)
+            self.body.note_decoded()
         if self.gone and self.call.cancellable:
             raise asyncio.CancelledError
-        return await self.route.endpoint(self.call)
+        return await route.endpoint(self.call)
 
     def on_connection_close(self) -> None:
         """Called by tornado when the client is gone: what only waits is cancelled, an incomplete upload given up."""
@@ -164,22 +181,43 @@ class RestHandler(ReceivingHandler):
         if self.working is not None and self.call.cancellable:
             self.working.cancel()
 
-    def say(self, error: Exception) -> None:
-        replies.write_error(self, self.ours(error))
+    def describe_error(self, error: GatewayError) -> ErrorResponse:
+        body = encode(error.body())
+        return ErrorResponse(body, error.status, error_headers(error), code=error.code, message=error.message)
 
-    def fail(self, error: Exception) -> None:
-        replies.fail(self, error)
+    def record_call(self) -> CallRecord | None:
+        """Probes and the OpenAPI document are nobody's business. The token that a request came with is never kept."""
+        if self.is_public:
+            return None
+        route, call = self.address.routes.get(str(self.request.method)), self.call
+        return CallRecord(
+            event=route.event if route is not None else UNKNOWN,
+            source=REST,
+            read_only=self.request.method in ("GET", "HEAD"),
+            principal=call.principal if call.principal.id else None,
+            session_id=self._session_id(),
+            parameters=self._recorded_parameters(),
+            answer=None if self.request.method == "GET" else answered(self._result()),
+        )
 
-    def ours(self, error: BaseException) -> GatewayError:
-        return ours(error, self.request_id)
+    def _recorded_parameters(self) -> dict[str, Any]:
+        """From the address, the query and the body; of a request that is refused early from the address alone."""
+        call = self.call
+        found = shown(self.address.parameters) | shown(call.query) | shown(call.body)
+        if self._upload is not None:
+            found["content"] = {"bytes": self.received, "sha256": self._content_hash.hexdigest()}
+        return found
 
-    def audit(self) -> None:
-        audited.record(self)
+    def _session_id(self) -> str | None:
+        """The session that the address names, or that was started: then the answer names it."""
+        named = self.address.parameters.get("session_id")
+        if named is not None:
+            return named if len(named) <= LONGEST_ID and named.isascii() and named.isprintable() else None
+        result = self._result()
+        return result.id if isinstance(result, Session) else None
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Called by tornado for errors of its own: a method that HTTP does not know.
-
-        That is before the body is read, so tornado closes the connection afterwards; the client is told.
-        """
-        self.set_header("Connection", "close")
-        replies.write_tornado_error(self, status_code, kwargs.get("exc_info"), sorted(self.routes))
+    def _result(self) -> msgspec.Struct | None:
+        """The value that the answer has, if it is one."""
+        answer = self.answer_value
+        value = answer.body if isinstance(answer, Response) else answer
+        return value if isinstance(value, msgspec.Struct) else None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP
-from kernel_gateway.faces.rest.operations import VERSION
+from kernel_gateway.faces.responses import JSON
 from kernel_gateway.faces.rest.parameters import ErrorBody
+from kernel_gateway.faces.rest.resources.service import VERSION
+from kernel_gateway.faces.rest.responses import OCTETS, ZIP
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.faces.rest.table import TABLE, any_route
 from kernel_gateway.models import constraints
 from kernel_gateway.settings import Settings
 
@@ -23,21 +23,20 @@ TAGS |= {"notebooks": "replays", "replays": "replays", "principals": "principals
 Schemas = dict[Any, dict[str, Any]]
 
 
-@cache
-def document(settings: Settings) -> bytes:
+def encode_document(table: Sequence[Route], settings: Settings) -> bytes:
     """The document of a service with these settings, as JSON."""
-    return json.dumps(as_dict(settings), ensure_ascii=False).encode()
+    return json.dumps(describe(table, settings), ensure_ascii=False).encode()
 
 
-def as_dict(settings: Settings | None = None) -> dict[str, Any]:
+def describe(table: Sequence[Route], settings: Settings | None = None) -> dict[str, Any]:
     """The document as plain values, by default with the usual settings."""
-    types = _types()
+    types = _types(table)
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     by_type = dict(zip(types, schemas, strict=True))
     for name, words in constraints.TOGETHER.items():
         components[name] |= words
     addresses: dict[str, Any] = {}
-    for route in TABLE:
+    for route in table:
         addresses.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
     described = {
         "openapi": "3.1.0",
@@ -53,18 +52,18 @@ def as_dict(settings: Settings | None = None) -> dict[str, Any]:
     return found
 
 
-def _types() -> list[Any]:
+def _types(table: Sequence[Route]) -> list[Any]:
     wanted = [ErrorBody]
-    for route in TABLE:
+    for route in table:
         wanted += [
-            each for each in (route.body, route.result, route.rehearsal) if each is not None and each not in wanted
+            each for each in (route.body, route.result, route.dry_run_result) if each is not None and each not in wanted
         ]
     return wanted
 
 
 def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": operation_id(route),
+        "operationId": route.name,
         "summary": route.summary,
         "tags": [tag(route)],
         "parameters": [*_in_path(route), *_in_query(route), *_in_headers(route)],
@@ -79,12 +78,6 @@ def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     if route.public:
         operation["security"] = []
     return operation
-
-
-def operation_id(route: Route) -> str:
-    """A name for the operation that generated clients can use: the endpoint's module and name."""
-    module = route.endpoint.__module__.rsplit(".", 1)[-1]
-    return f"{module}_{route.endpoint.__name__}"
 
 
 def tag(route: Route) -> str:
@@ -123,12 +116,12 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     responses = {str(route.status): _success(route, schemas, "done")}
     if route.accepted:
         responses["202"] = _success(route, schemas, "accepted; the work goes on")
-    if route.rehearsal is not None:
-        content = {JSON: {"schema": schemas[route.rehearsal]}}
+    if route.dry_run_result is not None:
+        content = {JSON: {"schema": schemas[route.dry_run_result]}}
         responses["200"] = {"description": "the dry run's answer", "content": content}
     responses |= {str(status): {"description": text} for status, text in route.bare.items()}
     errors: dict[int, list[str]] = {}
-    for error in (*any_route(route), *route.errors):
+    for error in route.raises:
         codes = errors.setdefault(error.status, [])
         if error.code not in codes:
             codes.append(error.code)

@@ -1,4 +1,4 @@
-"""Query strings and small bodies of the REST face; the larger shapes are in `kernel_gateway.models.shapes`."""
+"""Query strings and small bodies of the REST face; what services take and return is in `kernel_gateway.models`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from kernel_gateway.identity.principal import Scope
 from kernel_gateway.models import constraints
 from kernel_gateway.models.environments import EnvironmentKind
-from kernel_gateway.models.shapes import SessionStatus
+from kernel_gateway.models.sessions import SessionStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
 FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entries in the answer")]
@@ -103,7 +103,7 @@ class Below(msgspec.Struct, forbid_unknown_fields=True):
     path: Directory = ""
 
 
-class Rehearsal(msgspec.Struct, forbid_unknown_fields=True):
+class DryRunOnly(msgspec.Struct, forbid_unknown_fields=True):
     """Whether it is done."""
 
     dry_run: DryRun = False

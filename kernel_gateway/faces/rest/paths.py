@@ -12,20 +12,20 @@ MOST_NAME_BYTES = 255
 FORBIDDEN = {"\0": "a NUL", "\n": "a newline", "\r": "a carriage return"}
 
 
-def checked(path: str) -> str:
+def check_path(path: str) -> str:
     """The path as given; raises InvalidPath. A backslash is a legal character of a name."""
     if not path:
         raise InvalidPath("the path is empty")
-    return _checked(path)
+    return _check(path)
 
 
-def checked_directory(path: str) -> str:
+def check_directory(path: str) -> str:
     """As `checked`; the empty path and `.` are the workspace itself."""
     trimmed = path.removesuffix("/") if path != "/" else path
-    return "" if trimmed in ("", ".") else _checked(trimmed)
+    return "" if trimmed in ("", ".") else _check(trimmed)
 
 
-def _checked(path: str) -> str:
+def _check(path: str) -> str:
     for character, name in FORBIDDEN.items():
         if character in path:
             raise InvalidPath(f"the path contains {name}")
@@ -41,11 +41,11 @@ def _checked(path: str) -> str:
 
 
 def _check_lengths(path: str, parts: list[str]) -> None:
-    if len(_encoded(path)) > MOST_BYTES or any(len(_encoded(part)) > MOST_NAME_BYTES for part in parts):
+    if len(_encode(path)) > MOST_BYTES or any(len(_encode(part)) > MOST_NAME_BYTES for part in parts):
         raise InvalidPath(f"the path is longer than {MOST_BYTES} bytes, or a name in it than {MOST_NAME_BYTES}")
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     """The bytes a file system would see; text from JSON may hold surrogates that no bytes stand for."""
     try:
         return text.encode("utf-8", "surrogateescape")

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 MOST_CHUNKS = 8
+T = TypeVar("T")
 
 
-class Upload:
+class Upload(Generic[T]):
     """`start` gets the chunks and returns the coroutine that consumes them."""
 
-    def __init__(self, start: Callable[[AsyncIterator[bytes]], Coroutine[Any, Any, Any]]) -> None:
+    def __init__(self, start: Callable[[AsyncIterator[bytes]], Coroutine[Any, Any, T]]) -> None:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_CHUNKS)
-        self.task = asyncio.ensure_future(start(self._chunks()))
+        self.task: asyncio.Task[T] = asyncio.ensure_future(start(self._chunks()))
         self.task.add_done_callback(self._release)
 
     async def put(self, chunk: bytes) -> None:
@@ -26,7 +27,7 @@ class Upload:
         if not self.task.done():
             await self._queue.put(chunk)
 
-    async def finish(self) -> Any:
+    async def finish(self) -> T:
         """The body is complete: the consumer's result, or what it raised."""
         if not self.task.done():
             await self._queue.put(None)
@@ -41,7 +42,7 @@ class Upload:
         while (chunk := await self._queue.get()) is not None:
             yield chunk
 
-    def _release(self, task: asyncio.Future[Any]) -> None:
+    def _release(self, task: asyncio.Future[T]) -> None:
         """Let go of a `put` that waits on a consumer which has ended."""
         while not self._queue.empty():
             self._queue.get_nowait()

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.model import Page
 from kernel_gateway.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
-from kernel_gateway.models.shapes import Page
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from kernel_gateway.errors import InvalidRequest, NotFound, QuotaReached, Unauthorized
 from kernel_gateway.identity.principal import Caller, Principal, token_digest
 from kernel_gateway.models.attach import AttachToken, CreateAttachToken
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.attach.attachments import AttachedPrincipal
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import LONGEST_TOKEN, Identity

@@ -22,7 +22,8 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import AuditRecord, Page
+from kernel_gateway.models.audit import AuditRecord
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.admission.rates import Buckets
 from kernel_gateway.services.audit.api_call import API, CLIENT_GONE, ApiCall, detail
 from kernel_gateway.services.audit.chain import AuditChain, Written

@@ -21,7 +21,8 @@ from kernel_gateway.identity.principal import Caller, Principal, Scope
 from kernel_gateway.identity.sealing import CannotOpen, Sealing, key_in
 from kernel_gateway.identity.sigv4 import SignatureProblem
 from kernel_gateway.identity.sigv4.problem import UNRECOGNIZED
-from kernel_gateway.models.shapes import AccessKeyInfo, Page
+from kernel_gateway.models.credentials import AccessKeyInfo
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.credentials.authentication import ADMIN
 from kernel_gateway.services.credentials.last_use import LastUse

@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, Forbidden, GatewayError, InternalError, InvalidRequest, NotFound
 from kernel_gateway.identity.principal import Principal, Scope, new_token, token_digest
-from kernel_gateway.models.shapes import Page, TokenInfo
+from kernel_gateway.models.credentials import TokenInfo
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.storage import principals

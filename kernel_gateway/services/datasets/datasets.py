@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound, QuotaReached, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.datasets import Dataset, RegisterDataset, load_expression
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.datasets.sandbox import DatasetSandbox, Wanted

@@ -21,7 +21,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.environments import AgentInfo, AttachAgents, Dependents, Moved, PutAgent
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.environments import custom as made
 from kernel_gateway.services.environments.environments import Environments

@@ -25,8 +25,8 @@ from kernel_gateway.errors import (
     UnknownEnvironment,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, EnvironmentKind
-from kernel_gateway.models.shapes import EnvironmentInfo, Page
+from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo, EnvironmentKind
+from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments import custom as made
 from kernel_gateway.services.environments.info import info_of_host, info_of_made

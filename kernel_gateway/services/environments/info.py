@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kernel_gateway.models.shapes import EndpointInfo, EnvironmentInfo, Network, NetworkLimits, RoleInfo
+from kernel_gateway.models.environments import EnvironmentInfo
+from kernel_gateway.models.network import EndpointInfo, Network, NetworkLimits, RoleInfo
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.environments import EnvironmentRow

@@ -24,7 +24,8 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Command, CommandRequest, Truncated
+from kernel_gateway.models.commands import Command, CommandRequest
+from kernel_gateway.models.executions import Truncated
 from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness

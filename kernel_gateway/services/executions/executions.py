@@ -23,7 +23,8 @@ from kernel_gateway.errors import (
     SessionBusy,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Event, Execution, Page, Submission
+from kernel_gateway.models.executions import Event, Execution, Submission
+from kernel_gateway.models.model import Page
 from kernel_gateway.models.sync import ExecutionSync, Sync
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.admission.disk_room import DiskRoom

@@ -18,7 +18,7 @@ import msgspec
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.models.replays import CellReplay
-from kernel_gateway.models.shapes import StartSession
+from kernel_gateway.models.sessions import StartSession
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replays.notebook import LEFT_OUT, replayed_notebook
 from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, describe_failure

@@ -23,8 +23,9 @@ from kernel_gateway.errors import (
     NotFound,
 )
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.executions import Event
 from kernel_gateway.models.replays import Replay, ReplayRequest, ReplayStatus
-from kernel_gateway.models.shapes import Event, Session, StartSession
+from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.services.admission.fair_shares import FairShares, Share, share_of
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339

@@ -15,7 +15,8 @@ from typing import Final
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Command, CommandRequest, Execution, Submission
+from kernel_gateway.models.commands import Command, CommandRequest
+from kernel_gateway.models.executions import Execution, Submission
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.executions.commands import Commands

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.models.shapes import Execution
+from kernel_gateway.models.executions import Execution
 from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.admission.fair_shares import Share
 from kernel_gateway.services.results.displays import targets, updated

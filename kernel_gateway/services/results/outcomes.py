@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel_gateway.models.shapes import Death, Execution, ExecutionError, Truncated
+from kernel_gateway.models.executions import Death, Execution, ExecutionError, Truncated
 from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.shapes import ExecutionError
+from kernel_gateway.models.executions import ExecutionError
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels.notebook.transcript import BINARY

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
-from kernel_gateway.models.shapes import Session, Usage
+from kernel_gateway.models.sessions import Session, Usage
 from kernel_gateway.models.sync import Sync
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays

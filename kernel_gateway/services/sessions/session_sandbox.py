@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
-from kernel_gateway.models.shapes import Usage
+from kernel_gateway.models.sessions import Usage
 from kernel_gateway.models.sync import Restoring, Sync
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.background import Background

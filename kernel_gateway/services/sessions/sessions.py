@@ -23,7 +23,8 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.sessions import Ended, Session, SessionStatus, StartSession, Usage
 from kernel_gateway.models.sync import SyncMode
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness

@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import FileEntry, Page
-from kernel_gateway.models.workspaces import MOST_NAMED, Removed
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.workspaces import MOST_NAMED, FileEntry, Removed
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background

@@ -15,7 +15,7 @@ import structlog
 
 from kernel_gateway.errors import Forbidden, GatewayError, InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 from kernel_gateway.models.usage import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.audit.log import Audit

@@ -10,8 +10,8 @@ from typing import IO, BinaryIO, cast
 
 from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import FileEntry, Page, Workspace
-from kernel_gateway.models.workspaces import DurableFile, Removed
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.workspaces import DurableFile, FileEntry, Removed, Workspace
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339

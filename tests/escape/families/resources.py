@@ -12,7 +12,8 @@ from typing import Any
 
 from kernel_gateway.client import LiveSession, Result
 from kernel_gateway.client.errors import ServiceUnavailable
-from kernel_gateway.models.shapes import Command, Execution
+from kernel_gateway.models.commands import Command
+from kernel_gateway.models.executions import Execution
 from tests.escape.attempt import Attempt, Family
 from tests.escape.position import Scene
 

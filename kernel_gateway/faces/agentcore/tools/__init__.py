@@ -25,7 +25,7 @@ from kernel_gateway.faces.agentcore.tools.results import (
     Result,
     StructuredContent,
     failure,
-    fitted,
+    fit,
 )
 
 __all__ = [
@@ -69,7 +69,7 @@ def tool_of(name: str, arguments: Arguments) -> Tool:
 
     async def tool(call: Invocation) -> Result:
         try:
-            return fitted(await TOOLS[name](call))
+            return fit(await TOOLS[name](call))
         except Exception as error:
             if not isinstance(error, GatewayError):
                 log.exception("tool_failed", tool=name, session=call.session_id)

@@ -9,9 +9,9 @@ from typing import Final, cast
 from kernel_gateway.errors import QueueFull
 from kernel_gateway.faces.agentcore.tools.checks import language_of
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
-from kernel_gateway.faces.agentcore.tools.rendering import rendered
+from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import Result
-from kernel_gateway.models.shapes import Execution, Language, LanguageRuntime, Submission
+from kernel_gateway.models.executions import Execution, Language, LanguageRuntime, Submission
 
 PLACE_SECONDS: Final = 0.1
 """Between two looks for a place in a session's queue."""
@@ -28,7 +28,7 @@ async def execute_code(call: Invocation) -> Result:
         clear_context=bool(arguments.clear_context) and language == "python",
     )
     execution = await _submit(call, submission)
-    return rendered(await executions.wait(call.principal, call.session_id, execution.id))
+    return render(await executions.wait(call.principal, call.session_id, execution.id))
 
 
 async def _submit(call: Invocation, submission: Submission) -> Execution:

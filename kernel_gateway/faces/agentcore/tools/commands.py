@@ -6,16 +6,16 @@ from msgspec import UNSET
 
 from kernel_gateway.errors import InvalidRequest, NotFound
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
-from kernel_gateway.faces.agentcore.tools.paths import shown
-from kernel_gateway.faces.agentcore.tools.results import Result, StructuredContent, TaskStatus, said, text_block
+from kernel_gateway.faces.agentcore.tools.paths import quote
+from kernel_gateway.faces.agentcore.tools.results import Result, StructuredContent, TaskStatus, text_block, text_result
 from kernel_gateway.faces.agentcore.tools.terminal import command_text
-from kernel_gateway.models.shapes import Command, CommandRequest
+from kernel_gateway.models.commands import Command, CommandRequest
 from kernels.guest.processes.commands import MAX_COMMAND_BYTES
 
 
 async def execute_command(call: Invocation) -> Result:
     """Run a command to its end, its streams in one, in order."""
-    return finished(await _run(call, background=False))
+    return describe_command(await _run(call, background=False))
 
 
 async def start_command(call: Invocation) -> Result:
@@ -31,11 +31,11 @@ async def get_task(call: Invocation) -> Result:
     """How a task is: working with its output so far, or how it ended."""
     task = await _task(call)
     if task is None:
-        return _unknown(call)
+        return _refuse_unknown(call)
     if task.status == "running":
         about = StructuredContent(task_status="working", stdout=command_text(task.stdout), stderr="")
         return Result([text_block("Task is working")], is_error=False, structured_content=about)
-    return ended(task)
+    return describe_task(task)
 
 
 async def stop_task(call: Invocation) -> Result:
@@ -44,23 +44,23 @@ async def stop_task(call: Invocation) -> Result:
     if task is not None and task.status == "running":
         task = await call.services.tasks.stop(call.principal, call.session_id, call.arguments.task_id or "")
         if task.status == "stopped":
-            return said("Successfully canceled a command execution task")
+            return text_result("Successfully canceled a command execution task")
     if task is None:
-        return _unknown(call)
+        return _refuse_unknown(call)
     status = _task_status(task).upper()
-    return said(f"Task cannot be canceled (current status: TaskStatus.{status})", is_error=True)
+    return text_result(f"Task cannot be canceled (current status: TaskStatus.{status})", is_error=True)
 
 
-def finished(command: Command) -> Result:
+def describe_command(command: Command) -> Result:
     """A command that has ended; when it failed, all of its output counts as stderr."""
-    failed = _failed(command)
+    failed = _has_failed(command)
     silent = f"The command ended with exit code {command.exit_code}" if failed else ""
     return Result([text_block(_output(command) or silent)], failed, _about(command, failed=failed))
 
 
-def ended(task: Command) -> Result:
+def describe_task(task: Command) -> Result:
     """A task that has ended: as its command, unless it was canceled or went with its sandbox."""
-    about = _about(task, failed=task.status != "stopped" and _failed(task))
+    about = _about(task, failed=task.status != "stopped" and _has_failed(task))
     about.task_status = _task_status(task)
     if task.status == "stopped":
         return Result([text_block("Task is canceled")], is_error=False, structured_content=about)
@@ -68,7 +68,7 @@ def ended(task: Command) -> Result:
         return Result(
             [text_block("The task ended with its sandbox, which is gone")], is_error=True, structured_content=about
         )
-    return Result(finished(task).content, is_error=_failed(task), structured_content=about)
+    return Result(describe_command(task).content, is_error=_has_failed(task), structured_content=about)
 
 
 async def _run(call: Invocation, *, background: bool) -> Command:
@@ -90,8 +90,8 @@ async def _task(call: Invocation) -> Command | None:
         return None
 
 
-def _unknown(call: Invocation) -> Result:
-    return said(f"Task not found: {shown(call.arguments.task_id or '')}", is_error=True)
+def _refuse_unknown(call: Invocation) -> Result:
+    return text_result(f"Task not found: {quote(call.arguments.task_id or '')}", is_error=True)
 
 
 def _task_status(task: Command) -> TaskStatus:
@@ -99,10 +99,10 @@ def _task_status(task: Command) -> TaskStatus:
         return "working"
     if task.status == "stopped":
         return "canceled"
-    return "failed" if _failed(task) else "completed"
+    return "failed" if _has_failed(task) else "completed"
 
 
-def _failed(command: Command) -> bool:
+def _has_failed(command: Command) -> bool:
     return command.exit_code != 0 or command.timed_out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.faces.agentcore.tools.paths import shown
+from kernel_gateway.faces.agentcore.tools.paths import quote
 
 T = TypeVar("T")
 AT_ONCE = 8
@@ -34,5 +34,5 @@ def is_about_one(error: GatewayError) -> bool:
 def trouble(asked: str, error: GatewayError, what: str = "File") -> str:
     """What is wrong with one file."""
     if error.details.get("reason") == "not_found":
-        return f"{what} not found: {shown(asked)}"
-    return f"{shown(asked)}: {error.message[:1].lower()}{error.message[1:]}"
+        return f"{what} not found: {quote(asked)}"
+    return f"{quote(asked)}: {error.message[:1].lower()}{error.message[1:]}"

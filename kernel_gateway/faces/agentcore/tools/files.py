@@ -7,8 +7,8 @@ from kernel_gateway.faces.agentcore.tools.file_errors import is_about_one, troub
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.media_types import media_type
 from kernel_gateway.faces.agentcore.tools.paths import uri, workspace_path
-from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, named, said
-from kernel_gateway.models.shapes import FileEntry
+from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, join_names, text_result
+from kernel_gateway.models.workspaces import FileEntry
 
 DESCRIPTIONS = {"file": "File", "directory": "Directory", "link": "Link", "other": "Special file"}
 
@@ -23,9 +23,9 @@ async def list_files(call: Invocation) -> Result:
     except GatewayError as error:
         if not is_about_one(error):
             raise
-        return said(trouble(asked, error, "Directory"), is_error=True)
+        return text_result(trouble(asked, error, "Directory"), is_error=True)
     if page.next_cursor is not None:
-        return said(
+        return text_result(
             f"There are more than {len(page.items):,} entries: list a directory further down, or use executeCommand",
             is_error=True,
         )
@@ -41,10 +41,10 @@ async def remove_files(call: Invocation) -> Result:
     paths = list(asked)
     refused = dict(await call.services.files.remove_all(call.principal, call.session_id, paths))
     if not refused:
-        return said(f"Successfully removed all {len(given)} files")
+        return text_result(f"Successfully removed all {len(given)} files")
     removed = [path for number, path in enumerate(paths) if number not in refused]
     failures = [trouble(asked[paths[number]], error) for number, error in refused.items()]
-    return said(_partly("Removed", removed, len(paths), failures), is_error=True)
+    return text_result(_partly("Removed", removed, len(paths), failures), is_error=True)
 
 
 async def write_files(call: Invocation) -> Result:
@@ -56,10 +56,10 @@ async def write_files(call: Invocation) -> Result:
     contents = [(path, content or "") for path, content in files]
     refused = dict(await call.services.files.write_all(call.principal, call.session_id, contents))
     if not refused:
-        return said(f"Successfully wrote all {len(files)} files")
+        return text_result(f"Successfully wrote all {len(files)} files")
     written = [path for number, (path, _) in enumerate(files) if number not in refused]
     failures = [trouble(given[number].path, error) for number, error in refused.items()]
-    return said(_partly("Wrote", written, len(files), failures), is_error=True)
+    return text_result(_partly("Wrote", written, len(files), failures), is_error=True)
 
 
 def _link(entry: FileEntry) -> ContentBlock:
@@ -73,5 +73,5 @@ def _link(entry: FileEntry) -> ContentBlock:
 
 
 def _partly(verb: str, done: list[str], count: int, failures: list[str]) -> str:
-    names = f": {named(done, 100)}" if done else ""
-    return f"{verb} {len(done):,} of {count:,} files{names}\nNot done: {named(failures, 100)}"
+    names = f": {join_names(done, 100)}" if done else ""
+    return f"{verb} {len(done):,} of {count:,} files{names}\nNot done: {join_names(failures, 100)}"

@@ -16,16 +16,16 @@ def workspace_path(given: str) -> str:
     it, is taken as meant; so is a uri of a result. What leads out of the workspace is refused.
     """
     if "\0" in given:
-        raise InvalidRequest(f"a path has no NUL character: {shown(given)}")
+        raise InvalidRequest(f"a path has no NUL character: {quote(given)}")
     if len(given.encode()) > MOST_PATH_BYTES:
-        raise InvalidRequest(f"a path has at most {MOST_PATH_BYTES:,} bytes: {shown(given)}")
+        raise InvalidRequest(f"a path has at most {MOST_PATH_BYTES:,} bytes: {quote(given)}")
     path = given.removeprefix(_SCHEME)
     if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
         path = path[len(WORKSPACE) :]
     parts: list[str] = []
     for part in path.split("/"):
         if part == ".." and not parts:
-            raise InvalidRequest(f"a path does not lead out of the workspace: {shown(given)}")
+            raise InvalidRequest(f"a path does not lead out of the workspace: {quote(given)}")
         if part == "..":
             parts.pop()
         elif part not in ("", "."):
@@ -38,6 +38,6 @@ def uri(path: str) -> str:
     return f"{_SCHEME}/{path}"
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """A caller's text in a sentence: short, and on one line."""
     return repr(text if len(text) <= 80 else f"{text[:80]}...")

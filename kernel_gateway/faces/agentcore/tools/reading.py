@@ -8,14 +8,14 @@ from kernel_gateway.errors import GatewayError, PayloadTooLarge
 from kernel_gateway.faces.agentcore.tools.file_errors import AT_ONCE, attempt, is_about_one, trouble
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.media_types import OCTETS, TEXT, media_type, text_of
-from kernel_gateway.faces.agentcore.tools.paths import shown, uri, workspace_path
+from kernel_gateway.faces.agentcore.tools.paths import quote, uri, workspace_path
 from kernel_gateway.faces.agentcore.tools.results import (
     MOST_PAYLOAD_BYTES,
     ContentBlock,
     ResourceContent,
     Result,
-    named,
-    said,
+    join_names,
+    text_result,
 )
 
 SMALL_BYTES = 1024 * 1024
@@ -44,7 +44,7 @@ async def read_files(call: Invocation) -> Result:
                 raise content
             if isinstance(content, PayloadTooLarge) or left < 0:
                 return _too_large(call, asked, path, alone=len(paths) == 1)
-    return Result(blocks, is_error=False) if blocks else said(named(failures), is_error=True)
+    return Result(blocks, is_error=False) if blocks else text_result(join_names(failures), is_error=True)
 
 
 async def _read(call: Invocation, path: str, most_bytes: int) -> bytes | GatewayError:
@@ -73,9 +73,9 @@ def _weight(block: ContentBlock, content: bytes) -> int:
 
 
 def _too_large(call: Invocation, asked: str, path: str, *, alone: bool) -> Result:
-    what = f"{shown(asked)} is" if alone else f"These files are together, from {shown(asked)} on,"
+    what = f"{quote(asked)} is" if alone else f"These files are together, from {quote(asked)} on,"
     fewer = "" if alone else " Read fewer at once."
-    return said(
+    return text_result(
         f"{what} too large to be read at once: one answer holds {MOST_PAYLOAD_BYTES:,} bytes, which is about 18 MB of"
         f" binary data.{fewer} Read a large file in pieces with code, or get it from"
         f" /v1/sessions/{call.session_id}/files/{path}",

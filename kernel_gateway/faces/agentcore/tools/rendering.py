@@ -13,20 +13,20 @@ from typing import Any
 
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, text_block
 from kernel_gateway.faces.agentcore.tools.terminal import code_text
-from kernel_gateway.models.shapes import Execution
+from kernel_gateway.models.executions import Execution
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
 """Types that become image blocks, the first that a display has."""
 EXIT_CODES = {"ok": 0, "error": 1, "rejected": 1, "timeout": 124, "interrupted": 130, "died": 137}
 
 
-def rendered(execution: Execution) -> Result:
+def render(execution: Execution) -> Result:
     """stdout, then what was displayed in its order, then stderr with the error; without any, one empty text.
 
     In `structured_content`, stdout also has the texts of what was displayed, as an interactive Python prints them.
     """
     printed, failed = code_text(execution.stdout), _failure(execution)
-    shown = [block for output in execution.outputs for block in _displayed(output)]
+    shown = [block for output in execution.outputs for block in _render_display(output)]
     texts = [block.text for block in shown if isinstance(block.text, str)]
     blocks = [*_blocks(printed), *shown, *_blocks(failed)]
     return Result(
@@ -45,7 +45,7 @@ def _blocks(text: str) -> list[ContentBlock]:
     return [text_block(text)] if text else []
 
 
-def _displayed(output: dict[str, Any]) -> Iterator[ContentBlock]:
+def _render_display(output: dict[str, Any]) -> Iterator[ContentBlock]:
     """The block of a display or a result: its image, else its plain text."""
     data = output.get("data")
     if output.get("output_type") not in ("display_data", "execute_result") or not isinstance(data, dict):

@@ -65,7 +65,7 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True):
     structured_content: StructuredContent | UnsetType = UNSET
 
 
-def said(text: str, *, is_error: bool = False) -> Result:
+def text_result(text: str, *, is_error: bool = False) -> Result:
     """A result of one sentence."""
     return Result([text_block(text)], is_error)
 
@@ -77,10 +77,10 @@ def text_block(text: str) -> ContentBlock:
 
 def failure(error: GatewayError) -> Result:
     """What went wrong in the service, as a result: the answer's status is out by then."""
-    return said(error.message, is_error=True)
+    return text_result(error.message, is_error=True)
 
 
-def fitted(result: Result) -> Result:
+def fit(result: Result) -> Result:
     """The result, when one message holds it; else what is left of its texts, and what to do to get the rest."""
     size = len(msgspec.json.encode(result))
     if size <= MOST_PAYLOAD_BYTES:
@@ -104,7 +104,7 @@ def _cut(text: str | UnsetType) -> str | UnsetType:
     return cut_middle(text, KEPT_TEXT_BYTES)[0] if isinstance(text, str) else text
 
 
-def named(names: Sequence[str], most: int = 20) -> str:
+def join_names(names: Sequence[str], most: int = 20) -> str:
     """The first few of many names, and how many there are besides."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

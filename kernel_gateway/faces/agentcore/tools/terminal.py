@@ -10,7 +10,7 @@ _BARE = re.compile(r"(?<!\r)\n")
 def code_text(text: str) -> str:
     """Output of code as a screen would show it in the end, without the last line's end: a progress bar's last state."""
     if "\r" in text:
-        text = "\n".join(_shown(line) for line in text.replace("\r\n", "\n").split("\n"))
+        text = "\n".join(_overwrite(line) for line in text.replace("\r\n", "\n").split("\n"))
     return text.removesuffix("\n")
 
 
@@ -19,7 +19,7 @@ def command_text(text: str) -> str:
     return _BARE.sub("\r\n", text)
 
 
-def _shown(line: str) -> str:
+def _overwrite(line: str) -> str:
     """What is left of a line when each carriage return starts over and what follows covers what was there."""
     *covered, last = line.split("\r")
     for piece in reversed(covered):

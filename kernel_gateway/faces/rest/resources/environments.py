@@ -1,56 +1,109 @@
-"""Endpoints of environments and of agents."""
+"""Environments: the host's, and those that principals made. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.models.environments import AgentInfo, Dependents, Moved
-from kernel_gateway.models.shapes import EnvironmentInfo, Page
+from kernel_gateway.faces.rest.parameters import EnvironmentsPage
+from kernel_gateway.faces.rest.route import Errors, Route
+from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, Dependents, EnvironmentInfo
+from kernel_gateway.models.model import Page
 
 
-async def create(call: Call) -> EnvironmentInfo:
+async def create_environment(call: Call) -> EnvironmentInfo:
     return await call.services.environments.create(call.principal, call.body)
 
 
-async def index(call: Call) -> Page[EnvironmentInfo]:
+async def list_environments(call: Call) -> Page[EnvironmentInfo]:
     query = call.query
     return await call.services.environments.list(call.principal, query.limit, query.cursor, query.kind)
 
 
-async def show(call: Call) -> EnvironmentInfo:
+async def get_environment(call: Call) -> EnvironmentInfo:
     return await call.services.environments.get(call.principal, call.ids["environment_id"])
 
 
-async def delete(call: Call) -> EnvironmentInfo:
+async def delete_environment(call: Call) -> EnvironmentInfo:
     return await call.services.environments.delete(call.principal, call.ids["environment_id"])
 
 
-async def change_tags(call: Call) -> EnvironmentInfo:
+async def change_environment_tags(call: Call) -> EnvironmentInfo:
     return await call.services.environments.change_tags(call.principal, call.ids["environment_id"], call.body)
 
 
-async def dependents(call: Call) -> Dependents:
+async def list_environment_dependents(call: Call) -> Dependents:
     return await call.services.agents.dependents(call.principal, call.ids["environment_id"])
 
 
-async def detach(call: Call) -> Moved:
-    return await call.services.agents.detach(call.principal, call.ids["environment_id"])
+ENVIRONMENTS: Final = "/v1/environments"
+ENVIRONMENT: Final = "/v1/environments/{environment_id}"
+ANY: Final[Errors] = (e.UnknownEnvironment,)
+OWN: Final[Errors] = (*ANY, e.Forbidden)
 
-
-async def attach(call: Call) -> Moved:
-    return await call.services.agents.attach(call.principal, call.ids["environment_id"], call.body)
-
-
-async def put_agent(call: Call) -> AgentInfo:
-    return await call.services.agents.put(call.principal, call.ids["agent_id"], call.body)
-
-
-async def agents(call: Call) -> Page[AgentInfo]:
-    return await call.services.agents.list(call.principal, call.query.limit, call.query.cursor)
-
-
-async def show_agent(call: Call) -> AgentInfo:
-    return await call.services.agents.get(call.principal, call.ids["agent_id"])
-
-
-async def delete_agent(call: Call) -> None:
-    await call.services.agents.delete(call.principal, call.ids["agent_id"])
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "POST",
+        ENVIRONMENTS,
+        create_environment,
+        name="createEnvironment",
+        event="CreateEnvironment",
+        summary="Make an environment of your own",
+        result=EnvironmentInfo,
+        status=201,
+        body=CreateEnvironment,
+        errors=(e.Conflict, e.QuotaReached),
+    ),
+    Route(
+        "GET",
+        ENVIRONMENTS,
+        list_environments,
+        name="listEnvironments",
+        event="ListEnvironments",
+        summary="List environments: the host's, then those that you made",
+        result=Page[EnvironmentInfo],
+        query=EnvironmentsPage,
+    ),
+    Route(
+        "GET",
+        ENVIRONMENT,
+        get_environment,
+        name="getEnvironment",
+        event="GetEnvironment",
+        summary="Show an environment by id or name",
+        result=EnvironmentInfo,
+        errors=ANY,
+    ),
+    Route(
+        "DELETE",
+        ENVIRONMENT,
+        delete_environment,
+        name="deleteEnvironment",
+        event="DeleteEnvironment",
+        summary="Delete an environment; refused while agents or live sessions need it",
+        result=EnvironmentInfo,
+        errors=(*OWN, e.HasDependents),
+    ),
+    Route(
+        "POST",
+        f"{ENVIRONMENT}/tags",
+        change_environment_tags,
+        name="changeEnvironmentTags",
+        event="ChangeEnvironmentTags",
+        summary="Remove and set tags of an environment",
+        result=EnvironmentInfo,
+        body=ChangeTags,
+        errors=OWN,
+    ),
+    Route(
+        "GET",
+        f"{ENVIRONMENT}/dependents",
+        list_environment_dependents,
+        name="listEnvironmentDependents",
+        event="ListDependents",
+        summary="Who needs an environment: your agents and live sessions",
+        result=Dependents,
+        errors=ANY,
+    ),
+)

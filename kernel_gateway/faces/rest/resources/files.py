@@ -1,38 +1,107 @@
-"""Endpoints of the files of a live session; those of a durable workspace are in `durable`."""
+"""Files of a live session; those of a durable workspace are in `workspaces`. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
-from kernel_gateway.faces.rest import bodies
-from kernel_gateway.faces.rest.calls import JSON, Call, Document, Download
-from kernel_gateway.faces.rest.paths import checked_directory
-from kernel_gateway.models.shapes import FileEntry, Page
+from typing import Final
+
+from kernel_gateway import errors as e
+from kernel_gateway.faces import errors as r
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.parameters import Listing, Removal
+from kernel_gateway.faces.rest.paths import check_directory
+from kernel_gateway.faces.rest.responses import OCTETS, answer_download, answer_dry_run
+from kernel_gateway.faces.rest.route import Errors, Route
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.workspaces import FileEntry, Removed
 
 
-async def index(call: Call) -> Page[FileEntry]:
+async def list_session_files(call: Call) -> Page[FileEntry]:
     query = call.query
     return await call.services.files.list(
         call.principal,
         call.ids["session_id"],
-        checked_directory(query.path),
+        check_directory(query.path),
         recursive=query.recursive,
         limit=query.limit,
         cursor=query.cursor,
     )
 
 
-async def read(call: Call) -> Download:
+async def read_session_file(call: Call) -> Response:
     entry, chunks = await call.services.files.read(call.principal, call.ids["session_id"], call.path)
-    return Download(chunks, entry.size, entry.path)
+    return answer_download(chunks, entry.size, entry.path)
 
 
-async def write(call: Call) -> FileEntry:
+async def write_session_file(call: Call) -> FileEntry:
     return await call.services.files.write(call.principal, call.ids["session_id"], call.path, call.upload)
 
 
-async def remove(call: Call) -> Document | None:
+async def delete_session_file(call: Call) -> Response | None:
     files, session_id, recursive = call.services.files, call.ids["session_id"], call.query.recursive
     if call.query.dry_run:
         gone = await files.would_remove(call.principal, session_id, call.path, recursive=recursive)
-        return Document(bodies.encode(gone), JSON)
+        return answer_dry_run(gone)
     await files.remove(call.principal, session_id, call.path, recursive=recursive)
     return None
+
+
+FILES: Final = "/v1/sessions/{session_id}/files"
+FILE: Final = "/v1/sessions/{session_id}/files/{path}"
+LIVE: Final[Errors] = (
+    e.NotFound,
+    e.SessionTerminated,
+    e.SandboxUnavailable,
+    e.WorkspaceRestoring,
+    r.InvalidPath,
+    e.FileChanged,
+    e.Conflict,
+    e.DeadlinePassed,
+)
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "GET",
+        FILES,
+        list_session_files,
+        name="listSessionFiles",
+        event="ListFiles",
+        summary="List live files",
+        result=Page[FileEntry],
+        query=Listing,
+        errors=LIVE,
+    ),
+    Route(
+        "GET",
+        FILE,
+        read_session_file,
+        name="readSessionFile",
+        event="ReadFile",
+        summary="Download a live file",
+        media=OCTETS,
+        errors=LIVE,
+    ),
+    Route(
+        "PUT",
+        FILE,
+        write_session_file,
+        name="writeSessionFile",
+        event="WriteFile",
+        summary="Upload a live file, whole or not at all; directories are made",
+        result=FileEntry,
+        uploads=True,
+        errors=(*LIVE, e.NoSpace),
+    ),
+    Route(
+        "DELETE",
+        FILE,
+        delete_session_file,
+        name="deleteSessionFile",
+        event="RemoveFile",
+        summary="Remove a live file or directory; with `dry_run` only say what would be removed",
+        status=204,
+        query=Removal,
+        dry_run_result=Removed,
+        errors=LIVE,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Endpoints that look into a session: its variables, and its outputs in full. They translate and decide nothing."""
+"""Looks into a session: its variables, and its outputs in full. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
-from kernel_gateway.faces.rest.calls import OCTETS, Call, Piece
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.ranges import bounds
+from kernel_gateway.faces.rest.responses import OCTETS, answer_output
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.models.inspection import Variables
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
 
 
-async def variables(call: Call) -> Variables:
+async def list_variables(call: Call) -> Variables:
     return await call.services.inspection.variables(call.principal, call.ids["session_id"])
 
 
-async def output(call: Call) -> Piece:
+async def get_output(call: Call) -> Response:
     """All of an output, or the range that is asked for; with `If-Range` of another one all of it."""
     digest = call.ids["sha256"]
     wanted = call.headers.get("Range")
@@ -26,27 +28,27 @@ async def output(call: Call) -> Piece:
         wanted = None
     found = await call.services.outputs.read(call.principal, call.ids["session_id"], digest, partial(bounds, wanted))
     media_type = found.media_type or OCTETS
-    return Piece(found.chunks, found.start, found.end, found.size, digest, media_type, digest)
+    return answer_output(found.chunks, found.start, found.end, found.size, tag=digest, media_type=media_type)
 
-
-# The rows of the table of routes that look into a session.
-
-ONE: Final = "/v1/sessions/{session_id}"
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET",
-        f"{ONE}/variables",
-        variables,
-        "Look at the names that code has defined, also while it runs",
-        Variables,
+        "/v1/sessions/{session_id}/variables",
+        list_variables,
+        name="listVariables",
+        event="ListVariables",
+        summary="Look at the names that code has defined, also while it runs",
+        result=Variables,
         errors=(e.NotFound, e.SessionTerminated, e.SandboxUnavailable, e.WorkspaceRestoring, e.DeadlinePassed),
     ),
     Route(
         "GET",
-        f"{ONE}/outputs/{{sha256}}",
-        output,
-        "Read an output in full of which a cell has a part; `Range` is heeded (206)",
+        "/v1/sessions/{session_id}/outputs/{sha256}",
+        get_output,
+        name="getOutput",
+        event="GetOutput",
+        summary="Read an output in full of which a cell has a part; `Range` is heeded (206)",
         media=OCTETS,
         more_media=tuple(MEDIA_TYPES.values()),
         headers={"Range": "one range of bytes, as `bytes=0-999`, `bytes=1000-` or `bytes=-1000`"},

@@ -1,4 +1,4 @@
-"""Endpoints of replays, and of sessions that begin as the replay of another. They translate and decide nothing."""
+"""Replays of notebooks. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from typing import Any, Final
 import msgspec
 
 from kernel_gateway import errors as e
-from kernel_gateway.faces.rest.calls import EVENTS, NOTEBOOK, Accepted, Call, Document, Following
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject
+from kernel_gateway.faces.rest.responses import EVENTS, NOTEBOOK, answer_accepted, answer_document, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import last_event_id
+from kernel_gateway.models.executions import Event
 from kernel_gateway.models.replays import Replay, ReplayRequest
-from kernel_gateway.models.shapes import Event, Session
 
 
-async def begin(call: Call) -> Session:
-    services = call.services
-    if call.body.replay_of is not None:
-        return await services.replays.start_session(call.principal, call.body)
-    return await services.sessions.start(call.principal, call.body)
-
-
-async def start(call: Call) -> Replay | Accepted | Following:
+async def create_replay(call: Call) -> Replay | Response:
     """Begin, then stream, stay for the end, or answer at once. A caller who leaves meanwhile stops nothing."""
     replays, request = call.services.replays, call.body
     call.body = _without_notebook(request)
@@ -30,32 +25,32 @@ async def start(call: Call) -> Replay | Accepted | Following:
     call.forget_body()
     if _wants_events(call.headers.get("Accept")):
         call.cancellable = True
-        return Following(await replays.events(call.principal, replay.id))
+        return answer_events(await replays.events(call.principal, replay.id))
     if not request.wait:
-        return Accepted(replay)
+        return answer_accepted(replay)
     call.cancellable = True
     return await replays.wait(call.principal, replay.id)
 
 
-async def show(call: Call) -> Replay:
+async def get_replay(call: Call) -> Replay:
     return await call.services.replays.get(call.principal, call.ids["replay_id"])
 
 
-async def follow(call: Call) -> Following:
+async def follow_replay(call: Call) -> Response:
     after = last_event_id(call.headers.get("Last-Event-ID"))
-    return Following(await call.services.replays.events(call.principal, call.ids["replay_id"], after))
+    return answer_events(await call.services.replays.events(call.principal, call.ids["replay_id"], after))
 
 
-async def notebook(call: Call) -> Document:
-    return Document(await call.services.replays.notebook(call.principal, call.ids["replay_id"]), NOTEBOOK)
+async def get_replay_notebook(call: Call) -> Response:
+    return answer_document(await call.services.replays.notebook(call.principal, call.ids["replay_id"]), NOTEBOOK)
 
 
-async def stop(call: Call) -> Replay:
+async def stop_replay(call: Call) -> Replay:
     return await call.services.replays.stop(call.principal, call.ids["replay_id"])
 
 
 def _without_notebook(request: ReplayRequest) -> dict[str, Any]:
-    """What the audit log is told of the request when it is over: nobody keeps the notebook until then."""
+    """What the audit log keeps of the request, at its end: the notebook itself is not in memory until then."""
     return msgspec.structs.asdict(request) | {"notebook": {"bytes": len(memoryview(request.notebook))}}
 
 
@@ -64,11 +59,8 @@ def _wants_events(accept: str | None) -> bool:
     return (accept or "").split(",")[0].split(";")[0].strip().lower() == EVENTS
 
 
-# The rows of the table of routes that are about replays.
-
-ONE: Final = "/v1/replays/{replay_id}"
+REPLAY: Final = "/v1/replays/{replay_id}"
 ID: Final[Errors] = (e.NotFound,)
-
 START: Final[Errors] = (
     e.NotFound,
     e.UnknownEnvironment,
@@ -84,9 +76,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST",
         "/v1/notebooks/replay",
-        start,
-        "Run a notebook again and compare, cell by cell; with `wait` answer with what came of it, else with 202",
-        Replay,
+        create_replay,
+        name="createReplay",
+        event="StartReplay",
+        summary=(
+            "Run a notebook again and compare, cell by cell; with `wait` answer with what came of it, else with 202"
+        ),
+        result=Replay,
         body=ReplayRequest,
         headers={"Accept": "`text/event-stream`: answer with the replay's server-sent events instead"},
         more_media=(EVENTS,),
@@ -97,37 +93,45 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(
         "GET",
-        ONE,
-        show,
-        "Show a replay: its verdicts so far, at its end its notebook",
-        Replay,
+        REPLAY,
+        get_replay,
+        name="getReplay",
+        event="GetReplay",
+        summary="Show a replay: its verdicts so far, at its end its notebook",
+        result=Replay,
         errors=ID,
     ),
     Route(
         "GET",
-        f"{ONE}/events",
-        follow,
-        "Follow a replay by server-sent events, from the start or after `Last-Event-ID`",
-        Event,
+        f"{REPLAY}/events",
+        follow_replay,
+        name="followReplay",
+        event="FollowReplay",
+        summary="Follow a replay by server-sent events, from the start or after `Last-Event-ID`",
+        result=Event,
         media=EVENTS,
         headers={"Last-Event-ID": "go on after this event"},
         errors=ID,
     ),
     Route(
         "GET",
-        f"{ONE}/notebook",
-        notebook,
-        "The notebook that came of a replay",
-        AnyObject,
+        f"{REPLAY}/notebook",
+        get_replay_notebook,
+        name="getReplayNotebook",
+        event="GetReplayNotebook",
+        summary="The notebook that came of a replay",
+        result=AnyObject,
         media=NOTEBOOK,
         errors=(e.NotFound, e.Conflict),
     ),
     Route(
         "DELETE",
-        ONE,
-        stop,
-        "Stop a replay and end the sessions started for it",
-        Replay,
+        REPLAY,
+        stop_replay,
+        name="stopReplay",
+        event="StopReplay",
+        summary="Stop a replay and end the sessions started for it",
+        result=Replay,
         errors=(e.NotFound, e.DeadlinePassed),
     ),
 )

@@ -1,108 +1,173 @@
-"""Endpoints of sessions, their executions, commands, tasks and notebooks. They translate and decide nothing."""
+"""Sessions and their notebooks. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
-from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Accepted, Call, Document, Download, Following
-from kernel_gateway.faces.rest.resources.leases import LEASE_HEADER
-from kernel_gateway.faces.rest.sse import last_event_id
-from kernel_gateway.models.shapes import Command, Execution, Page, Session
+from typing import Final
+
+from kernel_gateway import errors as e
+from kernel_gateway.faces.responses import JSON, Response
+from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, SessionsPage
+from kernel_gateway.faces.rest.responses import HTML, NOTEBOOK, PYTHON, answer_document, answer_download
+from kernel_gateway.faces.rest.route import Errors, Route
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.views.page import POLICY
+from kernels.notebook.chain import Manifest
 
-MOST_KEY_CHARACTERS = 200
+
+async def create_session(call: Call) -> Session:
+    services = call.services
+    if call.body.replay_of is not None:
+        return await services.replays.start_session(call.principal, call.body)
+    return await services.sessions.start(call.principal, call.body)
 
 
-async def index(call: Call) -> Page[Session]:
+async def list_sessions(call: Call) -> Page[Session]:
     query = call.query
     sessions, environment = call.services.sessions, query.environment
     return await sessions.list(call.principal, query.limit, query.cursor, query.status, environment=environment)
 
 
-async def show(call: Call) -> Session:
+async def get_session(call: Call) -> Session:
     return await call.services.sessions.get(call.principal, call.ids["session_id"])
 
 
-async def stop(call: Call) -> Session:
+async def stop_session(call: Call) -> Session:
     return await call.services.sessions.stop(call.principal, call.ids["session_id"])
 
 
-async def interrupt(call: Call) -> None:
+async def interrupt_session(call: Call) -> None:
     await call.services.sessions.interrupt(call.principal, call.ids["session_id"])
 
 
-async def restart(call: Call) -> Session:
+async def restart_session(call: Call) -> Session:
     return await call.services.sessions.restart(call.principal, call.ids["session_id"])
 
 
-async def execute(call: Call) -> Execution | Accepted:
-    """Submit; with `wait` stay for the outcome. A caller who leaves while waiting cancels nothing."""
-    session_id, executions = call.ids["session_id"], call.services.executions
-    key = idempotency_key(call.headers.get("Idempotency-Key"))
-    lease = call.headers.get(LEASE_HEADER)
-    execution = await executions.submit(call.principal, session_id, call.body, key, lease=lease)
-    if not call.body.wait:
-        return Accepted(execution)
-    call.cancellable = True
-    return await executions.wait(call.principal, session_id, execution.id)
-
-
-async def executions(call: Call) -> Page[Execution]:
-    query = call.query
-    return await call.services.executions.list(call.principal, call.ids["session_id"], query.limit, query.cursor)
-
-
-async def show_execution(call: Call) -> Execution:
-    return await call.services.executions.get(call.principal, call.ids["session_id"], call.ids["execution_id"])
-
-
-async def follow_execution(call: Call) -> Following:
-    after = last_event_id(call.headers.get("Last-Event-ID"))
-    session_id, execution_id, late = call.ids["session_id"], call.ids["execution_id"], call.query.late
-    events = await call.services.executions.events(call.principal, session_id, execution_id, after, late=late)
-    return Following(events)
-
-
-async def interrupt_execution(call: Call) -> Execution:
-    return await call.services.executions.interrupt(call.principal, call.ids["session_id"], call.ids["execution_id"])
-
-
-async def run_command(call: Call) -> Command | Accepted:
-    lease = call.headers.get(LEASE_HEADER)
-    command = await call.services.commands.run(call.principal, call.ids["session_id"], call.body, lease=lease)
-    return Accepted(command) if call.body.background else command
-
-
-async def show_task(call: Call) -> Command:
-    return await call.services.tasks.get(call.principal, call.ids["session_id"], call.ids["task_id"])
-
-
-async def stop_task(call: Call) -> Command:
-    return await call.services.tasks.stop(call.principal, call.ids["session_id"], call.ids["task_id"])
-
-
-async def notebook(call: Call) -> Document | Download:
+async def get_notebook(call: Call) -> Response:
     """As it is, or as a view of it. A page holds what a sandbox put out: a browser lets nothing of it act."""
     session_id, form = call.ids["session_id"], call.query.format
     if form == "ipynb":
         reading = await call.services.notebooks.read(call.principal, session_id)
-        return Download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
+        return answer_download(reading.chunks, reading.size, "history.ipynb", NOTEBOOK)
     call.cancellable = True
     made = await call.services.views.view(call.principal, session_id, form)
     if form == "py":
-        return Document(made, PYTHON, {"Content-Security-Policy": "sandbox"})
-    return Document(made, HTML, {"Content-Security-Policy": f"sandbox; {POLICY}", "Referrer-Policy": "no-referrer"})
+        return answer_document(made, PYTHON, {"Content-Security-Policy": "sandbox"})
+    return answer_document(
+        made, HTML, {"Content-Security-Policy": f"sandbox; {POLICY}", "Referrer-Policy": "no-referrer"}
+    )
 
 
-async def manifest(call: Call) -> Document:
-    return Document(await call.services.notebooks.manifest(call.principal, call.ids["session_id"]), JSON)
+async def get_notebook_manifest(call: Call) -> Response:
+    return answer_document(await call.services.notebooks.manifest(call.principal, call.ids["session_id"]), JSON)
 
 
-def idempotency_key(header: str | None) -> str | None:
-    """The header's value, bounded and printable; raises InvalidRequest."""
-    if header is None:
-        return None
-    if not 1 <= len(header) <= MOST_KEY_CHARACTERS or not (header.isascii() and header.isprintable()):
-        raise InvalidRequest(
-            f"Idempotency-Key must be 1 to {MOST_KEY_CHARACTERS} printable ASCII characters", field="Idempotency-Key"
-        )
-    return header
+SESSIONS: Final = "/v1/sessions"
+SESSION: Final = "/v1/sessions/{session_id}"
+ID: Final[Errors] = (e.NotFound,)
+LIVE: Final[Errors] = (e.NotFound, e.SessionTerminated, e.SandboxUnavailable)
+START: Final[Errors] = (
+    e.NotFound,
+    e.UnknownEnvironment,
+    e.EnvironmentUnavailable,
+    e.AgentDetached,
+    e.WorkspaceInUse,
+    e.SessionLimit,
+    e.RateLimited,
+    e.NoSpace,
+    e.SandboxUnavailable,
+    e.StoreUnavailable,
+    e.ShuttingDown,
+    e.DeadlinePassed,
+)
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "POST",
+        SESSIONS,
+        create_session,
+        name="createSession",
+        event="StartSession",
+        summary="Start a session",
+        result=Session,
+        status=201,
+        body=StartSession,
+        invocation=True,
+        errors=START,
+    ),
+    Route(
+        "GET",
+        SESSIONS,
+        list_sessions,
+        name="listSessions",
+        event="ListSessions",
+        summary="List your sessions, newest first",
+        result=Page[Session],
+        query=SessionsPage,
+    ),
+    Route(
+        "GET",
+        SESSION,
+        get_session,
+        name="getSession",
+        event="GetSession",
+        summary="Show a session: status, generation, usage, expiry",
+        result=Session,
+        errors=ID,
+    ),
+    Route(
+        "DELETE",
+        SESSION,
+        stop_session,
+        name="stopSession",
+        event="StopSession",
+        summary="Stop a session, after its last flush",
+        result=Session,
+        errors=ID,
+    ),
+    Route(
+        "POST",
+        f"{SESSION}/interrupt",
+        interrupt_session,
+        name="interruptSession",
+        event="InterruptSession",
+        summary="Interrupt what runs",
+        status=204,
+        errors=LIVE,
+    ),
+    Route(
+        "POST",
+        f"{SESSION}/restart",
+        restart_session,
+        name="restartSession",
+        event="RestartSession",
+        summary="Start a blank kernel of a new generation",
+        result=Session,
+        errors=LIVE,
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/notebook",
+        get_notebook,
+        name="getNotebook",
+        event="GetNotebook",
+        summary="The session's `.ipynb`; `format=html` a page of it in which nothing runs, `format=py` a plain script",
+        result=AnyObject,
+        query=NotebookForm,
+        media=NOTEBOOK,
+        more_media=(HTML, PYTHON),
+        errors=(*ID, e.PayloadTooLarge, e.DeadlinePassed),
+    ),
+    Route(
+        "GET",
+        f"{SESSION}/notebook/manifest",
+        get_notebook_manifest,
+        name="getNotebookManifest",
+        event="GetManifest",
+        summary="What the notebook consists of: ids and hashes of its cells",
+        result=Manifest,
+        errors=ID,
+    ),
+)

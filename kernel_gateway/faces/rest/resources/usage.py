@@ -1,4 +1,4 @@
-"""Endpoints of usage and retention. They translate and decide nothing."""
+"""What workspaces hold, and the removal of those that nobody uses. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
@@ -8,35 +8,37 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.shapes import Page
+from kernel_gateway.models.model import Page
 from kernel_gateway.models.usage import Expired, ExpireWorkspaces, PrincipalUsage
 
 
-async def index(call: Call) -> Page[PrincipalUsage]:
+async def list_usage(call: Call) -> Page[PrincipalUsage]:
     return await call.services.retention.usage(call.principal, call.query.limit, call.query.cursor)
 
 
-async def expire(call: Call) -> Expired:
+async def expire_workspaces(call: Call) -> Expired:
     return await call.services.retention.expire(call.principal, call.body)
 
-
-# The rows of the table of routes on what workspaces hold and on what nobody uses any more.
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET",
         "/v1/usage",
-        index,
-        "What your workspaces and live sessions hold; for an administrator everybody's, by principal",
-        Page[PrincipalUsage],
+        list_usage,
+        name="listUsage",
+        event="GetUsage",
+        summary="What your workspaces and live sessions hold; for an administrator everybody's, by principal",
+        result=Page[PrincipalUsage],
         query=PageOf,
     ),
     Route(
         "POST",
         "/v1/retention",
-        expire,
-        "Remove workspaces that nobody has used for long, or with `dry_run` (the default) say which they are",
-        Expired,
+        expire_workspaces,
+        name="expireWorkspaces",
+        event="ExpireWorkspaces",
+        summary="Remove workspaces that nobody has used for long, or with `dry_run` (the default) say which they are",
+        result=Expired,
         body=ExpireWorkspaces,
         errors=(e.Forbidden, e.ShuttingDown),
     ),

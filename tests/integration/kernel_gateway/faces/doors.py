@@ -133,9 +133,7 @@ def _agentcore() -> list[Door]:
 
 
 def _jupyter() -> list[Door]:
-    parameter = re.compile(r"\(\?P<(\w+)>" + re.escape(jupyter.ONE) + r"\)")
-    rows = [(each.method, each.pattern, body_of(each.body)) for each in jupyter.TABLE]
     return [
-        Door(JUPYTER, method, parameter.sub(r"{\1}", pattern), body=body, changes=method != "GET")
-        for method, pattern, body in [*rows, ("GET", jupyter.CHANNELS, "")]
+        Door(JUPYTER, each.method, each.path, body=body_of(each.body), changes=each.method != "GET")
+        for each in (*jupyter.TABLE, jupyter.CHANNELS)
     ]

@@ -79,14 +79,14 @@ def test_rest_lets_through_what_the_scope_includes(http: httpx.Client, tokens: d
 
 @pytest.mark.parametrize("route", jupyter.TABLE, ids=lambda each: each.event)
 def test_jupyter(http: httpx.Client, tokens: dict[Scope, str], route: jupyter.Route) -> None:
-    place = address(jupyter._address(route.pattern))
+    place = address(route.path)
     assert http.request(route.method, place).status_code == 401
     answer = http.request(route.method, place, headers={"Authorization": f"token {tokens['read']}"})
     assert (answer.status_code == 403) == (route.scope == "run")
 
 
 def test_the_socket(http: httpx.Client, tokens: dict[Scope, str]) -> None:
-    place = address(jupyter._address(jupyter.CHANNELS))
+    place = address(jupyter.CHANNELS.path)
     assert http.get(place).status_code == 401
     assert http.get(place, params={"token": tokens["read"]}).status_code == 403
     assert http.get(place, params={"token": tokens["run"]}).status_code == 404

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Execution, Session, StartSession, Submission
+from kernel_gateway.models.executions import Execution, Submission
+from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kernel_gateway.cli.wording import megabytes, network, readable, stored
-from kernel_gateway.models.shapes import EndpointInfo, Network, RoleInfo
+from kernel_gateway.models.network import EndpointInfo, Network, RoleInfo
 from kernel_gateway.models.sync import Restoring, Sync
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)

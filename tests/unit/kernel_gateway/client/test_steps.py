@@ -13,7 +13,9 @@ from kernel_gateway.client.errors import error_of
 from kernel_gateway.client.operations import sessions as o
 from kernel_gateway.client.paging import every
 from kernel_gateway.client.steps import Answer, Ask, Operation, Pause, decoded, quoted
-from kernel_gateway.models.shapes import Execution, FileEntry, Page
+from kernel_gateway.models.executions import Execution
+from kernel_gateway.models.model import Page
+from kernel_gateway.models.workspaces import FileEntry
 
 
 def error(status: int, code: str, **details: Any) -> Answer:

@@ -58,7 +58,7 @@ def test_what_was_sent_is_read(size: int, tmp_path: Path) -> None:
         assert await body.whole("one") == content
         assert (room.arriving.held, room.spooled.held) == (0, 0)
         assert room.whole.held == (int(size * 2.5) if size > SMALL_BODY else 0)
-        body.decoded()
+        body.note_decoded()
         assert room.whole.held == (size if size > SMALL_BODY else 0)
         body.release()
         body.release()

@@ -45,15 +45,15 @@ class Refusing(ReceivingHandler):
     async def admit(self) -> None:
         raise Forbidden("not for you")
 
-    def ours(self, error: Exception) -> Exception:
+    def translate_error(self, error: Exception) -> Exception:
         return error
 
-    def say(self, error: Exception) -> None:
+    def write_refusal(self, error: Exception) -> None:
         self.set_status(403)
         self.write(str(error))
 
     def fail(self, error: Exception) -> None:
-        self.say(error)
+        self.write_refusal(error)
         self.finish()
 
     def audit(self) -> None:
@@ -86,7 +86,7 @@ class Taking(Refusing):
     async def admit(self) -> None:
         self.most_bytes = 10**9
 
-    def say(self, error: Exception) -> None:
+    def write_refusal(self, error: Exception) -> None:
         self.set_status(getattr(error, "status", 500))
         self.write(str(error))
 

@@ -46,18 +46,22 @@ def test_every_row_is_that_of_a_route() -> None:
         return {each for routes in table.values() for each in routes}
 
     assert named(scopes.REST) | set(scopes.OPEN) == {f"{each.method} {each.path}" for each in TABLE}
-    assert named(scopes.JUPYTER) == {each.event for each in jupyter.TABLE} | {jupyter.OPEN_CHANNELS}
+    assert named(scopes.JUPYTER) == {each.event for each in jupyter.TABLE} | {jupyter.CHANNELS.event}
     assert named(scopes.AGENTCORE) == {each.name for each in operations.TABLE}
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda nothing: Route("GET", "/v1/new", nothing, "New"),
-        lambda nothing: Route("GET", "/v1/new", nothing, "New", public=True),
-        lambda nothing: Route("GET", "/v1/sessions", nothing, "Open by mistake", public=True),
-        lambda nothing: jupyter.Route("GET", "/api/new", nothing, "GetNew", "New"),
-        lambda nothing: operations.Operation("GetNew", "GET", "/new", nothing, operations.requests.Nothing),
+        lambda nothing: Route("GET", "/v1/new", nothing, name="getNew", event="GetNew", summary="New"),
+        lambda nothing: Route("GET", "/v1/new", nothing, name="getNew", summary="New", public=True),
+        lambda nothing: Route(
+            "GET", "/v1/sessions", nothing, name="listSessions", summary="Open by mistake", public=True
+        ),
+        lambda nothing: jupyter.Route("GET", "/api/new", nothing, name="GetNew"),
+        lambda nothing: operations.Operation(
+            "GET", "/new", nothing, name="GetNew", outside=operations.requests.Nothing
+        ),
     ],
 )
 def test_a_route_without_a_scope_cannot_be_made(make: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
 
-from kernel_gateway.models.shapes import Session
+from kernel_gateway.models.sessions import Session
 from kernel_gateway.services.attach.attachments import AttachedPrincipal, Attachment, Ended, Incoming, Outgoing
 from tests.integration.kernel_gateway.services.conftest import Gateway
 

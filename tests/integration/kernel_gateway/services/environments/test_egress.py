@@ -14,8 +14,9 @@ import pytest
 
 from kernel_gateway.errors import SandboxUnavailable
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.models.audit import AuditRecord
 from kernel_gateway.models.principals import DisablePrincipal
-from kernel_gateway.models.shapes import AuditRecord, Session
+from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.audit import AuditFilter
 from tests.doubles.loopback_site import ADDRESS, loopback_site

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Death, ExecutionError
+from kernel_gateway.models.executions import Death, ExecutionError
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.storage import cells, executions, principals, sessions

@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy import Connection
 
 from kernel_gateway import errors
-from kernel_gateway.models.shapes import CommandRequest, Session
+from kernel_gateway.models.commands import CommandRequest
+from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.notebook import chain

@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.models.shapes import CommandRequest, Execution, Session
+from kernel_gateway.models.commands import CommandRequest
+from kernel_gateway.models.executions import Execution
+from kernel_gateway.models.sessions import Session
 from kernels.notebook import chain
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.records.test_recorded_sessions import about, notebook

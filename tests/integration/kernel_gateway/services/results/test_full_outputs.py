@@ -14,7 +14,8 @@ import pytest
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Execution, Session
+from kernel_gateway.models.executions import Execution
+from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import executions
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 

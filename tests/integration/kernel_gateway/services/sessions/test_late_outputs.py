@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kernel_gateway.models.shapes import CommandRequest, Event, Execution, Session
+from kernel_gateway.models.commands import CommandRequest
+from kernel_gateway.models.executions import Event, Execution
+from kernel_gateway.models.sessions import Session
 from kernel_gateway.services.sessions import late_outputs
 from kernel_gateway.services.sessions.live_session import LiveSession
 from tests.integration.kernel_gateway.services.conftest import Gateway, House

@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from kernel_gateway.models.shapes import Execution, Session
+from kernel_gateway.models.executions import Execution
+from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import executions
 from kernels.environment import Environment
 from tests.integration.kernel_gateway.services.conftest import Gateway, House

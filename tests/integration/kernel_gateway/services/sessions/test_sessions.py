@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway import errors
-from kernel_gateway.models.shapes import CommandRequest
+from kernel_gateway.models.commands import CommandRequest
 from kernel_gateway.server import sandboxes
 from kernels.oci import storage
 from kernels.oci.namespaces import idmap

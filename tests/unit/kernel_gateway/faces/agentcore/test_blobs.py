@@ -12,7 +12,7 @@ import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.agentcore import requests
-from kernel_gateway.faces.agentcore.blobs import LONG_TEXT, PIECE_CHARACTERS, Invoked, unpacked
+from kernel_gateway.faces.agentcore.blobs import LONG_TEXT, PIECE_CHARACTERS, Invoked, unpack_files
 from kernel_gateway.faces.json_bodies import decode
 
 EDGE = PIECE_CHARACTERS // 4 * 3
@@ -20,7 +20,7 @@ EDGE = PIECE_CHARACTERS // 4 * 3
 
 def read(body: bytes) -> Invoked:
     sent = decode(bytearray(body), requests.Invoke)
-    return asyncio.run(unpacked(sent.name, sent.arguments))
+    return asyncio.run(unpack_files(sent.name, sent.arguments))
 
 
 def written(*files: Any) -> bytes:
@@ -100,7 +100,7 @@ def test_what_is_no_base64_is_refused_by_name(blob: object) -> None:
 def test_others_have_their_turn_while_a_large_one_is_decoded() -> None:
     async def scene() -> int:
         sent = decode(written({"path": "a", "blob": "A" * (8 * PIECE_CHARACTERS)}), requests.Invoke)
-        work, turns = asyncio.create_task(unpacked(sent.name, sent.arguments)), 0
+        work, turns = asyncio.create_task(unpack_files(sent.name, sent.arguments)), 0
         while not work.done():
             turns += 1
             await asyncio.sleep(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,6 +12,12 @@ from botocore.loaders import Loader
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
+
+
+def find(method: str, path: str) -> tuple[operations.Operation, Mapping[str, str]]:
+    address = operations.find_address(path)
+    return operations.require(address, method), address.parameters
+
 
 ARN = "arn:aws:bedrock-agentcore:us-west-2:123456789012:code-interpreter-custom/my_ci-AAAAAAAAAA"
 QUOTED = "arn%3Aaws%3Abedrock-agentcore%3Aus-west-2%3A123456789012%3Acode-interpreter-custom%2Fmy_ci-AAAAAAAAAA"
@@ -42,7 +49,7 @@ def test_operations_are_found_by_their_raw_path(operation: operations.Operation,
     if prefix == "/code-interpreters" and operation.path == operations.CI:
         return  # that is the address of a code interpreter of this name
     path = prefix + re.sub(r"\{\w+\}", QUOTED, operation.path)
-    found, labels = operations.find(operation.method, path)
+    found, labels = find(operation.method, path)
     assert found is operation
     assert set(labels.values()) <= {ARN}
     assert len(labels) == operation.path.count("{")
@@ -65,18 +72,18 @@ def test_operations_are_found_by_their_raw_path(operation: operations.Operation,
 )
 def test_other_addresses_are_unknown(path: str) -> None:
     with pytest.raises(UnknownRoute):
-        operations.find("GET", path)
+        find("GET", path)
 
 
 def test_a_path_of_very_many_parts_costs_no_more_than_reading_it() -> None:
     """Nobody has signed anything yet: with work that grows as its square this would not end in time."""
     with pytest.raises(UnknownRoute):
-        operations.find("GET", "/a" * 1_000_000)
+        find("GET", "/a" * 1_000_000)
 
 
 def test_a_wrong_method_is_told_the_right_ones() -> None:
     with pytest.raises(MethodNotAllowed) as caught:
-        operations.find("POST", "/code-interpreters/x/sessions/start")
+        find("POST", "/code-interpreters/x/sessions/start")
     assert caught.value.allowed == ["PUT"]
 
 

@@ -6,9 +6,12 @@ import pytest
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.errors import MalformedJson, UnsupportedMediaType
+from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.rest import bodies
 from kernel_gateway.faces.rest.parameters import Listing, Nothing, PageOf, SessionsPage
-from kernel_gateway.models.shapes import FileEntry, StartSession, Submission
+from kernel_gateway.models.executions import Submission
+from kernel_gateway.models.sessions import StartSession
+from kernel_gateway.models.workspaces import FileEntry
 
 
 @pytest.mark.parametrize(
@@ -27,7 +30,7 @@ from kernel_gateway.models.shapes import FileEntry, StartSession, Submission
 )
 def test_what_is_not_json_in_utf8_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedJson) as caught:
-        bodies.decode(body, Submission)
+        decode(body, Submission)
     assert (caught.value.code, caught.value.status) == ("malformed_json", 400)
 
 
@@ -51,19 +54,19 @@ def test_what_is_not_json_in_utf8_is_malformed(body: bytes) -> None:
 )
 def test_a_body_that_does_not_fit_names_the_field(body: bytes, field: str | None) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        bodies.decode(body, Submission)
+        decode(body, Submission)
     assert caught.value.code == "invalid_request"
     assert caught.value.details.get("field") == field
 
 
 def test_a_field_inside_is_named_by_its_path() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        bodies.decode(b'{"labels": {"a": 1}}', StartSession)
+        decode(b'{"labels": {"a": 1}}', StartSession)
     assert caught.value.details["field"].startswith("labels")
 
 
 def test_an_empty_body_is_an_empty_object() -> None:
-    assert bodies.decode(b"", StartSession) == StartSession()
+    assert decode(b"", StartSession) == StartSession()
 
 
 @pytest.mark.parametrize(
@@ -80,19 +83,19 @@ def test_an_empty_body_is_an_empty_object() -> None:
 )
 def test_a_query_that_does_not_fit_names_the_parameter(text: str, field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        bodies.query(text, SessionsPage)
+        bodies.read_query(text, SessionsPage)
     assert caught.value.details["field"] == field
 
 
 @pytest.mark.parametrize("text", ["limit=1&limit=2", "cursor=%ff", "&".join(f"a{n}=1" for n in range(40))])
 def test_a_query_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
-        bodies.query(text, PageOf)
+        bodies.read_query(text, PageOf)
 
 
 def test_a_query_is_typed() -> None:
-    assert bodies.query("", Nothing) == Nothing()
-    found = bodies.query("path=a%20b/%ff&recursive=true&limit=5", Listing)
+    assert bodies.read_query("", Nothing) == Nothing()
+    found = bodies.read_query("path=a%20b/%ff&recursive=true&limit=5", Listing)
     assert (found.path, found.recursive, found.limit) == ("a b/\udcff", True, 5)
 
 
@@ -112,4 +115,4 @@ def test_json_is_taken_however_it_is_spelt(media: str) -> None:
 
 
 def test_a_name_that_is_not_utf8_goes_out_as_escapes() -> None:
-    assert b'"\\udcff"' in bodies.encode(FileEntry("\udcff", "file", 1, "t"))
+    assert b'"\\udcff"' in encode(FileEntry("\udcff", "file", 1, "t"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernel_gateway.errors import InvalidRequest, PreconditionFailed
-from kernel_gateway.faces.rest.conditions import Wanted, expected, tags
+from kernel_gateway.faces.rest.conditions import Wanted, read_expected, tags
 from kernel_gateway.models.workspaces import DurableFile
 
 FILE = DurableFile("out", "file", 10, "2026-01-01T00:00:00.000000Z", etag='"aa"')
@@ -47,12 +47,12 @@ def test_what_is_no_list_of_tags(header: str) -> None:
 
 
 def test_what_is_expected_of_a_change() -> None:
-    assert expected({}).any_of is None
-    assert expected({}).none_of is None
-    assert expected({"If-Match": "*"}).any_of == frozenset()
-    assert expected({"If-None-Match": "*"}).none_of == frozenset()
-    assert expected({"If-Match": '"aa", W/"bb"'}).any_of == {"aa", 'W/"bb"'}, "a weak tag is no digest"
-    assert expected({"If-None-Match": '"aa", W/"bb"'}).none_of == {"aa", "bb"}
+    assert read_expected({}).any_of is None
+    assert read_expected({}).none_of is None
+    assert read_expected({"If-Match": "*"}).any_of == frozenset()
+    assert read_expected({"If-None-Match": "*"}).none_of == frozenset()
+    assert read_expected({"If-Match": '"aa", W/"bb"'}).any_of == {"aa", 'W/"bb"'}, "a weak tag is no digest"
+    assert read_expected({"If-None-Match": '"aa", W/"bb"'}).none_of == {"aa", "bb"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_gateway.faces.errors import InvalidPath
-from kernel_gateway.faces.rest.paths import checked, checked_directory
+from kernel_gateway.faces.rest.paths import check_directory, check_path
 
 LONGEST = "n" * 255
 
@@ -37,7 +37,7 @@ LONGEST = "n" * 255
 )
 def test_a_path_that_is_not_below_the_workspace_is_refused(path: str) -> None:
     with pytest.raises(InvalidPath):
-        checked(path)
+        check_path(path)
 
 
 @pytest.mark.parametrize(
@@ -45,26 +45,26 @@ def test_a_path_that_is_not_below_the_workspace_is_refused(path: str) -> None:
     ["a", "a/b/c.txt", "..a", "a..", "...", "back\\slash", "..\\x", "a b", "tab\t", "ü", "\udcff", "~", "-rf", LONGEST],
 )
 def test_any_other_name_is_kept(path: str) -> None:
-    assert checked(path) == path
-    assert checked_directory(path) == path
+    assert check_path(path) == path
+    assert check_directory(path) == path
 
 
 @pytest.mark.parametrize("path", ["", ".", "./"])
 def test_the_workspace_itself_can_be_listed(path: str) -> None:
-    assert checked_directory(path) == ""
+    assert check_directory(path) == ""
 
 
 @pytest.mark.parametrize("path", ["/", "//", "..", "a/../b", "/etc", "a\0"])
 def test_a_directory_outside_is_refused(path: str) -> None:
     with pytest.raises(InvalidPath):
-        checked_directory(path)
+        check_directory(path)
 
 
 @given(st.binary(min_size=1, max_size=300))
 def test_what_is_let_through_stays_below_the_workspace(name: bytes) -> None:
     text = name.decode("utf-8", "surrogateescape")
     try:
-        assert checked(text) == text
+        assert check_path(text) == text
     except InvalidPath:
         return
     parts = name.split(b"/")

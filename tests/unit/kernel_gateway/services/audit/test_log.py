@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, select
 
 from kernel_gateway.errors import DatabaseUnavailable, InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import AuditRecord
+from kernel_gateway.models.audit import AuditRecord
 from kernel_gateway.services.audit import log
 from kernel_gateway.services.audit import text as audit_text
 from kernel_gateway.services.audit.chain import AuditChain

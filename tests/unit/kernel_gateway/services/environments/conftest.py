@@ -13,8 +13,7 @@ import pytest
 
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.environments import CreateEnvironment
-from kernel_gateway.models.shapes import EnvironmentInfo
+from kernel_gateway.models.environments import CreateEnvironment, EnvironmentInfo
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.environments import Environments

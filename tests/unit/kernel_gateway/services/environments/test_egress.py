@@ -10,7 +10,7 @@ import pytest
 
 from kernel_gateway.egress.resolver import system_resolve
 from kernel_gateway.errors import DatabaseUnavailable, EnvironmentUnavailable, GatewayError, UnknownEnvironment
-from kernel_gateway.models.shapes import SessionNetwork
+from kernel_gateway.models.network import SessionNetwork
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.environments.egress import Egress, EgressGateway

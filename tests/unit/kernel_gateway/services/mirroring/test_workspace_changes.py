@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DeadlinePassed, LimitReached, NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Usage
+from kernel_gateway.models.sessions import Usage
 from kernel_gateway.models.sync import DurableExecution, Sync
 from kernel_gateway.models.workspaces import CopyFiles
 from kernel_gateway.services.admission.disk_room import DiskRoom

@@ -9,7 +9,7 @@ import nbformat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel_gateway.models.shapes import Death, ExecutionError, Truncated
+from kernel_gateway.models.executions import Death, ExecutionError, Truncated
 from kernel_gateway.services.records.written_cells import Entry, write
 from kernel_gateway.services.results.outcomes import trim
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kernel_gateway.models.shapes import Event
+from kernel_gateway.models.executions import Event
 from kernel_gateway.services.results.event_log import EventLog
 
 

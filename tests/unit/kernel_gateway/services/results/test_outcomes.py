@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.shapes import Event, FileEntry
+from kernel_gateway.models.executions import Event
+from kernel_gateway.models.workspaces import FileEntry
 from kernel_gateway.services.results.outcomes import execution_of, trim
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.services.workspaces.paging import page_of_files

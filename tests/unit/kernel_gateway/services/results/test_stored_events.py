@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from kernel_gateway.models.shapes import Event
+from kernel_gateway.models.executions import Event
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import NoSpace
-from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, failure, fitted
-from kernel_gateway.faces.agentcore.tools.commands import ended, finished
-from kernel_gateway.faces.agentcore.tools.rendering import rendered
-from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, named, text_block
-from kernel_gateway.models.shapes import Command, Death, Execution, ExecutionError
+from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, failure, fit
+from kernel_gateway.faces.agentcore.tools.commands import describe_command, describe_task
+from kernel_gateway.faces.agentcore.tools.rendering import render
+from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, join_names, text_block
+from kernel_gateway.models.commands import Command
+from kernel_gateway.models.executions import Death, Execution, ExecutionError
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 TIMES = {"started_at": "2026-01-02T03:04:05.000000Z", "ended_at": "2026-01-02T03:04:06.500000Z"}
@@ -35,7 +36,7 @@ def shown(kind: str, **data: Any) -> dict[str, Any]:
 
 
 def test_a_print_is_one_block_and_its_line_end_is_stripped() -> None:
-    assert wire(rendered(execution(stdout="Hello World!!!\n"))) == {
+    assert wire(render(execution(stdout="Hello World!!!\n"))) == {
         "content": [{"type": "text", "text": "Hello World!!!"}],
         "isError": False,
         "structuredContent": {"stdout": "Hello World!!!", "stderr": "", "exitCode": 0, "executionTime": 1.5},
@@ -43,7 +44,7 @@ def test_a_print_is_one_block_and_its_line_end_is_stripped() -> None:
 
 
 def test_what_prints_nothing_has_one_empty_block() -> None:
-    assert wire(rendered(execution()))["content"] == [{"type": "text", "text": ""}]
+    assert wire(render(execution()))["content"] == [{"type": "text", "text": ""}]
 
 
 def test_an_error_is_a_block_after_what_was_printed_and_is_in_stderr() -> None:
@@ -54,7 +55,7 @@ def test_an_error_is_a_block_after_what_was_printed_and_is_in_stderr() -> None:
     ]
     failed = execution("error", stdout="hi\n", error=ExecutionError("ZeroDivisionError", "division by zero", traceback))
     text = "\n".join(traceback)
-    assert wire(rendered(failed)) == {
+    assert wire(render(failed)) == {
         "content": [{"type": "text", "text": "hi"}, {"type": "text", "text": text}],
         "isError": True,
         "structuredContent": {"stdout": "hi", "stderr": text, "exitCode": 1, "executionTime": 1.5},
@@ -62,7 +63,7 @@ def test_an_error_is_a_block_after_what_was_printed_and_is_in_stderr() -> None:
 
 
 def test_an_error_without_a_traceback_is_its_name_and_value() -> None:
-    refused = wire(rendered(execution("rejected", error=ExecutionError("NoSpace", "the disk is full", []))))
+    refused = wire(render(execution("rejected", error=ExecutionError("NoSpace", "the disk is full", []))))
     assert refused["content"] == [{"type": "text", "text": "NoSpace: the disk is full"}]
     assert (refused["isError"], refused["structuredContent"]["exitCode"]) == (True, 1)
 
@@ -73,7 +74,7 @@ def test_results_stand_between_stdout_and_stderr_and_count_as_printed() -> None:
         shown("display_data", text_html="<b>", text_plain="   a\n0  1"),
         shown("execute_result", text_plain="2"),
     ]
-    made = wire(rendered(execution(stdout="out\n", stderr="warned\r\n", outputs=outputs)))
+    made = wire(render(execution(stdout="out\n", stderr="warned\r\n", outputs=outputs)))
     assert [block["text"] for block in made["content"]] == ["out", "   a\n0  1", "2", "warned"]
     assert made["structuredContent"]["stdout"] == "out\n   a\n0  1\n2"
     assert made["structuredContent"]["stderr"] == "warned"
@@ -88,7 +89,7 @@ def test_a_plot_is_an_image_block_and_only_what_was_displayed_is() -> None:
         {"output_type": "display_data", "data": None},
         {"output_type": "error", "ename": "E", "evalue": "", "traceback": []},
     ]
-    made = wire(rendered(execution(outputs=outputs)))
+    made = wire(render(execution(outputs=outputs)))
     assert made["content"] == [
         {"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"},
         {"type": "image", "data": base64.b64encode(b"<svg/>").decode(), "mimeType": "image/svg+xml"},
@@ -110,7 +111,7 @@ def test_a_plot_is_an_image_block_and_only_what_was_displayed_is() -> None:
 def test_an_end_that_code_did_not_choose_is_explained(
     status: str, death: Death | None, exit_code: int, said: str
 ) -> None:
-    made = wire(rendered(execution(status, stdout="so far\n", death=death)))
+    made = wire(render(execution(status, stdout="so far\n", death=death)))
     assert (made["isError"], made["structuredContent"]["exitCode"]) == (True, exit_code)
     assert made["content"][0]["text"] == "so far"
     assert said.lower() in made["content"][1]["text"].lower()
@@ -118,11 +119,11 @@ def test_an_end_that_code_did_not_choose_is_explained(
 
 
 def test_an_execution_that_never_ran_took_no_time() -> None:
-    assert wire(rendered(execution("rejected", started_at=None)))["structuredContent"]["executionTime"] == 0
+    assert wire(render(execution("rejected", started_at=None)))["structuredContent"]["executionTime"] == 0
 
 
 def test_a_command_that_ends_well_has_its_output_in_stdout() -> None:
-    assert wire(finished(Command("i", "done", "Hello world!\n", exit_code=0, duration_seconds=0.25))) == {
+    assert wire(describe_command(Command("i", "done", "Hello world!\n", exit_code=0, duration_seconds=0.25))) == {
         "content": [{"type": "text", "text": "Hello world!\r\n"}],
         "isError": False,
         "structuredContent": {"stdout": "Hello world!\r\n", "stderr": "", "exitCode": 0, "executionTime": 0.25},
@@ -130,12 +131,12 @@ def test_a_command_that_ends_well_has_its_output_in_stdout() -> None:
 
 
 def test_a_command_that_fails_has_all_its_output_in_stderr() -> None:
-    made = wire(finished(Command("i", "done", "out\nerr\n", exit_code=3)))
+    made = wire(describe_command(Command("i", "done", "out\nerr\n", exit_code=3)))
     assert made["content"] == [{"type": "text", "text": "out\r\nerr\r\n"}]
     assert made["isError"]
     about = {"stdout": "", "stderr": "out\r\nerr\r\n", "exitCode": 3, "executionTime": 0.0}
     assert made["structuredContent"] == about
-    silent = wire(finished(Command("i", "done", exit_code=1)))
+    silent = wire(describe_command(Command("i", "done", exit_code=1)))
     assert (silent["content"][0]["text"], silent["structuredContent"]["stderr"]) == (
         "The command ended with exit code 1",
         "",
@@ -144,7 +145,7 @@ def test_a_command_that_fails_has_all_its_output_in_stderr() -> None:
 
 @pytest.mark.parametrize("so_far", ["so far\n", "so far"])
 def test_a_command_past_its_time_says_so_in_a_line_also_when_it_ended_well(so_far: str) -> None:
-    made = wire(finished(Command("i", "timeout", so_far, exit_code=0, timed_out=True)))
+    made = wire(describe_command(Command("i", "timeout", so_far, exit_code=0, timed_out=True)))
     assert made["isError"]
     assert made["structuredContent"]["stderr"].startswith("so far\r\nThe command ran longer")
 
@@ -160,7 +161,7 @@ def test_a_command_past_its_time_says_so_in_a_line_also_when_it_ended_well(so_fa
     ],
 )
 def test_a_task_that_ended(task: Command, is_error: bool, status: str, text: str) -> None:
-    made = wire(ended(task))
+    made = wire(describe_task(task))
     assert (made["isError"], made["structuredContent"]["taskStatus"]) == (is_error, status)
     assert made["content"][0]["text"].startswith(text)
     assert made["structuredContent"].get("exitCode") == task.exit_code
@@ -176,7 +177,7 @@ def test_an_error_of_the_service_is_a_result() -> None:
 def test_what_one_message_cannot_hold_is_left_out_and_said() -> None:
     image = ContentBlock("image", data=b"x" * 20_000_000, mime_type="image/png")
     about = StructuredContent(stdout="y" * 1_000_000, stderr="", exit_code=0)
-    made = fitted(Result([text_block("z" * 1_000_000), image], is_error=False, structured_content=about))
+    made = fit(Result([text_block("z" * 1_000_000), image], is_error=False, structured_content=about))
     assert len(msgspec.json.encode(made)) < 2_000_000
     assert made.is_error
     told = wire(made)
@@ -185,16 +186,16 @@ def test_what_one_message_cannot_hold_is_left_out_and_said() -> None:
     assert [block["type"] for block in told["content"]] == ["text", "text"]
     assert told["structuredContent"]["exitCode"] == 0
     worst = Result([text_block("\0" * 10_000_000)] * 20, is_error=False, structured_content=about)
-    assert len(msgspec.json.encode(fitted(worst))) <= MOST_PAYLOAD_BYTES
+    assert len(msgspec.json.encode(fit(worst))) <= MOST_PAYLOAD_BYTES
 
 
 def test_what_one_message_holds_is_untouched() -> None:
     overhead = len(msgspec.json.encode(Result([text_block("")], is_error=False)))
     whole = Result([text_block("x" * (MOST_PAYLOAD_BYTES - overhead))], is_error=False)
-    assert fitted(whole) is whole
-    assert fitted(Result([text_block("x" * (MOST_PAYLOAD_BYTES - overhead + 1))], is_error=False)).is_error
+    assert fit(whole) is whole
+    assert fit(Result([text_block("x" * (MOST_PAYLOAD_BYTES - overhead + 1))], is_error=False)).is_error
 
 
 def test_many_names_are_counted() -> None:
-    assert named(["a", "b"]) == "a, b"
-    assert named([str(each) for each in range(5)], 2) == "0, 1 and 3 more"
+    assert join_names(["a", "b"]) == "a, b"
+    assert join_names([str(each) for each in range(5)], 2) == "0, 1 and 3 more"

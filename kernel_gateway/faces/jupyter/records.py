@@ -1,0 +1,35 @@
+"""What the audit log keeps of this face's requests, and of each socket when it opens and when it closes. Pure."""
+
+from __future__ import annotations
+
+from kernel_gateway.faces.audit import LONGEST_ID, CallRecord
+from kernel_gateway.faces.jupyter.calls import Call
+from kernel_gateway.faces.responses import Answer, Response
+from kernel_gateway.services.audit.api_call import JUPYTER
+from kernel_gateway.services.audit.parameters import shown
+
+UNKNOWN = "UnknownRoute"
+"""The event of requests that no route takes."""
+CLOSED = "CloseChannels"
+"""The event of a socket that closes; one that opens is recorded by the name of its route."""
+
+
+def describe_call(call: Call, event: str, *, read_only: bool, answer: Answer = None) -> CallRecord:
+    attached = {"attached": True} if call.visitor.attached else {}
+    return CallRecord(
+        event=event,
+        source=JUPYTER,
+        read_only=read_only,
+        principal=call.principal if call.principal.id else None,
+        session_id=_session_id(call, answer),
+        parameters=shown(dict(call.ids)) | shown(call.body) | attached,
+    )
+
+
+def _session_id(call: Call, answer: Answer) -> str | None:
+    """The session that the address names, or that was started or found: the answer names that one."""
+    named = call.ids.get("session_id")
+    value = answer.body if isinstance(answer, Response) else answer
+    if named is None and isinstance(value, dict):
+        named = value.get("id")
+    return named if isinstance(named, str) and len(named) <= LONGEST_ID else None

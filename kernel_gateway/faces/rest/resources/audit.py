@@ -1,0 +1,43 @@
+"""The audit log; whose records a caller sees is for the services to decide."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kernel_gateway import errors as e
+from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.parameters import AuditPage
+from kernel_gateway.faces.rest.route import Route
+from kernel_gateway.models.audit import AuditRecord
+from kernel_gateway.models.model import Page
+from kernel_gateway.storage.audit import AuditFilter
+
+
+async def list_audit_records(call: Call) -> Page[AuditRecord]:
+    query = call.query
+    wanted = AuditFilter(
+        session_id=query.session_id,
+        principal=query.principal,
+        kind=query.kind,
+        event=query.event,
+        error_code=query.error_code,
+        allowed=query.allowed,
+        since=query.since.timestamp() if query.since else None,
+        until=query.until.timestamp() if query.until else None,
+    )
+    return await call.services.audit.list(call.principal, wanted, query.limit, query.cursor)
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "GET",
+        "/v1/audit",
+        list_audit_records,
+        name="listAuditRecords",
+        event="LookupEvents",
+        summary="Look into the audit log, newest first: your own records, an administrator all",
+        result=Page[AuditRecord],
+        query=AuditPage,
+        errors=(e.Forbidden,),
+    ),
+)

@@ -1,0 +1,49 @@
+"""The service itself: does it run, does it take work. Open to all, so the answers say no more than that."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Final
+
+from kernel_gateway import errors as e
+from kernel_gateway.errors import ShuttingDown
+from kernel_gateway.faces.rest.calls import Call
+from kernel_gateway.faces.rest.parameters import Health
+from kernel_gateway.faces.rest.route import Route
+
+VERSION: Final = version("sandcell")
+
+
+async def get_health(call: Call) -> Health:
+    """The process answers."""
+    return Health("ok", VERSION)
+
+
+async def get_readiness(call: Call) -> Health:
+    """New work is taken; 503 while starting or draining."""
+    if not call.services.ready:
+        raise ShuttingDown("the service takes no new work now")
+    return Health("ready", VERSION)
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        "GET",
+        "/healthz",
+        get_health,
+        name="getHealth",
+        summary="Whether the process answers",
+        result=Health,
+        public=True,
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        get_readiness,
+        name="getReadiness",
+        summary="Whether new work is taken",
+        result=Health,
+        public=True,
+        errors=(e.ShuttingDown,),
+    ),
+)
