@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import Client, LiveSession, SandcellError
+from sandcell import Client, LiveSession, SandcellError
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"

@@ -14,7 +14,6 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.models.sync import DurableExecution, Sync
 from kernel_gateway.services.attach.attachments import forget_absent
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
@@ -31,6 +30,7 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo
+from sandcell.models.sync import DurableExecution, Sync
 from workspace_sync import AsOf
 
 log = structlog.get_logger(__name__)

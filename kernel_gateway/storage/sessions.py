@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from kernel_gateway.models.shapes import SessionNetwork, Usage
-from kernel_gateway.models.sync import Sync, SyncMode
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import principals, sessions, workspaces
+from sandcell.models.shapes import SessionNetwork, Usage
+from sandcell.models.sync import Sync, SyncMode
 
 
 class Record(msgspec.Struct):

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from kernel_gateway.cli.options import configured
-from kernel_gateway.cli.screen import say
 from kernel_gateway.settings import Settings
+from sandcell.cli.screen import say
 
 
 @click.group()

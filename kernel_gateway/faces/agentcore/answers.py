@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kernel_gateway.faces.agentcore.identifiers import SYSTEM, Identifiers, shown_session, system_arn
-from kernel_gateway.models.shapes import EnvironmentInfo, Session
+from sandcell.models.shapes import EnvironmentInfo, Session
 
 LONGEST_NAME = 100
 UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"

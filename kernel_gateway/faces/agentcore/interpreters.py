@@ -14,8 +14,8 @@ from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
 from kernel_gateway.faces.agentcore.pages import naming_next_token
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment
-from kernel_gateway.models.shapes import EnvironmentInfo
+from sandcell.models.environments import ChangeTags, CreateEnvironment
+from sandcell.models.shapes import EnvironmentInfo
 
 PAGE: Final = 10
 FIRST_CUSTOM: Final = "custom"

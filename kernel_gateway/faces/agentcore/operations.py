@@ -21,7 +21,7 @@ from kernel_gateway.faces.agentcore.calls import Act
 from kernel_gateway.faces.errors import MethodNotAllowed, UnknownRoute
 from kernel_gateway.faces.json_bodies import refused
 from kernel_gateway.identity import sigv4
-from kernel_gateway.identity.principal import Scope
+from sandcell.models.scopes import Scope
 
 TRACE: Final = {"traceId": "x-amzn-trace-id", "traceParent": "traceparent"}
 SESSION: Final = "x-amzn-code-interpreter-session-id"

@@ -18,7 +18,7 @@ from kernel_gateway.faces.agentcore.client_tokens import digest_of
 from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
 from kernel_gateway.faces.agentcore.pages import naming_next_token
 from kernel_gateway.faces.json_bodies import encode
-from kernel_gateway.models.shapes import Session, StartSession
+from sandcell.models.shapes import Session, StartSession
 
 TIMEOUT_SECONDS: Final = 900
 """A session's time-to-live when none is asked for, as AgentCore has it, where so much may be asked for."""

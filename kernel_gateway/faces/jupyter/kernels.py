@@ -9,8 +9,8 @@ from typing import Any
 from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEnvironment
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
-from kernel_gateway.models.shapes import Session, StartSession
 from kernel_gateway.storage.columns import MOST_ROWS
+from sandcell.models.shapes import Session, StartSession
 
 START_SECONDS = 38.0
 """JupyterLab waits 42 s for a kernel to start."""

@@ -9,8 +9,8 @@ from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call, Picture
 from kernel_gateway.faces.jupyter.kernels import DEFAULT_ENVIRONMENT
-from kernel_gateway.models.shapes import EnvironmentInfo
 from kernel_gateway.storage.columns import MOST_ROWS
+from sandcell.models.shapes import EnvironmentInfo
 
 TYPES: Final = {".png": "image/png", ".svg": "image/svg+xml"}
 PICTURES: Final = {

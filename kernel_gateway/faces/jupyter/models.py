@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernel_gateway.models.shapes import EnvironmentInfo, Session
+from sandcell.models.shapes import EnvironmentInfo, Session
 
 DECOY: Final = ["remote"]
 LOGOS: Final = {

@@ -13,7 +13,7 @@ from kernel_gateway.faces import scopes
 from kernel_gateway.faces.jupyter import kernels, kernelspecs, service, sessions
 from kernel_gateway.faces.jupyter.calls import Endpoint
 from kernel_gateway.faces.jupyter.requests import Nothing, PutSession, StartKernel
-from kernel_gateway.identity.principal import Scope
+from sandcell.models.scopes import Scope
 
 ONE = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 KERNEL = rf"/api/kernels/(?P<session_id>{ONE})"

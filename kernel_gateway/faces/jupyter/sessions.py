@@ -9,7 +9,7 @@ from kernel_gateway.faces.jupyter import kernels, models
 from kernel_gateway.faces.jupyter.calls import Call, within_reach
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.requests import PutSession
-from kernel_gateway.models.shapes import Session
+from sandcell.models.shapes import Session
 
 LONGEST_NAME = 200
 

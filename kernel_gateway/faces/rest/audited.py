@@ -11,9 +11,9 @@ from typing import Any
 from kernel_gateway.client_address import client_address
 from kernel_gateway.faces.rest.calls import Accepted
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.shapes import Session
 from kernel_gateway.services.audit.api_call import CLIENT_GONE, REST, REVOKED, ApiCall
 from kernel_gateway.services.audit.parameters import answered, shown
+from sandcell.models.shapes import Session
 
 EVENTS = {
     "replays.begin": "StartSession",

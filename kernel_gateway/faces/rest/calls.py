@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.identity.principal import Caller, Principal
-from kernel_gateway.models.shapes import Event
+from sandcell.models.shapes import Event
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services

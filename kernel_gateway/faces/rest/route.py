@@ -10,7 +10,7 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.rest.calls import JSON, Endpoint
 from kernel_gateway.faces.rest.parameters import Nothing
-from kernel_gateway.identity.principal import Scope
+from sandcell.models.scopes import Scope
 
 Errors = tuple[type[e.GatewayError], ...]
 PARAMETER = re.compile(r"\{(\w+)\}")

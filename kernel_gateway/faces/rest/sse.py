@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.rest.bodies import encode
-from kernel_gateway.models.shapes import Event
+from sandcell.models.shapes import Event
 
 HEARTBEAT = b": still here\n\n"
 MOST_DIGITS = 18

@@ -29,8 +29,9 @@ from kernel_gateway.faces.rest.resources import replays as replay_routes
 from kernel_gateway.faces.rest.resources import tenants as tenant_routes
 from kernel_gateway.faces.rest.resources import usage as usage_routes
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.attach import AttachToken, CreateAttachToken
-from kernel_gateway.models.environments import (
+from kernels.notebook.chain import Manifest
+from sandcell.models.attach import AttachToken, CreateAttachToken
+from sandcell.models.environments import (
     AgentInfo,
     AttachAgents,
     ChangeTags,
@@ -39,7 +40,7 @@ from kernel_gateway.models.environments import (
     Moved,
     PutAgent,
 )
-from kernel_gateway.models.shapes import (
+from sandcell.models.shapes import (
     Command,
     CommandRequest,
     EnvironmentInfo,
@@ -51,8 +52,7 @@ from kernel_gateway.models.shapes import (
     StartSession,
     Submission,
 )
-from kernel_gateway.models.workspaces import Removed
-from kernels.notebook.chain import Manifest
+from sandcell.models.workspaces import Removed
 
 
 async def openapi(call: Call) -> Document:

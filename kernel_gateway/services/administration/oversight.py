@@ -6,13 +6,13 @@ import msgspec
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.principals import OwnedSession
-from kernel_gateway.models.shapes import Page, Session, SessionStatus
 from kernel_gateway.services.credentials.tokens import require_administrator
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions, ended_session
 from kernel_gateway.storage import sessions
+from sandcell.models.principals import OwnedSession
+from sandcell.models.shapes import Page, Session, SessionStatus
 
 WHAT = "the sessions of others"
 

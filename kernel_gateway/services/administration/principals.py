@@ -16,8 +16,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
-from kernel_gateway.models.shapes import Page
 from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.tokens import require_administrator
 from kernel_gateway.services.parts import Parts
@@ -27,6 +25,8 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import principals, sessions
 from kernel_gateway.storage.principals import PrincipalRow
+from sandcell.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
+from sandcell.models.shapes import Page
 
 log = structlog.get_logger(__name__)
 WHAT = "principals"

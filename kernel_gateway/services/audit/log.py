@@ -22,7 +22,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import AuditRecord, Page
 from kernel_gateway.services.admission.rates import Buckets
 from kernel_gateway.services.audit.api_call import API, CLIENT_GONE, ApiCall, detail
 from kernel_gateway.services.audit.chain import AuditChain, Written
@@ -38,6 +37,7 @@ from kernel_gateway.storage.audit import AuditFilter, AuditRow
 from kernel_gateway.storage.columns import to_json
 from kernel_gateway.storage.database import Database
 from kernel_gateway.syslog_address import SyslogAddress
+from sandcell.models.shapes import AuditRecord, Page
 
 log = structlog.get_logger(__name__)
 MOST_WAITING = 10_000

@@ -14,8 +14,6 @@ from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound, QuotaReached, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.datasets import Dataset, RegisterDataset, load_expression
-from kernel_gateway.models.shapes import Page
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.datasets.sandbox import DatasetSandbox, Wanted
 from kernel_gateway.services.parts import Parts
@@ -24,6 +22,8 @@ from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.storage import datasets
 from kernel_gateway.storage.datasets import DatasetRow
+from sandcell.models.datasets import Dataset, RegisterDataset, load_expression
+from sandcell.models.shapes import Page
 from workspace_sync import DurableWorkspace, FileInfo
 
 INSTEAD = {

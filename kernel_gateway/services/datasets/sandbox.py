@@ -19,13 +19,13 @@ import structlog
 
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.errors import Conflict, translated
-from kernel_gateway.models.datasets import DatasetFormat, DatasetProfile, Encoding
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.datasets.answers import profile_of
 from kernel_gateway.services.parts import Parts
 from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo, SandboxSpec
+from sandcell.models.datasets import DatasetFormat, DatasetProfile, Encoding
 from workspace_sync import DurableWorkspace
 from workspace_sync.directory.safe_open import CREATE, DIRECTORY
 

@@ -24,8 +24,6 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Command, CommandRequest, Truncated
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.mirroring.flushes import told
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.results.outcomes import died, trimmed
@@ -36,6 +34,8 @@ from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import KernelsError, SandboxGone
 from kernels.guest_client.client import CommandResult
+from sandcell.models.shapes import Command, CommandRequest, Truncated
+from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0

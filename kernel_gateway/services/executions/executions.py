@@ -23,8 +23,6 @@ from kernel_gateway.errors import (
     SessionBusy,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Event, Execution, Page, Submission
-from kernel_gateway.models.sync import ExecutionSync, Sync
 from kernel_gateway.services.mirroring.flushes import told
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.results.event_log import EventLog
@@ -38,6 +36,8 @@ from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.languages import runtime_of
 from kernels.wire.client_request import ClientRequest
+from sandcell.models.shapes import Event, Execution, Page, Submission
+from sandcell.models.sync import ExecutionSync, Sync
 
 LONGEST_KEY = 255
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Command, CommandRequest, Execution, Submission
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.executions.commands import Commands
 from kernel_gateway.services.executions.executions import Executions
@@ -27,6 +26,7 @@ from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import StoredOutcome
 from kernels.execution.outputs import Output
 from kernels.notebook.transcript import split_output, trim_output
+from sandcell.models.shapes import Command, CommandRequest, Execution, Submission
 
 FACE: Final = "replay"
 

@@ -15,8 +15,6 @@ import msgspec
 import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
-from kernel_gateway.models.shapes import Usage
-from kernel_gateway.models.sync import Restoring, Sync
 from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.parts import Parts
@@ -25,6 +23,8 @@ from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore
 from kernels.errors import Death, KernelsError
 from kernels.execution.hub import Hub
 from kernels.sandbox import SandboxInfo, SandboxSpec
+from sandcell.models.shapes import Usage
+from sandcell.models.sync import Restoring, Sync
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import WorkspaceSyncError

@@ -23,8 +23,6 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
-from kernel_gateway.models.sync import SyncMode
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.environments.agents import Chosen
 from kernel_gateway.services.parts import Parts
@@ -34,6 +32,8 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.sessions import SessionRow
+from sandcell.models.shapes import Ended, Page, Session, SessionStatus, StartSession, Usage
+from sandcell.models.sync import SyncMode
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = 10.0

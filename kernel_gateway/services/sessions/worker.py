@@ -19,7 +19,6 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.mirroring.flushes import Ticket, told
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.results import displays as known_displays
@@ -34,6 +33,7 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.run_usage import RunUsage
+from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0

@@ -8,8 +8,6 @@ from contextlib import aclosing
 
 from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import FileEntry, Page
-from kernel_gateway.models.workspaces import MOST_NAMED, Removed
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.live_session import LiveSession
@@ -18,6 +16,8 @@ from kernel_gateway.services.workspaces.paging import page_of_files
 from kernels.errors import GuestRefused
 from kernels.guest_client.client import FileStat
 from kernels.guest_client.file_stream import Content, size_of
+from sandcell.models.shapes import FileEntry, Page
+from sandcell.models.workspaces import MOST_NAMED, Removed
 
 NO_FILE = {
     "is_a_directory": "this is no file but a directory",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kernel_gateway.errors import Conflict, InvalidRequest, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import CreateLink, Link
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
+from sandcell.models.workspaces import CreateLink, Link
 
 
 class WorkspaceLinks:

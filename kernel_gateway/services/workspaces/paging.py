@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernel_gateway.cursors import cursor_to, place_in
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.models.shapes import FileEntry, Page
+from sandcell.models.shapes import FileEntry, Page
 
 
 def page_of_files(

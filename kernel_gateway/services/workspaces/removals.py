@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, NotFound, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import MOST_NAMED, Removed
 from kernel_gateway.services.admission.fair_shares import SERVICE
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.workspaces.access import WorkspaceAccess, told
 from kernel_gateway.storage import workspace_usage as workspace_removal
+from sandcell.models.workspaces import MOST_NAMED, Removed
 
 CHANGES_SECONDS = 10.0
 """How long a removal waits for changes of files under way, before it is left to the sweep."""

@@ -15,14 +15,14 @@ import structlog
 
 from kernel_gateway.errors import Forbidden, GatewayError, InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Page
-from kernel_gateway.models.usage import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.parts import Parts
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.storage import workspace_usage
 from kernel_gateway.storage.workspace_usage import Untouched, UsageRow
+from sandcell.models.shapes import Page
+from sandcell.models.usage import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
 
 DAY = 86_400
 EVERY_SECONDS = 600.0

@@ -10,8 +10,6 @@ from typing import IO, BinaryIO, cast
 
 from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import FileEntry, Page, Workspace
-from kernel_gateway.models.workspaces import DurableFile, Removed
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.parts import Parts
@@ -20,6 +18,8 @@ from kernel_gateway.services.workspaces.files import bounded
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.storage import sessions, workspace_usage
 from kernel_gateway.storage.sessions import WorkspaceRow
+from sandcell.models.shapes import FileEntry, Page, Workspace
+from sandcell.models.workspaces import DurableFile, Removed
 from workspace_sync import ANYTHING, ArchiveLimits, DurableWorkspace, Expected, FileInfo
 from workspace_sync import Removed as Gone
 

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import LiveSession, Result
-from kernel_gateway.client.errors import ServiceUnavailable
-from kernel_gateway.models.shapes import Command, Execution
+from sandcell import LiveSession, Result
+from sandcell.errors import ServiceUnavailable
+from sandcell.models.shapes import Command, Execution
 from tests.escape.attempt import Attempt, Family
 from tests.escape.position import Scene
 

@@ -11,7 +11,7 @@ from kernel_gateway.faces.agentcore.tools.checks import language_of
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.rendering import rendered
 from kernel_gateway.faces.agentcore.tools.results import Result
-from kernel_gateway.models.shapes import Execution, Language, LanguageRuntime, Submission
+from sandcell.models.shapes import Execution, Language, LanguageRuntime, Submission
 
 PLACE_SECONDS: Final = 0.1
 """Between two looks for a place in a session's queue."""

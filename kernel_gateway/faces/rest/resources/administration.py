@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AuditPage, CreateKey, CreateToken, PageOf, RotateToken
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.shapes import AccessKeyInfo, AuditRecord, Page, TokenInfo
 from kernel_gateway.storage.audit import AuditFilter
+from sandcell.models.shapes import AccessKeyInfo, AuditRecord, Page, TokenInfo
 
 
 async def create_token(call: Call) -> TokenInfo:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.models.attach import AttachToken
-from kernel_gateway.models.shapes import Page
+from sandcell.models.attach import AttachToken
+from sandcell.models.shapes import Page
 
 
 async def create(call: Call) -> AttachToken:

@@ -10,8 +10,8 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.datasets import CopyDataset, Dataset, RegisterDataset
-from kernel_gateway.models.shapes import Page
+from sandcell.models.datasets import CopyDataset, Dataset, RegisterDataset
+from sandcell.models.shapes import Page
 
 
 async def register(call: Call) -> Dataset:

@@ -14,8 +14,8 @@ from kernel_gateway.faces.rest.calls import JSON, OCTETS, ZIP, Bare, Call, Docum
 from kernel_gateway.faces.rest.parameters import Below, Listing, OnePath, PageOf, Rehearsal, Removal
 from kernel_gateway.faces.rest.paths import checked, checked_directory
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.shapes import FileEntry, Page, Workspace
-from kernel_gateway.models.workspaces import Copied, CopyFiles, CreateLink, DurableFile, Link, Removed
+from sandcell.models.shapes import FileEntry, Page, Workspace
+from sandcell.models.workspaces import Copied, CopyFiles, CreateLink, DurableFile, Link, Removed
 
 
 async def workspaces(call: Call) -> Page[Workspace]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.models.environments import AgentInfo, Dependents, Moved
-from kernel_gateway.models.shapes import EnvironmentInfo, Page
+from sandcell.models.environments import AgentInfo, Dependents, Moved
+from sandcell.models.shapes import EnvironmentInfo, Page
 
 
 async def create(call: Call) -> EnvironmentInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernel_gateway.faces.rest import bodies
 from kernel_gateway.faces.rest.calls import JSON, Call, Document, Download
 from kernel_gateway.faces.rest.paths import checked_directory
-from kernel_gateway.models.shapes import FileEntry, Page
+from sandcell.models.shapes import FileEntry, Page
 
 
 async def index(call: Call) -> Page[FileEntry]:

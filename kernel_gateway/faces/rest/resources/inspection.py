@@ -10,8 +10,8 @@ from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.rest.calls import OCTETS, Call, Piece
 from kernel_gateway.faces.rest.ranges import bounds
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.inspection import Variables
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
+from sandcell.models.inspection import Variables
 
 
 async def variables(call: Call) -> Variables:

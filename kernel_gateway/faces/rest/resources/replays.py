@@ -11,8 +11,8 @@ from kernel_gateway.faces.rest.calls import EVENTS, NOTEBOOK, Accepted, Call, Do
 from kernel_gateway.faces.rest.parameters import AnyObject
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import last_event_id
-from kernel_gateway.models.replays import Replay, ReplayRequest
-from kernel_gateway.models.shapes import Event, Session
+from sandcell.models.replays import Replay, ReplayRequest
+from sandcell.models.shapes import Event, Session
 
 
 async def begin(call: Call) -> Session:

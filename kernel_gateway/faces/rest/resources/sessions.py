@@ -6,8 +6,8 @@ from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.rest.calls import HTML, JSON, NOTEBOOK, PYTHON, Accepted, Call, Document, Download, Following
 from kernel_gateway.faces.rest.resources.leases import LEASE_HEADER
 from kernel_gateway.faces.rest.sse import last_event_id
-from kernel_gateway.models.shapes import Command, Execution, Page, Session
 from kernel_gateway.views.page import POLICY
+from sandcell.models.shapes import Command, Execution, Page, Session
 
 MOST_KEY_CHARACTERS = 200
 

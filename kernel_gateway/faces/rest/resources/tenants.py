@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import NOTEBOOK, Call, Download
 from kernel_gateway.faces.rest.parameters import AnyObject, OwnedSessionsPage, PageOf
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.principals import Disabled, DisablePrincipal, OwnedSession, PrincipalInfo, SetQuota
-from kernel_gateway.models.shapes import Execution, Page
+from sandcell.models.principals import Disabled, DisablePrincipal, OwnedSession, PrincipalInfo, SetQuota
+from sandcell.models.shapes import Execution, Page
 
 
 async def principals(call: Call) -> Page[PrincipalInfo]:

@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.shapes import Page
-from kernel_gateway.models.usage import Expired, ExpireWorkspaces, PrincipalUsage
+from sandcell.models.shapes import Page
+from sandcell.models.usage import Expired, ExpireWorkspaces, PrincipalUsage
 
 
 async def index(call: Call) -> Page[PrincipalUsage]:

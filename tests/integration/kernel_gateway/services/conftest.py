@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Execution, Session, StartSession, Submission
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
+from sandcell.models.shapes import Execution, Session, StartSession, Submission
 from tests.doubles.away_store import AwayStore
 from tests.doubles.turned_clock import TurnedClock
 from workspace_sync import open_store

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
 
-from kernel_gateway.models.shapes import Session
 from kernel_gateway.services.attach.attachments import AttachedPrincipal, Attachment, Ended, Incoming, Outgoing
+from sandcell.models.shapes import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
 DEADLINE_SECONDS = 120

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import NotFound, SessionBusy
-from kernel_gateway.models.leases import TakeLease
-from kernel_gateway.models.shapes import CommandRequest, Execution, Submission
+from sandcell.models.leases import TakeLease
+from sandcell.models.shapes import CommandRequest, Execution, Submission
 from tests.integration.kernel_gateway.services.attach.client import Room
 
 OnGateway = Callable[[Callable[[Room], Awaitable[None]]], None]

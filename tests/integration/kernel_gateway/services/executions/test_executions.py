@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway import errors
-from kernel_gateway.models.shapes import CommandRequest, Event, Session
+from sandcell.models.shapes import CommandRequest, Event, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import WorkspaceRestoring
-from kernel_gateway.models.replays import ReplayRequest
-from kernel_gateway.models.shapes import CommandRequest, Session
 from kernel_gateway.server import sandboxes
+from sandcell.models.replays import ReplayRequest
+from sandcell.models.shapes import CommandRequest, Session
 from tests.integration.kernel_gateway.services.attach.client import Room
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
 from tests.integration.kernel_gateway.services.replays.conftest import code, notebook, stream

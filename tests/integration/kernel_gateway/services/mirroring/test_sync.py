@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.models.shapes import Command, CommandRequest, Session
-from kernel_gateway.models.sync import DurableExecution
+from sandcell.models.shapes import Command, CommandRequest, Session
+from sandcell.models.sync import DurableExecution
 from tests.integration.kernel_gateway.faces.agentcore.tools.conftest import Tools
 from tests.integration.kernel_gateway.services.attach.client import Room
 from tests.integration.kernel_gateway.services.conftest import Gateway, House

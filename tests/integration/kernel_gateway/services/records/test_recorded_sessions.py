@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import Connection
 
 from kernel_gateway import errors
-from kernel_gateway.models.shapes import CommandRequest, Session
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.notebook import chain
+from sandcell.models.shapes import CommandRequest, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.models.shapes import CommandRequest, Execution, Session
 from kernels.notebook import chain
+from sandcell.models.shapes import CommandRequest, Execution, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.records.test_recorded_sessions import about, notebook
 

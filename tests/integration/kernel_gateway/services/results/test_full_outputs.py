@@ -14,8 +14,8 @@ import pytest
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.shapes import Execution, Session
 from kernel_gateway.storage import executions
+from sandcell.models.shapes import Execution, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 Test = Callable[[Gateway], Awaitable[None]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from kernel_gateway.models.shapes import CommandRequest, Session
+from sandcell.models.shapes import CommandRequest, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

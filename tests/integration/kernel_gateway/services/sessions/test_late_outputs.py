@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kernel_gateway.models.shapes import CommandRequest, Event, Execution, Session
 from kernel_gateway.services.sessions import late_outputs
 from kernel_gateway.services.sessions.live_session import LiveSession
+from sandcell.models.shapes import CommandRequest, Event, Execution, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.records.test_recorded_sessions import about, notebook
 

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from kernel_gateway.models.shapes import Execution, Session
 from kernel_gateway.storage import executions
 from kernels.environment import Environment
+from sandcell.models.shapes import Execution, Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 Test = Callable[[Gateway], Awaitable[None]]

@@ -16,9 +16,9 @@ from kernel_gateway.faces.jupyter.calls import MOST_TITLES, Face
 from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.routes import TABLE, at
-from kernel_gateway.models.shapes import Ended, EnvironmentInfo, Network, Session
 from kernel_gateway.services.clock import rfc3339
 from kernels.wire.message import Message, header_of
+from sandcell.models.shapes import Ended, EnvironmentInfo, Network, Session
 
 ID = "3fb56bb8-5332-49b3-947d-1de26539aa73"
 

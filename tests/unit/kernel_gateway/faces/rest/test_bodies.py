@@ -8,7 +8,7 @@ from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.errors import MalformedJson, UnsupportedMediaType
 from kernel_gateway.faces.rest import bodies
 from kernel_gateway.faces.rest.parameters import Listing, Nothing, PageOf, SessionsPage
-from kernel_gateway.models.shapes import FileEntry, StartSession, Submission
+from sandcell.models.shapes import FileEntry, StartSession, Submission
 
 
 @pytest.mark.parametrize(

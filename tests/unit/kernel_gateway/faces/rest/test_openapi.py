@@ -12,8 +12,8 @@ from kernel_gateway.errors import every_error
 from kernel_gateway.faces.rest import openapi, pattern
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE, documented
-from kernel_gateway.models import constraints
 from kernel_gateway.settings import Settings
+from sandcell.models import constraints
 
 
 def test_the_document_is_valid_openapi() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel_gateway.models.shapes import Execution, Submission, TokenInfo
 from kernel_gateway.services.audit import parameters as audit_parameters
 from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, answered, shown
+from sandcell.models.shapes import Execution, Submission, TokenInfo
 
 
 class File(msgspec.Struct):

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.shapes import Event, FileEntry
 from kernel_gateway.services.results.outcomes import execution_of, trimmed
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from sandcell.models.shapes import Event, FileEntry
 
 
 def row(**changed: Any) -> ExecutionRow:

@@ -14,7 +14,7 @@ from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, fai
 from kernel_gateway.faces.agentcore.tools.commands import ended, finished
 from kernel_gateway.faces.agentcore.tools.rendering import rendered
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, named, text_block
-from kernel_gateway.models.shapes import Command, Death, Execution, ExecutionError
+from sandcell.models.shapes import Command, Death, Execution, ExecutionError
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 TIMES = {"started_at": "2026-01-02T03:04:05.000000Z", "ended_at": "2026-01-02T03:04:06.500000Z"}

@@ -1,0 +1,97 @@
+"""An execution as a person sees it: text as it comes, Ctrl-C interrupts, plots become files."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandcell import Client, Display, Result
+from sandcell.cli.screen import say, write
+from sandcell.models.shapes import Event
+from sandcell.result import display_of, joined
+
+MOST_NAMES = 10_000
+
+
+@dataclass
+class Follower:
+    """Prints the events of one execution. `quiet`: prints nothing, and only takes care of Ctrl-C."""
+
+    client: Client
+    session_id: str
+    quiet: bool = False
+    last: int = 0
+    interrupts: int = 0
+
+    def follow(self, execution_id: str) -> Result:
+        """Stay until the execution has ended. The second Ctrl-C leaves at once."""
+        while True:
+            try:
+                for event in self.client.events(self.session_id, execution_id, after=self.last):
+                    self._show(event)
+                    self.last = event.sequence
+                return self.client.wait(self.session_id, execution_id)
+            except KeyboardInterrupt:
+                self.interrupts += 1
+                if self.interrupts > 1:
+                    raise
+                say("interrupting; press Ctrl-C again to leave without waiting")
+                self.client.interrupt_execution(self.session_id, execution_id)
+
+    def _show(self, event: Event) -> None:
+        if self.quiet:
+            return
+        data = event.data
+        match event.event:
+            case "stream":
+                write(joined(data.get("text", "")), stream=sys.stderr if data.get("name") == "stderr" else sys.stdout)
+            case "result" | "display":
+                self._show_rich(data.get("data", {}))
+            case "truncated":
+                say(f"[some output is left out: {data.get('detail') or 'it came faster than it was read'}]")
+            case _:
+                pass
+
+    def _show_rich(self, data: dict[str, Any]) -> None:
+        display = display_of(data)
+        text = joined(data.get("text/plain", ""))
+        if text and (display is None or display.media_type == "text/html"):
+            write(text + "\n", stream=sys.stdout)
+
+
+def tell_outcome(result: Result) -> None:
+    """Say on standard error how it ended, when not well; colours off, the traceback as the service gave it."""
+    if result.error is not None:
+        lines = result.error.traceback or [f"{result.error.name}: {result.error.value}"]
+        write("\n".join(lines) + "\n", stream=sys.stderr)
+    if result.status == "timeout":
+        say("the execution's time was up")
+    if result.death is not None:
+        say(f"the kernel died ({result.death.cause}): {result.death.detail}")
+    if result.sync.mode == "before_return" and result.sync.error:
+        say(f"the files are {'not ' if not result.sync.durable else ''}in the store: {result.sync.error}")
+    cut = result.truncated
+    if cut.stdout or cut.stderr or cut.outputs:
+        say(f"[cut: {cut.stdout:,} bytes of stdout, {cut.stderr:,} of stderr, {cut.outputs:,} of other output]")
+
+
+def save_displays(displays: list[Display], directory: Path) -> list[Path]:
+    """Write each plot to a file of its own; no file that is there is touched."""
+    if displays:
+        directory.mkdir(parents=True, exist_ok=True)
+    return [_save(display, directory) for display in displays]
+
+
+def _save(display: Display, directory: Path) -> Path:
+    stem = "table" if display.media_type == "text/html" else "plot"
+    for number in range(1, MOST_NAMES):
+        path = directory / f"{stem}-{number}.{display.extension}"
+        try:
+            with path.open("xb") as stream:
+                stream.write(display.content)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{directory} has {MOST_NAMES} files of that name already")

@@ -1,0 +1,98 @@
+"""What the two drivers share of httpx: options, how a step becomes a request, how an answer comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from sandcell.errors import ConnectionFailed
+from sandcell.steps import Answer, Ask
+
+CONNECT_SECONDS = 10.0
+CHUNK = 262_144
+MOST_ANSWER_BYTES = 200_000_000
+EVENTS_SILENCE_SECONDS = 45.0
+"""The service sends a heartbeat every 15 s; a stream this silent is dead."""
+KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+        if hasattr(socket, name)
+    ),
+]
+"""The kernel notices a dead peer within a minute, also in the middle of a long wait."""
+FAILURES = (httpx.TransportError, httpx.StreamError)
+
+
+def headers(token: str) -> dict[str, str]:
+    """The headers of every request."""
+    return {"Authorization": f"Bearer {token}", "Accept": "*/*"} if token else {"Accept": "*/*"}
+
+
+def timeout(seconds: float) -> httpx.Timeout:
+    """Connecting is quick or fails; the answer may take `seconds`."""
+    return httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+
+
+def arguments(ask: Ask) -> dict[str, Any]:
+    """httpx's keyword arguments for a step, but for a file's content."""
+    sent = dict(ask.headers)
+    content: bytes | None = None
+    if ask.json is not None:
+        content = msgspec.json.encode(ask.json)
+        sent["Content-Type"] = "application/json"
+    elif isinstance(ask.content, Path):
+        sent["Content-Type"] = "application/octet-stream"
+        sent["Content-Length"] = str(ask.content.stat().st_size)
+    elif ask.content is not None:
+        content = ask.content
+        sent["Content-Type"] = "application/octet-stream"
+    return {"headers": sent, "content": content, "timeout": timeout(ask.timeout_seconds)}
+
+
+def answer(response: httpx.Response) -> Answer:
+    """A response that was read whole."""
+    return Answer(response.status_code, response.content)
+
+
+def lost(url: str, error: Exception) -> Answer:
+    """No response: why not, in words."""
+    return Answer(lost=why(url, error))
+
+
+def why(url: str, error: Exception) -> str:
+    """What went wrong between us and the service."""
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return f"cannot reach {url}: {error or 'no answer'}"
+    if isinstance(error, httpx.TimeoutException):
+        return f"{url} did not answer in time"
+    return f"the connection to {url} was lost: {error or type(error).__name__}"
+
+
+def unusable(url: str, error: Exception) -> ConnectionFailed:
+    """The exception for a stream that could not be had or broke."""
+    return ConnectionFailed(why(url, error), code="connection_failed", retryable=True)
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """A file, piece by piece."""
+    with path.open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            yield piece
+
+
+async def pieces_async(path: Path) -> AsyncIterator[bytes]:
+    """As `pieces`, read beside the loop."""
+    stream = await asyncio.to_thread(path.open, "rb")
+    try:
+        while piece := await asyncio.to_thread(stream.read, CHUNK):
+            yield piece
+    finally:
+        stream.close()
