@@ -13,7 +13,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sandcell.blocking import Client, LiveSession
+    from sandcell.async_live_session import AsyncSession
+    from sandcell.blocking import Client
     from sandcell.errors import (
         Conflict,
         ConnectionFailed,
@@ -26,44 +27,59 @@ if TYPE_CHECKING:
         StillRunning,
         Unauthorized,
     )
-    from sandcell.nonblocking import AsyncClient, AsyncLiveSession
+    from sandcell.events import ErrorOutput, Output, RichOutput, StreamOutput
+    from sandcell.live_session import Session
+    from sandcell.nonblocking import AsyncClient
     from sandcell.result import Display, Result
+
+    LiveSession = Session
+    AsyncLiveSession = AsyncSession
 
 __all__ = [
     "AsyncClient",
     "AsyncLiveSession",
+    "AsyncSession",
     "Client",
     "Conflict",
     "ConnectionFailed",
     "Display",
+    "ErrorOutput",
     "Forbidden",
     "InvalidRequest",
     "LimitReached",
     "LiveSession",
     "NotFound",
+    "Output",
     "Result",
+    "RichOutput",
     "SandcellError",
     "ServiceUnavailable",
+    "Session",
     "StillRunning",
+    "StreamOutput",
     "Unauthorized",
 ]
 
 _MODULES = {
-    "Client": "blocking",
-    "LiveSession": "blocking",
-    "AsyncClient": "nonblocking",
-    "AsyncLiveSession": "nonblocking",
-    "Display": "result",
-    "Result": "result",
+    "blocking": ("Client",),
+    "nonblocking": ("AsyncClient",),
+    "live_session": ("Session",),
+    "async_live_session": ("AsyncSession",),
+    "events": ("ErrorOutput", "Output", "RichOutput", "StreamOutput"),
+    "result": ("Display", "Result"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 """Where each name is; all others are errors."""
+_FORMER = {"LiveSession": "Session", "AsyncLiveSession": "AsyncSession"}
+"""Names that go with the next release."""
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for at its first use: the service needs the shapes alone, and `--help` no HTTP at all."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+    now = _FORMER.get(name, name)
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF.get(now, 'errors')}"), now)
     globals()[name] = value
     return value
 

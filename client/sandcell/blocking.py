@@ -1,11 +1,11 @@
-"""The client for code that blocks: `Client`, and `LiveSession`, a session to work in."""
+"""`Client`, for code that blocks; `live_session` has the session to work in."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -15,11 +15,15 @@ from sandcell import transport as t
 from sandcell.errors import ConnectionFailed, error_of
 from sandcell.event_stream import EventParser
 from sandcell.files import replacing
-from sandcell.models.shapes import Event, Session
+from sandcell.live_session import Session
+from sandcell.methods import describe
+from sandcell.models.shapes import Event
+from sandcell.models.sync import SyncMode
 from sandcell.operations import administration as a
 from sandcell.operations import attach as at
 from sandcell.operations import datasets as d
 from sandcell.operations import environments as e
+from sandcell.operations import files as f
 from sandcell.operations import inspection as i
 from sandcell.operations import leases as le
 from sandcell.operations import replays as r
@@ -28,7 +32,7 @@ from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
 from sandcell.saved import address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, pause_seconds, quoted
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quoted
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,20 +41,10 @@ T = TypeVar("T")
 def _method(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[Client, P], T]:
     """An operation as a method of `Client`."""
 
-    @functools.wraps(operation)
     def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.carry_out(operation(*args, **kwargs))
 
-    return call
-
-
-def _bound(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[Concatenate[LiveSession, P], T]:
-    """An operation on a session as a method of `LiveSession`."""
-
-    @functools.wraps(operation)
-    def call(self: LiveSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.client.carry_out(operation(self.id, *args, **kwargs))
-
+    describe(call, operation)
     return call
 
 
@@ -84,17 +78,47 @@ class Client:
         self._http.close()
 
     @contextlib.contextmanager
-    def session(self, environment: str | None = None, **options: Any) -> Iterator[LiveSession]:
-        """A new session for the length of a block; options as for `start_session`. Stopped at the end."""
-        session = LiveSession(self, self.start_session(environment, **options))
+    def session(
+        self,
+        environment: str | None = None,
+        *,
+        agent: str | None = None,
+        name: str = "",
+        workspace_id: str | None = None,
+        timeout_seconds: int | None = None,
+        idle_timeout_seconds: int | None = None,
+        labels: dict[str, str] | None = None,
+        replay_of: str | None = None,
+        sync: SyncMode | None = None,
+    ) -> Iterator[Session]:
+        """A new session for the length of a `with` block, stopped at its end; its files stay in its workspace.
+
+        It is made from an environment by its id or name, else from that of a registered `agent`, else from `python`,
+        and goes on with the files of `workspace_id`. It ends `timeout_seconds` after its start and when it has been
+        idle for `idle_timeout_seconds`; `labels` and `name` are for people. With `replay_of`, a session, it starts with
+        a copy of its files and has run its cells again. With `sync` before_return, answers of what runs in it come when
+        the files are in the store.
+        """
+        started = self.start_session(
+            environment,
+            agent=agent,
+            name=name,
+            workspace_id=workspace_id,
+            timeout_seconds=timeout_seconds,
+            idle_timeout_seconds=idle_timeout_seconds,
+            labels=labels,
+            replay_of=replay_of,
+            sync=sync,
+        )
+        session = Session(self, started)
         try:
             yield session
         finally:
             session.stop()
 
-    def attach(self, session_id: str) -> LiveSession:
+    def attach(self, session_id: str) -> Session:
         """A session that runs already."""
-        return LiveSession(self, self.get_session(session_id))
+        return Session(self, self.get_session(session_id))
 
     def events(self, session_id: str, execution_id: str, *, after: int = 0) -> Iterator[Event]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
@@ -131,23 +155,32 @@ class Client:
             except t.FAILURES as error:
                 raise t.unusable(self.url, error) from error
 
-    def download_to(self, session_id: str, path: str, destination: Path) -> Path:
+    def download_to(
+        self, session_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
+    ) -> Path:
         """A live file to a local one, which appears whole or not at all."""
-        return self._save(Ask("GET", f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"), destination)
+        address = f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"
+        return self._save(Ask("GET", address, on_progress=on_progress), destination)
 
-    def workspace_download_to(self, workspace_id: str, path: str, destination: Path) -> Path:
+    def workspace_download_to(
+        self, workspace_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
+    ) -> Path:
         """A durable file to a local one, which appears whole or not at all."""
-        return self._save(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"), destination)
+        address = f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"
+        return self._save(Ask("GET", address, on_progress=on_progress), destination)
 
-    def workspace_archive_to(self, workspace_id: str, destination: Path, path: str = "") -> Path:
+    def workspace_archive_to(
+        self, workspace_id: str, destination: Path, path: str = "", *, on_progress: Progress | None = None
+    ) -> Path:
         """Durable files as a zip archive, to a local file, which appears whole or not at all."""
-        return self._save(w.archive(workspace_id, path), destination)
+        return self._save(replace(w.archive(workspace_id, path), on_progress=on_progress), destination)
 
     def _save(self, ask: Ask, destination: Path) -> Path:
         with self._streamed(ask, timeout=t.timeout(ask.timeout_seconds)) as response, replacing(destination) as stream:
             try:
                 for chunk in response.iter_bytes(t.CHUNK):
                     stream.write(chunk)
+                    t.note_saved(ask, response, stream.tell())
             except t.FAILURES as error:
                 raise t.unusable(self.url, error) from error
         return destination
@@ -178,8 +211,8 @@ class Client:
             time.sleep(step.seconds)
             return Answer()
         given = t.arguments(step)
-        if isinstance(step.content, Path):
-            given["content"] = t.pieces(step.content)
+        if t.in_pieces(step):
+            given["content"] = t.pieces(step)
         try:
             return t.answer(self._http.request(step.method, self.url + step.address, **given))
         except t.FAILURES as error:
@@ -204,16 +237,16 @@ class Client:
     manifest = _method(o.manifest)
     variables = _method(i.variables)
     output = _method(i.output)
-    files = _method(o.files)
-    upload = _method(o.upload)
-    download = _method(o.download)
-    remove_file = _method(o.remove_file)
+    files = _method(f.files)
+    upload = _method(f.upload)
+    download = _method(f.download)
+    remove_file = _method(f.remove_file)
     list_workspaces = _method(o.list_workspaces)
     get_workspace = _method(o.get_workspace)
-    workspace_files = _method(o.workspace_files)
-    workspace_upload = _method(o.workspace_upload)
-    workspace_download = _method(o.workspace_download)
-    workspace_remove = _method(o.workspace_remove)
+    workspace_files = _method(f.workspace_files)
+    workspace_upload = _method(f.workspace_upload)
+    workspace_download = _method(f.workspace_download)
+    workspace_remove = _method(f.workspace_remove)
     workspace_stat = _method(w.workspace_stat)
     workspace_read = _method(w.workspace_read)
     workspace_would_remove = _method(w.workspace_would_remove)
@@ -268,59 +301,3 @@ class Client:
     stop_any_session = _method(te.stop_any_session)
     list_any_executions = _method(te.list_any_executions)
     get_any_notebook = _method(te.get_any_notebook)
-
-
-class LiveSession:
-    """A session and the client it is reached by. `info` is how it was when last looked at; `refresh` looks again."""
-
-    def __init__(self, client: Client, info: Session) -> None:
-        self.client = client
-        self.info = info
-
-    @property
-    def id(self) -> str:
-        return self.info.id
-
-    def refresh(self) -> Session:
-        """Look again."""
-        self.info = self.client.get_session(self.id)
-        return self.info
-
-    def stop(self) -> Session:
-        """End the session; returns when its files are in the store."""
-        self.info = self.client.stop_session(self.id)
-        return self.info
-
-    def events(self, execution_id: str, *, after: int = 0) -> Iterator[Event]:
-        """Follow an execution; see `Client.events`."""
-        return self.client.events(self.id, execution_id, after=after)
-
-    def download_to(self, path: str, destination: Path) -> Path:
-        """A live file to a local one."""
-        return self.client.download_to(self.id, path, destination)
-
-    run = _bound(o.run)
-    submit = _bound(o.submit)
-    wait = _bound(o.wait)
-    get_execution = _bound(o.get_execution)
-    list_executions = _bound(o.list_executions)
-    interrupt_execution = _bound(o.interrupt_execution)
-    interrupt = _bound(o.interrupt)
-    restart = _bound(o.restart)
-    command = _bound(o.command)
-    get_task = _bound(o.get_task)
-    stop_task = _bound(o.stop_task)
-    notebook = _bound(o.notebook)
-    manifest = _bound(o.manifest)
-    variables = _bound(i.variables)
-    output = _bound(i.output)
-    files = _bound(o.files)
-    upload = _bound(o.upload)
-    download = _bound(o.download)
-    remove_file = _bound(o.remove_file)
-    take_lease = _bound(le.take_lease)
-    get_lease = _bound(le.get_lease)
-    give_back_lease = _bound(le.give_back_lease)
-    create_attach_token = _bound(at.create_attach_token)
-    list_attach_tokens = _bound(at.list_attach_tokens)
-    revoke_attach_token = _bound(at.revoke_attach_token)

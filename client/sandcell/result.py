@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sandcell.models.shapes import Death, Execution, ExecutionError, Truncated
 from sandcell.models.sync import ExecutionSync
 
+MOST_NAMES = 10_000
 EXTENSIONS = {
     "image/png": "png",
     "image/jpeg": "jpg",
@@ -101,6 +103,32 @@ class Result:
             if display is not None
             and not (display.media_type == "text/html" and output.get("output_type") == "execute_result")
         ]
+
+    @property
+    def plots(self) -> list[Display]:
+        """Those of the displays that are pictures, in order."""
+        return [display for display in self.displays if display.media_type != "text/html"]
+
+    def save(self, directory: str | Path = ".") -> list[Path]:
+        """Write each display to a file of its own, as `plot-1.png` or `table-1.html`; no file is overwritten."""
+        place = Path(directory)
+        displays = self.displays
+        if displays:
+            place.mkdir(parents=True, exist_ok=True)
+        return [_save(display, place) for display in displays]
+
+
+def _save(display: Display, directory: Path) -> Path:
+    stem = "table" if display.media_type == "text/html" else "plot"
+    for number in range(1, MOST_NAMES):
+        path = directory / f"{stem}-{number}.{display.extension}"
+        try:
+            with path.open("xb") as stream:
+                stream.write(display.content)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{directory} has {MOST_NAMES} files of that name already")
 
 
 def text_of(output: dict[str, Any]) -> str:

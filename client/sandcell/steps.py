@@ -7,7 +7,7 @@ small drivers. Only what may be sent twice is retried.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,10 @@ START_SECONDS = 900.0
 """Starting and stopping wait for a workspace to be restored or flushed."""
 
 
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes that have gone over the wire, and with those of all, where that is known."""
+
+
 @dataclass(frozen=True)
 class Ask:
     """One request. `path` is already quoted; `content` is bytes, or a file to be sent as it is read."""
@@ -37,6 +41,7 @@ class Ask:
     content: bytes | Path | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = REQUEST_SECONDS
+    on_progress: Progress | None = None
 
     @property
     def address(self) -> str:

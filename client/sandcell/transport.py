@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import msgspec
@@ -42,18 +43,18 @@ def timeout(seconds: float) -> httpx.Timeout:
 
 
 def arguments(ask: Ask) -> dict[str, Any]:
-    """httpx's keyword arguments for a step, but for a file's content."""
+    """httpx's keyword arguments for a step, but for content that is sent in pieces."""
     sent = dict(ask.headers)
     content: bytes | None = None
     if ask.json is not None:
         content = msgspec.json.encode(ask.json)
         sent["Content-Type"] = "application/json"
-    elif isinstance(ask.content, Path):
-        sent["Content-Type"] = "application/octet-stream"
-        sent["Content-Length"] = str(ask.content.stat().st_size)
     elif ask.content is not None:
-        content = ask.content
         sent["Content-Type"] = "application/octet-stream"
+        if in_pieces(ask):
+            sent["Content-Length"] = str(_size(ask.content))
+        elif isinstance(ask.content, bytes):
+            content = ask.content
     return {"headers": sent, "content": content, "timeout": timeout(ask.timeout_seconds)}
 
 
@@ -81,18 +82,50 @@ def unusable(url: str, error: Exception) -> ConnectionFailed:
     return ConnectionFailed(why(url, error), code="connection_failed", retryable=True)
 
 
-def pieces(path: Path) -> Iterator[bytes]:
-    """A file, piece by piece."""
-    with path.open("rb") as stream:
+def in_pieces(ask: Ask) -> bool:
+    """Whether the content is sent piece by piece: a file's, or one whose progress somebody follows."""
+    return isinstance(ask.content, Path) or (ask.content is not None and ask.on_progress is not None)
+
+
+def pieces(ask: Ask) -> Iterator[bytes]:
+    """The content, piece by piece."""
+    content = ask.content or b""
+    sent, size = 0, _size(content)
+    with _open(content) as stream:
         while piece := stream.read(CHUNK):
             yield piece
+            sent += len(piece)
+            _report(ask, sent, size)
 
 
-async def pieces_async(path: Path) -> AsyncIterator[bytes]:
+async def pieces_async(ask: Ask) -> AsyncIterator[bytes]:
     """As `pieces`, read beside the loop."""
-    stream = await asyncio.to_thread(path.open, "rb")
+    content = ask.content or b""
+    sent, size = 0, _size(content)
+    stream = await asyncio.to_thread(_open, content)
     try:
         while piece := await asyncio.to_thread(stream.read, CHUNK):
             yield piece
+            sent += len(piece)
+            _report(ask, sent, size)
     finally:
         stream.close()
+
+
+def _open(content: bytes | Path) -> IO[bytes]:
+    return content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+
+
+def _size(content: bytes | Path) -> int:
+    return content.stat().st_size if isinstance(content, Path) else len(content)
+
+
+def _report(ask: Ask, done: int, size: int | None) -> None:
+    if ask.on_progress is not None:
+        ask.on_progress(done, size)
+
+
+def note_saved(ask: Ask, response: httpx.Response, done: int) -> None:
+    """Say how much of an answer has been written to a file."""
+    length = response.headers.get("Content-Length", "")
+    _report(ask, done, int(length) if length.isdigit() and "Content-Encoding" not in response.headers else None)

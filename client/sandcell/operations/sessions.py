@@ -8,14 +8,12 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from sandcell.errors import StillRunning
 from sandcell.models.shapes import (
     Command,
     Execution,
-    FileEntry,
     Language,
     LanguageRuntime,
     OnBusy,
@@ -26,7 +24,6 @@ from sandcell.models.shapes import (
 )
 from sandcell.models.sync import SyncMode
 from sandcell.operations.leases import holding
-from sandcell.paging import every
 from sandcell.result import Result
 from sandcell.steps import (
     START_SECONDS,
@@ -53,6 +50,20 @@ FLUSH_SECONDS = 60.0
 POLL_SECONDS = 1.0
 ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
 SESSIONS = "/v1/sessions"
+
+
+class RunOptions(TypedDict):
+    """Options of `run` and `submit`."""
+
+    timeout_seconds: float | None
+    on_busy: OnBusy
+    expect_generation: int | None
+    clear_context: bool
+    language: Language
+    runtime: LanguageRuntime | None
+    idempotency_key: str | None
+    lease: str | None
+    sync: SyncMode | None
 
 
 def start_session(
@@ -289,24 +300,29 @@ def manifest(session_id: str) -> Operation[bytes]:
     return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook/manifest")))
 
 
-def files(session_id: str, path: str = "", *, recursive: bool = False) -> Operation[list[FileEntry]]:
-    """The live files below a directory of the workspace."""
-    return (yield from _files(f"{SESSIONS}/{quoted(session_id)}", path, recursive=recursive))
-
-
-def upload(session_id: str, path: str, content: bytes | Path) -> Operation[FileEntry]:
-    """Write a live file, whole or not at all; a `Path` is sent as it is read."""
-    return (yield from _upload(f"{SESSIONS}/{quoted(session_id)}", path, content))
-
-
-def download(session_id: str, path: str) -> Operation[bytes]:
-    """A live file's content; `download_to` is for large ones."""
-    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/files/{quoted(path)}")))
-
-
-def remove_file(session_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
-    """Remove a live file."""
-    yield from _remove(f"{SESSIONS}/{quoted(session_id)}", path, recursive=recursive)
+def run_options(  # noqa: PLR0917 - all that a session's two methods were called with
+    timeout: float | None,
+    on_busy: OnBusy,
+    expect_generation: int | None,
+    clear_context: bool,  # noqa: FBT001
+    language: Language,
+    runtime: LanguageRuntime | None,
+    idempotency_key: str | None,
+    lease: str | None,
+    sync: SyncMode | None,
+) -> RunOptions:
+    """The options of `run` and `submit` as a session's methods take them."""
+    return RunOptions(
+        timeout_seconds=timeout,
+        on_busy=on_busy,
+        expect_generation=expect_generation,
+        clear_context=clear_context,
+        language=language,
+        runtime=runtime,
+        idempotency_key=idempotency_key,
+        lease=lease,
+        sync=sync,
+    )
 
 
 def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
@@ -319,58 +335,3 @@ def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation
 def get_workspace(workspace_id: str) -> Operation[Workspace]:
     """Show a workspace."""
     return decoded((yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}"))), Workspace)
-
-
-def workspace_files(workspace_id: str, path: str = "", *, recursive: bool = True) -> Operation[list[FileEntry]]:
-    """The durable files below a directory of a workspace."""
-    return (yield from _files(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive))
-
-
-def workspace_upload(
-    workspace_id: str,
-    path: str,
-    content: bytes | Path,
-    *,
-    if_match: str | None = None,
-    if_none_match: str | None = None,
-) -> Operation[FileEntry]:
-    """Write a durable file; refused while a live session holds the workspace.
-
-    `if_match` is the ETag that the file has to have, `if_none_match="*"` means that there must be none yet.
-    """
-    headers = {"If-Match": if_match, "If-None-Match": if_none_match}
-    return (yield from _upload(f"/v1/workspaces/{quoted(workspace_id)}", path, content, given(**headers)))
-
-
-def workspace_download(workspace_id: str, path: str) -> Operation[bytes]:
-    """A durable file's content; `workspace_download_to` is for large ones."""
-    return (yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}")))
-
-
-def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
-    """Remove a durable file."""
-    yield from _remove(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive)
-
-
-def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntry]]:
-    # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
-    address = f"{owner}/files" + (f"?path={quoted(path)}" if path else "")
-
-    def page(cursor: str | None) -> Operation[Page[FileEntry]]:
-        query = given(recursive="true" if recursive else None, cursor=cursor)
-        return decoded((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
-
-    return every(page)
-
-
-def _upload(
-    owner: str, path: str, content: bytes | Path, conditions: dict[str, str] | None = None
-) -> Operation[FileEntry]:
-    ask = Ask("PUT", f"{owner}/files/{quoted(path)}", content=content, headers=conditions or {})
-    # On a condition the first of two would keep the second from being done.
-    return decoded((yield from exchange(ask, repeatable=not conditions)), FileEntry)
-
-
-def _remove(owner: str, path: str, *, recursive: bool) -> Operation[None]:
-    query = given(recursive="true" if recursive else None)
-    yield from exchange(Ask("DELETE", f"{owner}/files/{quoted(path)}", query))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from sandcell import Client, Display, Result
+from sandcell import Client, Result
 from sandcell.cli.screen import say, write
 from sandcell.models.shapes import Event
 from sandcell.result import display_of, joined
-
-MOST_NAMES = 10_000
 
 
 @dataclass
@@ -75,23 +72,3 @@ def tell_outcome(result: Result) -> None:
     cut = result.truncated
     if cut.stdout or cut.stderr or cut.outputs:
         say(f"[cut: {cut.stdout:,} bytes of stdout, {cut.stderr:,} of stderr, {cut.outputs:,} of other output]")
-
-
-def save_displays(displays: list[Display], directory: Path) -> list[Path]:
-    """Write each plot to a file of its own; no file that is there is touched."""
-    if displays:
-        directory.mkdir(parents=True, exist_ok=True)
-    return [_save(display, directory) for display in displays]
-
-
-def _save(display: Display, directory: Path) -> Path:
-    stem = "table" if display.media_type == "text/html" else "plot"
-    for number in range(1, MOST_NAMES):
-        path = directory / f"{stem}-{number}.{display.extension}"
-        try:
-            with path.open("xb") as stream:
-                stream.write(display.content)
-        except FileExistsError:
-            continue
-        return path
-    raise FileExistsError(f"{directory} has {MOST_NAMES} files of that name already")

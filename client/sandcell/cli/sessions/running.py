@@ -15,7 +15,7 @@ from sandcell import Client, Conflict, Result, exits
 from sandcell.cli.options import as_json, connected, sync_mode
 from sandcell.cli.screen import say, show_json
 from sandcell.cli.sessions import choosing
-from sandcell.cli.sessions.following import Follower, save_displays, tell_outcome
+from sandcell.cli.sessions.following import Follower, tell_outcome
 from sandcell.models.shapes import Execution, Language, LanguageRuntime
 from sandcell.models.sync import SyncMode
 
@@ -97,7 +97,7 @@ def run(
         "sync": sync,
     }
     result = _carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
-    _show(result, save_displays(result.displays, output_dir), as_json=as_json)
+    _show(result, result.save(output_dir), as_json=as_json)
     raise click.exceptions.Exit(exits.OF_STATUS[result.status])
 
 

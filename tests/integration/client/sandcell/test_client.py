@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sandcell import AsyncClient, Client, Conflict, ConnectionFailed, NotFound, Unauthorized
+from sandcell import (
+    AsyncClient,
+    Client,
+    Conflict,
+    ConnectionFailed,
+    ErrorOutput,
+    NotFound,
+    Output,
+    RichOutput,
+    StreamOutput,
+    Unauthorized,
+)
 from tests.running_service import RunningService
 
 
@@ -55,6 +67,70 @@ def test_events_as_they_come(service: RunningService) -> None:
         kinds = [event.event for event in session.events(execution.id)]
         assert (kinds[0], kinds[-1]) == ("started", "ended")
         assert session.wait(execution.id).stdout == "0\n1\n2\n"
+
+
+SHOWS = """
+import sys
+import matplotlib.pyplot as plt
+print("first")
+print("careful", file=sys.stderr)
+plt.plot([1, 2])
+plt.show()
+"""
+
+
+def test_outputs_as_they_come_and_plots_that_are_kept(service: RunningService, tmp_path: Path) -> None:
+    seen: list[Output] = []
+    with Client(service.url, service.token) as client, client.session() as session:
+        result = session.run(SHOWS, on_output=seen.append, timeout=600)
+        assert [each for each in seen if isinstance(each, StreamOutput)] == [
+            StreamOutput("stdout", "first\n"),
+            StreamOutput("stderr", "careful\n"),
+        ]
+        shown = next(each for each in seen if isinstance(each, RichOutput))
+        assert shown.display == result.plots[0]
+        assert [path.name for path in result.save(tmp_path / "plots")] == ["plot-1.png"]
+        assert [path.name for path in result.save(tmp_path / "plots")] == ["plot-2.png"]
+        assert (tmp_path / "plots/plot-2.png").read_bytes() == result.plots[0].content
+        seen.clear()
+        assert session.run("1/0", on_output=seen.append).status == "error"
+        assert [(each.name, each.value) for each in seen if isinstance(each, ErrorOutput)] == [
+            ("ZeroDivisionError", "division by zero")
+        ]
+        before = session.info.generation
+        assert session.restart().generation == before + 1
+        assert session.shell("exit 3").exit_code == 3
+
+
+def test_progress_of_transfers(service: RunningService, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 4_000
+    source = tmp_path / "numbers.bin"
+    source.write_bytes(content)
+    seen: list[tuple[int, int | None]] = []
+
+    def note(done: int, size: int | None) -> None:
+        seen.append((done, size))
+
+    async def scenario() -> None:
+        async with AsyncClient(service.url, service.token) as client:
+            session = await client.attach(session_id)
+            assert (await session.upload("again.bin", content, on_progress=note)).size == len(content)
+            assert await session.download("again.bin", tmp_path / "again", on_progress=note) == tmp_path / "again"
+
+    with Client(service.url, service.token) as client, client.session() as session:
+        session_id = session.id
+        steps: list[Callable[[], object]] = [
+            lambda: session.upload(source, on_progress=note),
+            lambda: session.upload("same.bin", content, on_progress=note),
+            lambda: session.download("numbers.bin", tmp_path / "back", on_progress=note),
+            lambda: asyncio.run(scenario()),
+        ]
+        for step in steps:
+            seen.clear()
+            step()
+            assert seen == sorted(seen) or step is steps[-1]
+            assert seen[-1] == (len(content), len(content))
+        assert (tmp_path / "back").read_bytes() == (tmp_path / "again").read_bytes() == content
 
 
 def test_the_same_with_asyncio(service: RunningService, tmp_path: Path) -> None:

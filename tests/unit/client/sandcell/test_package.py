@@ -23,7 +23,9 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_every_public_name_is_there() -> None:
-    assert {name for name in sandcell.__all__ if getattr(sandcell, name).__name__ == name} == set(sandcell.__all__)
+    of_another_name = {"LiveSession": "Session", "AsyncLiveSession": "AsyncSession", "Output": None}  # a union
+    for name in sandcell.__all__:
+        assert getattr(getattr(sandcell, name), "__name__", None) == of_another_name.get(name, name)
     assert set(sandcell.__all__) <= set(dir(sandcell))
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = sandcell.nothing_of_the_kind

@@ -11,6 +11,7 @@ import pytest
 from sandcell import ConnectionFailed, LimitReached, NotFound, Result, StillRunning, Unauthorized
 from sandcell.errors import error_of
 from sandcell.models.shapes import Execution, FileEntry, Page
+from sandcell.operations import files as f
 from sandcell.operations import sessions as o
 from sandcell.paging import every
 from sandcell.steps import Answer, Ask, Operation, Pause, decoded, quoted
@@ -101,7 +102,7 @@ def test_pages_of_files_are_joined() -> None:
     first = Page([FileEntry("a", "file", 1, "t")], "more")
     second = Page([FileEntry("b", "file", 1, "t")])
     answers = [Answer(200, msgspec.json.encode(page)) for page in (first, second)]
-    files, asked = drive(o.files("s", "d/ü", recursive=True), answers)
+    files, asked = drive(f.files("s", "d/ü", recursive=True), answers)
     assert [each.path for each in files] == ["a", "b"]
     assert asked[0].address == "/v1/sessions/s/files?path=d/%C3%BC&recursive=true"
     assert asked[1].query["cursor"] == "more"

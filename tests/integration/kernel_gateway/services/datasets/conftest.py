@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.dataset_profile import packing
-from sandcell import Client
-from sandcell.blocking import LiveSession
+from sandcell import Client, LiveSession
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandcell import Client, Conflict, InvalidRequest, NotFound, SandcellError
-from sandcell.blocking import LiveSession
+from sandcell import Client, Conflict, InvalidRequest, LiveSession, NotFound, SandcellError
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 

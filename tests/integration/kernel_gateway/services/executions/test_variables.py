@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from sandcell import Client, Conflict, NotFound
-from sandcell.blocking import LiveSession
+from sandcell import Client, Conflict, LiveSession, NotFound
 from sandcell.models.inspection import Variable
 
 TABLES = """

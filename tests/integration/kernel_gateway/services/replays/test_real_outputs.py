@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernels.replay import CellVerdict, Clock, Showing, judge
-from sandcell import Client
-from sandcell.blocking import LiveSession
+from sandcell import Client, LiveSession
 
 PREPARE = """
 import datetime, logging, os, sys, tempfile, threading, time, warnings
