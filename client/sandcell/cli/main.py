@@ -13,6 +13,9 @@ VERBS: Final = {
     "run": "sandcell.cli.sessions.running:run",
     "session": "sandcell.cli.sessions.sessions:session",
     "notebook": "sandcell.cli.sessions.notebooks:notebook",
+    "shell": "sandcell.cli.sessions.shell:shell",
+    "files": "sandcell.cli.sessions.files:files",
+    "repl": "sandcell.cli.sessions.repl:repl",
     "replay": "sandcell.cli.sessions.replaying:replay",
     "variables": "sandcell.cli.sessions.inspection:variables",
     "output": "sandcell.cli.sessions.inspection:output",
@@ -29,6 +32,7 @@ VERBS: Final = {
     "admin": "sandcell.cli.administration.principals:admin",
     "environments": "sandcell.cli.administration.environments:environments",
     "agents": "sandcell.cli.administration.agents:agents",
+    "completion": "sandcell.cli.completion:completion",
 }
 """Where each verb is: only the module of the one that is called is imported."""
 

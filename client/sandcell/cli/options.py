@@ -10,28 +10,33 @@ import click
 
 from sandcell import Client, ConnectionFailed, SandcellError, Unauthorized, exits
 from sandcell.cli.screen import say
+from sandcell.cli.verbs import ACCESS
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a client, with `--url` and `--token`, and turn what goes wrong into an exit status."""
 
-    @click.option("--url", metavar="URL", help="The service.  [env: SANDCELL_URL; default: what `serve` saved]")
-    @click.option("--token", metavar="TOKEN", help="Bearer token.  [env: SANDCELL_TOKEN; default: what `serve` saved]")
     @functools.wraps(command)
     def with_client(*, url: str | None, token: str | None, **kwargs: Any) -> None:
         try:
-            with Client(url, token) as client:
+            meta = click.get_current_context().meta
+            with Client(url or meta.get("sandcell.url"), token or meta.get("sandcell.token")) as client:
                 command(client, **kwargs)
         except SandcellError as error:
             say(f"sandcell: {error}")
             if remedy := _remedy(error):
                 say(remedy)
             raise click.exceptions.Exit(exits.of_error(error)) from error
+        except BrokenPipeError:
+            raise  # whoever read our output has enough of it: `main` ends without a word
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise click.ClickException(message) from error
 
-    return with_client
+    decorated: Callable[..., None] = with_client
+    for flag, about in reversed(list(ACCESS.items())):
+        decorated = click.option(flag, **about)(decorated)
+    return decorated
 
 
 def _remedy(error: SandcellError) -> str:

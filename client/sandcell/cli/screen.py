@@ -10,9 +10,6 @@ from typing import IO, Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from sandcell.cli.terminal_text import harmless, plain, printable
 from sandcell.cli.wording import readable
@@ -30,6 +27,10 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
         for row in rows:
             click.echo("\t".join(plain(str(value)) for value in row))
         return
+    from rich.console import Console  # noqa: PLC0415 - takes long, and only people on a terminal need it
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)

@@ -18,6 +18,11 @@ import click
 
 from sandcell import exits
 
+ACCESS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "--url": {"metavar": "URL", "help": "The service.  [env: SANDCELL_URL; default: what `serve` saved]"},
+    "--token": {"metavar": "TOKEN", "help": "Bearer token.  [env: SANDCELL_TOKEN; default: what `serve` saved]"},
+}
+"""What says which service a verb talks to; each verb takes it, and each group for its verbs."""
 GROUP: Final = "sandcell.commands"
 SERVICE: Final = "kernel_gateway"
 """The service's package, which shares its name with that of jupyter-kernel-gateway."""
@@ -32,14 +37,25 @@ IN_THE_WAY: Final = (
 )
 
 
+def _keep(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Called by click with a group's option: its verbs find it in the `meta` that all contexts of one call share."""
+    if value is not None:
+        ctx.meta[f"sandcell.{parameter.name}"] = value
+
+
 class Verbs(click.Group):
     """A group of commands: those that were added to it, those named in `lazy`, and those of other distributions.
 
     `lazy` says of each verb where it is, as `module:name`. `path` is the group's own name, empty for the outermost.
+    Each group takes `--url` and `--token` for its verbs, unless it takes them for itself.
     """
 
     def __init__(self, *args: Any, path: str = "", lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        known = {each.name for each in self.params}
+        for flag, about in ACCESS.items():
+            if flag.removeprefix("--") not in known:  # in help once, at the top
+                self.params.append(click.Option([flag], expose_value=False, callback=_keep, hidden=bool(path), **about))
         self._path = path
         self._lazy = dict(lazy or {})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from kernel_gateway.cli.options import configured
+from kernel_gateway.cli.options import configured_briefly
 from kernel_gateway.settings import Settings
 from kernels.errors import InvalidManifest, InvalidNotebook
 from kernels.notebook import chain
@@ -32,7 +32,7 @@ FOUND = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--public-key", metavar="HEX", help="Verify signatures with this key.  [default: the service's, if here]")
 @as_json
-@configured
+@configured_briefly
 def verify_audit_log(settings: Settings, *, files: tuple[Path, ...], public_key: str | None, as_json: bool) -> None:
     """Say whether the audit log is as it was written; name the first record that is changed or missing.
 

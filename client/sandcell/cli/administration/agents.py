@@ -7,11 +7,12 @@ import click
 from sandcell import Client
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.verbs import Verbs
 from sandcell.operations import environments as e
 from sandcell.paging import every
 
 
-@click.group(short_help="Register, list and forget agents.")
+@click.group(cls=Verbs, path="agents", short_help="Register, list and forget agents.")
 def agents() -> None:
     """Register, list and forget agents: named users of an environment, which their sessions start from."""
 

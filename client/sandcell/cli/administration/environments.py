@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
@@ -100,7 +101,7 @@ def _tags(given: tuple[str, ...]) -> dict[str, str]:
 
 
 @environments.command("show")
-@click.argument("environment")
+@click.argument("environment", shell_complete=completion.environments)
 @as_json
 @connected
 def show(client: Client, *, environment: str, as_json: bool) -> None:
@@ -132,7 +133,7 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
 
 
 @environments.command("tag")
-@click.argument("environment")
+@click.argument("environment", shell_complete=completion.environments)
 @click.argument("tags", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--remove", multiple=True, metavar="KEY", help="Remove this tag first. May be given more than once.")
 @as_json
@@ -147,7 +148,7 @@ def tag(client: Client, *, environment: str, tags: tuple[str, ...], remove: tupl
 
 
 @environments.command("rm")
-@click.argument("environment")
+@click.argument("environment", shell_complete=completion.environments)
 @connected
 def remove(client: Client, *, environment: str) -> None:
     """Delete an environment of yours. Refused while agents or live sessions need it."""
@@ -155,7 +156,7 @@ def remove(client: Client, *, environment: str) -> None:
 
 
 @environments.command("detach")
-@click.argument("environment")
+@click.argument("environment", shell_complete=completion.environments)
 @connected
 def detach(client: Client, *, environment: str) -> None:
     """Detach all your agents from an environment: they start no session until they are attached again."""
@@ -164,7 +165,7 @@ def detach(client: Client, *, environment: str) -> None:
 
 
 @environments.command("attach", short_help="Attach all agents again that were detached.")
-@click.argument("environment")
+@click.argument("environment", shell_complete=completion.environments)
 @click.option("--detached-from", metavar="ENVIRONMENT", help="Those of another, by its id, also of a deleted one.")
 @connected
 def attach(client: Client, *, environment: str, detached_from: str | None) -> None:

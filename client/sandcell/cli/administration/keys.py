@@ -8,12 +8,13 @@ from sandcell import Client
 from sandcell.cli.durations import COLUMNS, columns_of, credential_options
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.verbs import Verbs
 from sandcell.models.scopes import Scope
 from sandcell.operations import administration as a
 from sandcell.paging import every
 
 
-@click.group()
+@click.group(cls=Verbs, path="keys")
 def keys() -> None:
     """Create, list and revoke access keys, for clients that sign requests (administrators only)."""
 

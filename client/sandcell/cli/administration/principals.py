@@ -5,14 +5,16 @@ from __future__ import annotations
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.verbs import Verbs
 from sandcell.models.shapes import SessionStatus
 from sandcell.operations import tenants as te
 from sandcell.paging import every
 
 
-@click.group()
+@click.group(cls=Verbs, path="principal")
 def principal() -> None:
     """List, disable and enable principals, and say what each may have (administrators only)."""
 
@@ -67,7 +69,7 @@ def quota(client: Client, *, name: str, sessions: int | None) -> None:
     say(f"{done.name} may have {done.live_sessions_most:,} live sessions")
 
 
-@click.group()
+@click.group(cls=Verbs, path="admin")
 def admin() -> None:
     """List, look into and stop anybody's sessions (administrators only; each is in the audit log)."""
 
@@ -94,7 +96,7 @@ def sessions(client: Client, *, principal: str | None, everything: bool, as_json
 
 
 @admin.command("show")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def show(client: Client, *, session_id: str) -> None:
     """Show a session, whoever owns it, as JSON."""
@@ -102,7 +104,7 @@ def show(client: Client, *, session_id: str) -> None:
 
 
 @admin.command("executions")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def executions(client: Client, *, session_id: str) -> None:
     """Show what ran in a session, whoever owns it, as JSON."""
@@ -110,7 +112,7 @@ def executions(client: Client, *, session_id: str) -> None:
 
 
 @admin.command("notebook")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def notebook(client: Client, *, session_id: str) -> None:
     """Print the notebook of a session, whoever owns it."""
@@ -118,7 +120,7 @@ def notebook(client: Client, *, session_id: str) -> None:
 
 
 @admin.command("stop")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def stop(client: Client, *, session_id: str) -> None:
     """Stop a session, whoever owns it, after its last flush."""

@@ -17,6 +17,7 @@ import httpx
 
 from sandcell import Client, SandcellError
 from sandcell.attaching import lab_config
+from sandcell.cli import completion
 from sandcell.cli.options import connected
 from sandcell.cli.screen import say
 from sandcell.cli.sessions.attach_tokens import LIFETIME
@@ -28,7 +29,7 @@ INTERRUPT_SECONDS = 10.0
 
 
 @click.command(short_help="Attach JupyterLab, VS Code or a console to a session.")
-@click.argument("session_id", metavar="[SESSION]", required=False)
+@click.argument("session_id", metavar="[SESSION]", required=False, shell_complete=completion.sessions)
 @click.option("--open", "opening", is_flag=True, help="Start JupyterLab now, until it is stopped.")
 @click.option("--console", is_flag=True, help="Carry the kernel to a connection file here, for jupyter console.")
 @click.option("--ttl", type=LIFETIME, default="1h", show_default=True, help="How long the token counts, 1m to 7d.")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.durations import Duration
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
@@ -19,7 +20,7 @@ LIFETIME = Duration(SHORTEST_SECONDS, LONGEST_SECONDS)
 
 
 @click.command("attach-token")
-@click.argument("session_id", metavar="[SESSION]", required=False)
+@click.argument("session_id", metavar="[SESSION]", required=False, shell_complete=completion.sessions)
 @click.option("--ttl", type=LIFETIME, default="1h", show_default=True, help="How long it counts, 1m to 7d.")
 @click.option("--can", type=click.Choice(["restart"]), multiple=True, help="What else it allows.")
 @click.option("--name", default="", help="Who will use it: the author of the cells that are run with it.")

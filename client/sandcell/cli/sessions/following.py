@@ -8,6 +8,7 @@ from typing import Any
 
 from sandcell import Client, Result
 from sandcell.cli.screen import say, write
+from sandcell.cli.terminal_text import in_colours
 from sandcell.models.shapes import Event
 from sandcell.result import display_of, joined
 
@@ -59,10 +60,11 @@ class Follower:
 
 
 def tell_outcome(result: Result) -> None:
-    """Say on standard error how it ended, when not well; colours off, the traceback as the service gave it."""
+    """Say on standard error how it ended, when not well; on a terminal the traceback is in colours."""
     if result.error is not None:
         lines = result.error.traceback or [f"{result.error.name}: {result.error.value}"]
-        write("\n".join(lines) + "\n", stream=sys.stderr)
+        text = "\n".join(lines)
+        write((in_colours(text) if sys.stderr.isatty() else text) + "\n", stream=sys.stderr)
     if result.status == "timeout":
         say("the execution's time was up")
     if result.death is not None:

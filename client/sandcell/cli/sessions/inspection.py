@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing
@@ -18,7 +19,7 @@ COLUMNS = ("NAME", "TYPE", "SHAPE", "BYTES", "VALUE")
 
 
 @click.command(short_help="List the variables of a session.")
-@click.argument("session_id", required=False, metavar="[SESSION]")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
 @as_json
 @connected
 def variables(client: Client, *, session_id: str | None, as_json: bool) -> None:
@@ -39,7 +40,7 @@ def _row(each: Variable) -> tuple[object, ...]:
 
 
 @click.command(short_help="Write an output in full of which a cell has a part.")
-@click.argument("session_id", metavar="SESSION")
+@click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @click.argument("sha256")
 @click.option(
     "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write here, not to stdout."

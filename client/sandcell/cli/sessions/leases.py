@@ -7,6 +7,7 @@ import re
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json
 from sandcell.cli.sessions.choosing import named
@@ -30,7 +31,7 @@ class LeaseTime(click.ParamType[int]):
 
 
 @click.command("lease")
-@click.argument("session_id", metavar="[SESSION]", required=False)
+@click.argument("session_id", metavar="[SESSION]", required=False, shell_complete=completion.sessions)
 @click.option("--for", "seconds", type=LeaseTime(), default="10m", show_default=True, help="How long, 1s to 1h.")
 @click.option("--name", default="", help="Who holds it.")
 @click.option("--renew", metavar="ID", help="Keep the lease with this id for longer.")

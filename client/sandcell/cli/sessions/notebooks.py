@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import connected
 from sandcell.cli.screen import say
 from sandcell.cli.sessions import choosing
@@ -33,7 +34,7 @@ def notebook() -> None:
 
 
 @notebook.command("get", short_help="Write a session as a notebook, a page or a script.")
-@click.argument("session_id", required=False, metavar="[SESSION]")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
 @click.option("-o", "--output", type=FILE, help="Write here, not to stdout.")
 @click.option(
     "--format",

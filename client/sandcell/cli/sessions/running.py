@@ -12,7 +12,9 @@ import click
 import msgspec
 
 from sandcell import Client, Conflict, Result, exits
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected, sync_mode
+from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json
 from sandcell.cli.sessions import choosing
 from sandcell.cli.sessions.following import Follower, tell_outcome
@@ -38,9 +40,16 @@ LONGEST_PATH: Final = 4096
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Upload this file into the workspace first. May be given more than once.",
 )
-@click.option("--session", metavar="ID", help="Run in this session.  [env: SANDCELL_SESSION]")
+@click.option(
+    "--session", metavar="ID", shell_complete=completion.sessions, help="Run in this session.  [env: SANDCELL_SESSION]"
+)
 @click.option("--new", is_flag=True, help="Start a new session and go on with it from now on.")
-@click.option("--environment", metavar="NAME", help="Environment of a session that is started.")
+@click.option(
+    "--environment",
+    metavar="NAME",
+    shell_complete=completion.environments,
+    help="Environment of a session that is started.",
+)
 @click.option(
     "--language",
     type=click.Choice(["python", "javascript", "typescript"]),
@@ -88,7 +97,8 @@ def run(
     """
     source, session_id = _source(code), choosing.working(client, session, new=new, environment=environment)
     for path in files:
-        client.upload(session_id, path.name, path)
+        with following_bytes(path.name) as note:
+            client.upload(session_id, path.name, path, on_progress=note)
     submission = {
         "timeout_seconds": timeout_seconds,
         "language": language or _language_of(code),
@@ -96,7 +106,7 @@ def run(
         "idempotency_key": str(uuid.uuid4()),
         "sync": sync,
     }
-    result = _carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
+    result = carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
     _show(result, result.save(output_dir), as_json=as_json)
     raise click.exceptions.Exit(exits.OF_STATUS[result.status])
 
@@ -143,7 +153,7 @@ def _text(content: bytes, name: str) -> str:
         raise click.UsageError(f"{name} is not UTF-8") from None
 
 
-def _carry_out(
+def carry_out(
     client: Client, session_id: str, source: str, submission: dict[str, Any], *, quiet: bool, named: bool
 ) -> Result:
     """Submit and follow; when the current session ended just now, once more in a new one."""

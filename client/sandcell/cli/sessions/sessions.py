@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected, sync_mode
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing, current_session
+from sandcell.cli.verbs import Verbs
 from sandcell.cli.wording import megabytes, network, stored
 from sandcell.models.shapes import Session, SessionNetwork, SessionStatus
 from sandcell.models.sync import SyncMode
@@ -17,9 +19,9 @@ from sandcell.paging import every
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
 
-@click.group()
+@click.group(cls=Verbs, path="session")
 def session() -> None:
-    """Start, list, show and stop sessions."""
+    """Start, list, show, interrupt, restart and stop sessions."""
 
 
 @session.command("ls")
@@ -44,7 +46,12 @@ def _row(each: Session) -> tuple[object, ...]:
 
 
 @session.command("new")
-@click.option("--environment", metavar="NAME", help="What it is made from.  [default: the agent's, or python]")
+@click.option(
+    "--environment",
+    metavar="NAME",
+    shell_complete=completion.environments,
+    help="What it is made from.  [default: the agent's, or python]",
+)
 @click.option("--agent", metavar="NAME", help="Whom it is for: its environment counts, if it is registered.")
 @click.option("--name", default="", help="A name for people.")
 @click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
@@ -86,7 +93,7 @@ def new(
 
 
 @session.command("show", short_help="Show a session.")
-@click.argument("session_id", required=False, metavar="[SESSION]")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
 @as_json
 @connected
 def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
@@ -135,8 +142,27 @@ def _part(used: int, limit: int) -> str:
     return f"{megabytes(used)} of {megabytes(limit)}"
 
 
+@session.command("interrupt", short_help="Interrupt what runs in a session.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@connected
+def interrupt(client: Client, *, session_id: str | None) -> None:
+    """Interrupt what runs in a session (default: the current one); its variables stay."""
+    session_id = choosing.named(client, session_id)
+    client.interrupt(session_id)
+    say(f"interrupted {session_id}")
+
+
+@session.command("restart", short_help="Start a blank kernel in a session; files stay.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@connected
+def restart(client: Client, *, session_id: str | None) -> None:
+    """Start a blank kernel in a session (default: the current one); its files stay, its variables are gone."""
+    restarted = client.restart(choosing.named(client, session_id))
+    say(f"restarted {restarted.id}: kernel generation {restarted.generation}")
+
+
 @session.command("stop", short_help="Stop a session; its files stay.")
-@click.argument("session_id", required=False, metavar="[SESSION]")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
 @connected
 def stop(client: Client, *, session_id: str | None) -> None:
     """Stop a session (default: the current one); its files stay in its workspace."""

@@ -7,20 +7,22 @@ from typing import get_args
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.verbs import Verbs
 from sandcell.models.datasets import Dataset, DatasetColumn, DatasetFormat, Encoding
 from sandcell.operations import datasets as d
 from sandcell.paging import every
 
 
-@click.group(short_help="Name files of data, and see what they hold.")
+@click.group(cls=Verbs, path="dataset", short_help="Name files of data, and see what they hold.")
 def dataset() -> None:
     """Name CSV, Parquet, Arrow and JSON lines files of a workspace, and see what they hold."""
 
 
 @dataset.command("add")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path")
 @click.option("--name", help="Its name.  [default: the file's, without its ending]")
 @click.option("--format", "format_", type=click.Choice(get_args(DatasetFormat)), help="[default: found out]")
@@ -43,7 +45,7 @@ def add(
 
 
 @dataset.command("ls")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @as_json
 @connected
 def list_(client: Client, *, workspace_id: str, as_json: bool) -> None:
@@ -57,7 +59,7 @@ def list_(client: Client, *, workspace_id: str, as_json: bool) -> None:
 
 
 @dataset.command("show")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("name")
 @as_json
 @connected
@@ -67,7 +69,7 @@ def show_(client: Client, *, workspace_id: str, name: str, as_json: bool) -> Non
 
 
 @dataset.command("copy")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("name")
 @click.argument("to", metavar="TO")
 @click.option("--name", "new_name", help="Its name there.  [default: the same]")
@@ -95,7 +97,7 @@ def copy(
 
 
 @dataset.command("rm")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("name")
 @connected
 def remove(client: Client, *, workspace_id: str, name: str) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
+from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json, show_table, write
 from sandcell.models.workspaces import Removed
 
@@ -18,7 +20,7 @@ SHOWN_PATHS = 20
 
 
 @click.command("stat")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path")
 @as_json
 @connected
@@ -34,7 +36,7 @@ def stat(client: Client, *, workspace_id: str, path: str, as_json: bool) -> None
 
 
 @click.command("cat")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path")
 @click.option("--range", "range_", metavar="FIRST-LAST", help="Only these bytes: 0-99, 100- or -100 (the last 100).")
 @connected
@@ -48,19 +50,20 @@ def cat(client: Client, *, workspace_id: str, path: str, range_: str | None) -> 
 
 
 @click.command("archive")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path", default="")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="[default: WORKSPACE.zip]")
 @connected
 def archive(client: Client, *, workspace_id: str, path: str, output: Path | None) -> None:
     """Fetch all files, or those below PATH, as a zip archive. What is not in it is listed in its SKIPPED.txt."""
     destination = output or Path(f"{workspace_id}.zip")
-    client.workspace_archive_to(workspace_id, destination, path)
+    with following_bytes(destination.name) as note:
+        client.workspace_archive_to(workspace_id, destination, path, on_progress=note)
     say(f"wrote {destination}")
 
 
 @click.command("copy")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("to")
 @click.argument("paths", nargs=-1)
 @click.option("--to-path", default="", help="The directory there that they are put below.")
@@ -92,7 +95,7 @@ def copy(
 
 
 @click.command("link")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path")
 @click.option("--lifetime", type=int, metavar="SECONDS", help="How long it works.  [default: 3600]")
 @as_json
@@ -108,7 +111,7 @@ def link(client: Client, *, workspace_id: str, path: str, lifetime: int | None, 
 
 
 @click.command("delete")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @connected

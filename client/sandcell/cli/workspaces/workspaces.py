@@ -8,20 +8,23 @@ from pathlib import Path, PurePosixPath
 import click
 
 from sandcell import Client
+from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
+from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.verbs import Verbs
 from sandcell.cli.workspaces import durable_files, usage
 from sandcell.operations import sessions as operations
 from sandcell.paging import every
 
 
-@click.group(short_help="List, fetch and store files that outlive sessions.")
+@click.group(cls=Verbs, path="workspace", short_help="List, fetch and store files that outlive sessions.")
 def workspace() -> None:
     """List, fetch, store, copy and remove the files that outlive sessions."""
 
 
 @workspace.command("ls")
-@click.argument("workspace_id", required=False, metavar="[WORKSPACE]")
+@click.argument("workspace_id", required=False, metavar="[WORKSPACE]", shell_complete=completion.workspaces)
 @click.argument("path", default="")
 @as_json
 @connected
@@ -42,7 +45,7 @@ def list_(client: Client, *, workspace_id: str | None, path: str, as_json: bool)
 
 
 @workspace.command("get")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path")
 @click.option(
     "-o",
@@ -58,23 +61,25 @@ def get(client: Client, *, workspace_id: str, path: str, output: Path | None) ->
         return
     name = PurePosixPath(path).name
     destination = output / name if output is not None and output.is_dir() else output or Path(name)
-    client.workspace_download_to(workspace_id, path, destination)
+    with following_bytes(path) as note:
+        client.workspace_download_to(workspace_id, path, destination, on_progress=note)
     say(f"wrote {destination}")
 
 
 @workspace.command("put")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("path", required=False)
 @connected
 def put(client: Client, *, workspace_id: str, file: Path, path: str | None) -> None:
     """Store FILE as PATH (default: its name). Refused while a session uses the workspace."""
-    entry = client.workspace_upload(workspace_id, path or file.name, file)
+    with following_bytes(file.name) as note:
+        entry = client.workspace_upload(workspace_id, path or file.name, file, on_progress=note)
     say(f"stored {entry.path} ({entry.size:,} bytes)")
 
 
 @workspace.command("rm")
-@click.argument("workspace_id", metavar="WORKSPACE")
+@click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
 @click.argument("path")
 @click.option("-r", "--recursive", is_flag=True, help="A directory and everything below.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")

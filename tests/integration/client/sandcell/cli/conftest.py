@@ -32,7 +32,7 @@ class Shell:
         """Start a command and let it run."""
         return subprocess.Popen(
             # A shell that runs the tests in the background has SIGINT ignored, and what it starts inherits that.
-            ["env", "--default-signal=INT", sys.executable, "-m", "kernel_gateway", *arguments],
+            ["env", "--default-signal=INT", sys.executable, "-m", "sandcell", *arguments],
             cwd=self.directory,
             env={**self.environment, **(variables or {})},
             stdin=subprocess.PIPE,

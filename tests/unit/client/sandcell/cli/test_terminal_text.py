@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandcell.cli.terminal_text import harmless, plain
+from sandcell.cli.terminal_text import harmless, in_colours, plain
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,26 @@ def test_no_mixture_lets_a_control_through(text: str) -> None:
         assert part.startswith("[")
         assert part[1:].lstrip("0123456789;:").startswith("m")
     assert not set(shown) & {"\x07", "\x9b", "\x9d", "\x90", "\x08"}
+
+
+TRACEBACK = """\
+---------------------------------------------------------------------------
+KeyError                                  Traceback (most recent call last)
+Cell In[2], line 3
+      1 def f(d):
+----> 3     return d["a"]
+
+KeyError: 'a'"""
+
+
+def test_a_traceback_in_colours_says_the_same() -> None:
+    shown = in_colours(TRACEBACK)
+    assert plain(shown) == plain(TRACEBACK)
+    lines = shown.split("\n")
+    assert lines[-1] == "\x1b[1;31mKeyError: 'a'\x1b[0m"
+    assert lines[4] == '\x1b[32m----> 3     return d["a"]\x1b[0m'
+    assert lines[3] == "      1 def f(d):"
+
+
+def test_colours_of_a_traceback_hide_nothing_hostile() -> None:
+    assert in_colours("\x1b]0;title\x07ValueError: \x1b[2Jgone") == "\x1b[1;31mValueError: gone\x1b[0m"

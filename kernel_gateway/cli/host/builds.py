@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from kernel_gateway.cli.options import configured
+from kernel_gateway.cli.options import configured_briefly
 from kernel_gateway.settings import Settings, process_environment
 from sandcell.cli.screen import say
 
 
 @click.command("build", short_help="Build an image on this host; as root, without the service.")
 @click.argument("name")
-@configured
+@configured_briefly
 def build(settings: Settings, *, name: str) -> None:
     """Build the image NAME on this host, or find that it is built.
 
