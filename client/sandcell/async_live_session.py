@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
@@ -108,8 +109,9 @@ class AsyncSession:
         if on_output is None:
             return await self.client.run(self.id, code, patience_seconds=patience_seconds, **options)
         execution = await self.client.submit(self.id, code, **options)
-        async for event in self.events(execution.id):
-            await _show(event, on_output)
+        async with contextlib.aclosing(self.events(execution.id)) as events:
+            async for event in events:
+                await _show(event, on_output)
         return await self.wait(execution.id)
 
     async def submit(
@@ -134,7 +136,7 @@ class AsyncSession:
         )
         return await self.client.submit(self.id, code, **options)
 
-    def events(self, execution_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+    def events(self, execution_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self.client.events(self.id, execution_id, after=after)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -120,15 +120,15 @@ class Client:
         """A session that runs already."""
         return Session(self, self.get_session(session_id))
 
-    def events(self, session_id: str, execution_id: str, *, after: int = 0) -> Iterator[Event]:
+    def events(self, session_id: str, execution_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self._follow(f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events", after)
 
-    def replay_events(self, replay_id: str, *, after: int = 0) -> Iterator[Event]:
+    def replay_events(self, replay_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
         return self._follow(f"/v1/replays/{quoted(replay_id)}/events", after)
 
-    def _follow(self, path: str, after: int) -> Iterator[Event]:
+    def _follow(self, path: str, after: int) -> Generator[Event, None, None]:
         ask = Ask("GET", path)
         failures = 0
         while True:
@@ -145,7 +145,7 @@ class Client:
                     raise
                 time.sleep(pause_seconds(failures))
 
-    def _events_once(self, ask: Ask, after: int) -> Iterator[Event]:
+    def _events_once(self, ask: Ask, after: int) -> Generator[Event, None, None]:
         parser = EventParser()
         headers = {"Last-Event-ID": str(after)}
         with self._streamed(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:

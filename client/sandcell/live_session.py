@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar, overload
 
@@ -97,9 +98,10 @@ class Session:
         if on_output is None:
             return self.client.run(self.id, code, patience_seconds=patience_seconds, **options)
         execution = self.client.submit(self.id, code, **options)
-        for event in self.events(execution.id):
-            if (output := output_of(event)) is not None:
-                on_output(output)
+        with contextlib.closing(self.events(execution.id)) as events:
+            for output in map(output_of, events):
+                if output is not None:
+                    on_output(output)
         return self.wait(execution.id)
 
     def submit(
@@ -124,7 +126,7 @@ class Session:
         )
         return self.client.submit(self.id, code, **options)
 
-    def events(self, execution_id: str, *, after: int = 0) -> Iterator[Event]:
+    def events(self, execution_id: str, *, after: int = 0) -> Generator[Event, None, None]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self.client.events(self.id, execution_id, after=after)
 

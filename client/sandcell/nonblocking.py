@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -120,15 +120,15 @@ class AsyncClient:
         """A session that runs already."""
         return AsyncSession(self, await self.get_session(session_id))
 
-    def events(self, session_id: str, execution_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+    def events(self, session_id: str, execution_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
         return self._follow(f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events", after)
 
-    def replay_events(self, replay_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+    def replay_events(self, replay_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
         return self._follow(f"/v1/replays/{quoted(replay_id)}/events", after)
 
-    async def _follow(self, path: str, after: int) -> AsyncIterator[Event]:
+    async def _follow(self, path: str, after: int) -> AsyncGenerator[Event, None]:
         ask = Ask("GET", path)
         failures = 0
         while True:
@@ -145,7 +145,7 @@ class AsyncClient:
                     raise
                 await asyncio.sleep(pause_seconds(failures))
 
-    async def _events_once(self, ask: Ask, after: int) -> AsyncIterator[Event]:
+    async def _events_once(self, ask: Ask, after: int) -> AsyncGenerator[Event, None]:
         parser = EventParser()
         headers = {"Last-Event-ID": str(after)}
         async with self._streamed(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:

@@ -50,14 +50,15 @@ def repl(client: Client, *, session: str | None, new: bool, environment: str | N
     A line that opens a block is followed by more, up to an empty one; %magics and !commands work as in Jupyter. TAB
     completes names of variables. Ctrl-C interrupts what runs, Ctrl-D leaves; the session stays.
     """
-    session_id = choosing.working(client, session, new=new, environment=environment)
+    asked = None if new else session or client_settings().session
+    session_id = choosing.working(client, asked, new=new, environment=environment)
     say(f"session {session_id}; Ctrl-C interrupts, Ctrl-D leaves")
     names = _Names(client, session_id)
     with _history(names):
         while (source := read_source()) is not None:
             if source.strip():
-                _run(client, names.session_id, source, output_dir, named=bool(session))
-            if not session:  # another one may have taken the place of one that ended
+                _run(client, names.session_id, source, output_dir, named=bool(asked))
+            if not asked:  # another one may have taken the place of one that ended
                 names.session_id = current_session.recall(client.url) or names.session_id
             names.forget()
     say(f"\nthe session stays: sandcell run --session {names.session_id} CODE")
@@ -74,8 +75,11 @@ def _run(client: Client, session_id: str, source: str, output_dir: Path, *, name
     except click.exceptions.Exit:
         return  # Ctrl-C was pressed twice: it is said what still runs
     tell_outcome(result)
-    for path in result.save(output_dir):
-        say(f"saved {path}")
+    try:
+        for path in result.save(output_dir):
+            say(f"saved {path}")
+    except OSError as error:
+        say(f"sandcell: {error}")
 
 
 def read_source() -> str | None:
