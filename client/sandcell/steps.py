@@ -31,14 +31,23 @@ Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
+class Piece:
+    """So many bytes of a local file, from `start` on."""
+
+    path: Path
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Ask:
-    """One request. `path` is already quoted; `content` is bytes, or a file to be sent as it is read."""
+    """One request. `path` is already quoted; `content` is bytes, or a file or a piece of one, sent as it is read."""
 
     method: str
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     json: Any = None
-    content: bytes | Path | None = None
+    content: bytes | Path | Piece | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = REQUEST_SECONDS
     on_progress: Progress | None = None

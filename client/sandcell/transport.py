@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from sandcell.errors import ConnectionFailed
-from sandcell.steps import Answer, Ask
+from sandcell.steps import Answer, Ask, Piece
 
 CONNECT_SECONDS = 10.0
 CHUNK = 262_144
@@ -84,7 +84,7 @@ def unusable(url: str, error: Exception) -> ConnectionFailed:
 
 def in_pieces(ask: Ask) -> bool:
     """Whether the content is sent piece by piece: a file's, or one whose progress somebody follows."""
-    return isinstance(ask.content, Path) or (ask.content is not None and ask.on_progress is not None)
+    return isinstance(ask.content, Path | Piece) or (ask.content is not None and ask.on_progress is not None)
 
 
 def pieces(ask: Ask) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ def pieces(ask: Ask) -> Iterator[bytes]:
     content = ask.content or b""
     sent, size = 0, _size(content)
     with _open(content) as stream:
-        while piece := stream.read(CHUNK):
+        while piece := stream.read(min(CHUNK, size - sent)):
             yield piece
             sent += len(piece)
             _report(ask, sent, size)
@@ -104,7 +104,7 @@ async def pieces_async(ask: Ask) -> AsyncIterator[bytes]:
     sent, size = 0, _size(content)
     stream = await asyncio.to_thread(_open, content)
     try:
-        while piece := await asyncio.to_thread(stream.read, CHUNK):
+        while piece := await asyncio.to_thread(stream.read, min(CHUNK, size - sent)):
             yield piece
             sent += len(piece)
             _report(ask, sent, size)
@@ -112,11 +112,19 @@ async def pieces_async(ask: Ask) -> AsyncIterator[bytes]:
         stream.close()
 
 
-def _open(content: bytes | Path) -> IO[bytes]:
-    return content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+def _open(content: bytes | Path | Piece) -> IO[bytes]:
+    if isinstance(content, bytes):
+        return io.BytesIO(content)
+    if isinstance(content, Path):
+        return content.open("rb")
+    stream = content.path.open("rb")
+    stream.seek(content.start)
+    return stream
 
 
-def _size(content: bytes | Path) -> int:
+def _size(content: bytes | Path | Piece) -> int:
+    if isinstance(content, Piece):
+        return content.size
     return content.stat().st_size if isinstance(content, Path) else len(content)
 
 
