@@ -96,9 +96,7 @@ def run(
     share variables and files. Plots are saved as files, and none is overwritten. Ctrl-C interrupts the code.
     """
     source, session_id = _source(code), choosing.working(client, session, new=new, environment=environment)
-    for path in files:
-        with following_bytes(path.name) as note:
-            client.upload(session_id, path.name, path, on_progress=note)
+    _upload(client, session_id, files)
     submission = {
         "timeout_seconds": timeout_seconds,
         "language": language or _language_of(code),
@@ -109,6 +107,12 @@ def run(
     result = carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
     _show(result, result.save(output_dir), as_json=as_json)
     raise click.exceptions.Exit(exits.OF_STATUS[result.status])
+
+
+def _upload(client: Client, session_id: str, files: Sequence[Path]) -> None:
+    for path in files:
+        with following_bytes(path.name) as note:
+            client.upload(session_id, path.name, path, on_progress=note)
 
 
 def _show(result: Result, saved: Sequence[Path], *, as_json: bool) -> None:
