@@ -45,11 +45,11 @@ FROM tools AS service-python
 WORKDIR /source
 ARG PIP_CONFIG_FILE
 ARG PIP_INDEX_URL
-# Only files that the lock names by their hashes; the tools that build our own package are among them, and go again.
+# Only files that the lock names by their hashes; the tools that build our own packages are among them, and go again.
 COPY requirements.lock ./
 RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --only-binary=:all: --require-hashes --requirement=requirements.lock
 COPY . .
-RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation . \
+RUN /opt/sandcell/bin/pip install --quiet --no-cache-dir --no-deps --no-build-isolation ./client . \
     && /opt/sandcell/bin/pip uninstall --quiet --yes hatchling editables pathspec pluggy tomlkit trove-classifiers pip
 
 FROM ${BASE} AS service

@@ -1,14 +1,8 @@
-"""`sandcell`, also as `python -m kernel_gateway`."""
+"""The `sandcell` command as `python -m kernel_gateway`: the same verbs as of `python -m sandcell`."""
 
 from __future__ import annotations
 
-from kernel_gateway.cli.main import sandcell
-
-
-def main() -> None:
-    """Entry point of the `sandcell` command."""
-    sandcell(prog_name="sandcell")
-
+from sandcell.__main__ import main
 
 if __name__ == "__main__":
     main()

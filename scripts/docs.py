@@ -24,16 +24,16 @@ import click  # noqa: E402
 
 import kernel_gateway  # noqa: E402
 from kernel_gateway import settings  # noqa: E402
-from kernel_gateway.cli.main import sandcell  # noqa: E402
 from kernel_gateway.errors import GatewayError  # noqa: E402
 from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E402
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
 from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
+from sandcell.cli.main import sandcell  # noqa: E402
 from scripts import agentcore_clients  # noqa: E402
 
-PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
+PACKAGES = ("kernel_gateway", "kernels", "workspace_sync", "client/sandcell")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
 BOUND_NAME = re.compile(r"(^|_)(BYTES|MAX|MOST|KEPT|LONGEST|THREADS|CHUNKS?)(_|$)")
 BOUND_SETTINGS = (
@@ -176,10 +176,15 @@ def bounds() -> dict[str, float]:
     }
     for path in sorted(path for package in PACKAGES for path in (REPOSITORY / package).glob("**/*.py")):
         if path != REPOSITORY / "kernel_gateway/settings.py":
-            module = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
             for name, value in _numbers(ast.parse(path.read_text())):
-                found[f"{module}.{name}"] = value
+                found[f"{module_of(path)}.{name}"] = value
     return found
+
+
+def module_of(path: Path) -> str:
+    """The name by which a file of one of the packages is imported."""
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts).removeprefix("client.").removesuffix(".__init__")
 
 
 def _numbers(tree: ast.Module) -> Iterator[tuple[str, float]]:
@@ -248,8 +253,10 @@ def command_table() -> str:
 def commands(command: click.Command, words: list[str]) -> Iterator[tuple[list[str], str]]:
     """The words of every command below this one, and the first sentence of its help."""
     if isinstance(command, click.Group):
-        for name, child in command.commands.items():
-            yield from commands(child, [*words, name])
+        context = click.Context(command)
+        for name in dict.fromkeys([*command.commands, *command.list_commands(context)]):
+            if (child := command.get_command(context, name)) is not None:
+                yield from commands(child, [*words, name])
         return
     arguments = [
         parameter.make_metavar(click.Context(command)) for parameter in command.params if _positional(parameter)

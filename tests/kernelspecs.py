@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from kernel_gateway.cli.main import sandcell
+from sandcell.cli.main import sandcell
 from tests import leftovers
 
 

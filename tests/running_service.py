@@ -17,7 +17,7 @@ from weakref import WeakSet
 from tests import leftovers
 
 if TYPE_CHECKING:
-    from kernel_gateway.client import Client
+    from sandcell import Client
 
 
 class RunningService:
@@ -81,7 +81,7 @@ class RunningService:
         return None
 
     def client(self, token: str | None = None) -> Client:
-        from kernel_gateway.client import Client
+        from sandcell import Client
 
         return Client(self.url, token or self.token)
 

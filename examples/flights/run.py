@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import Client, LiveSession, SandcellError
+from sandcell import Client, SandcellError, Session
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -57,7 +57,7 @@ def cells() -> list[Cell]:
 class Demo:
     """One session and the directory that its plots and files go to."""
 
-    def __init__(self, session: LiveSession, output: Path) -> None:
+    def __init__(self, session: Session, output: Path) -> None:
         self.session = session
         self.output = output
         self.plots: list[Path] = []

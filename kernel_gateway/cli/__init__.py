@@ -1,1 +1,1 @@
-"""The `sandcell` command: the service's own verbs, and the client's. Each module holds the commands of one noun."""
+"""The verbs that the service adds to the `sandcell` command; `pyproject.toml` names them as entry points."""

@@ -1,68 +1,35 @@
-"""Options that commands share, and how an error becomes a message and an exit status."""
+"""The service's settings as flags of a command, and how its errors become a message and an exit status."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from kernel_gateway import exits
-from kernel_gateway.cli.screen import say
-from kernel_gateway.client import Client, ConnectionFailed, SandcellError, Unauthorized
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.setting import Setting
 from kernel_gateway.settings import load, table
 from kernels.errors import KernelsError
+from sandcell import exits
+from sandcell.cli.screen import say
 
-
-def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a client, with `--url` and `--token`, and turn what goes wrong into an exit status."""
-
-    @click.option("--url", metavar="URL", help="The service.  [env: SANDCELL_URL; default: what `serve` saved]")
-    @click.option("--token", metavar="TOKEN", help="Bearer token.  [env: SANDCELL_TOKEN; default: what `serve` saved]")
-    @functools.wraps(command)
-    def with_client(*, url: str | None, token: str | None, **kwargs: Any) -> None:
-        try:
-            with Client(url, token) as client:
-                command(client, **kwargs)
-        except SandcellError as error:
-            say(f"sandcell: {error}")
-            if remedy := _remedy(error):
-                say(remedy)
-            raise click.exceptions.Exit(exits.of_error(error)) from error
-        except OSError as error:
-            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            raise click.ClickException(message) from error
-
-    return with_client
-
-
-def _remedy(error: SandcellError) -> str:
-    """What a person can do about an error that does not say so itself."""
-    if isinstance(error, ConnectionFailed):
-        return "Is the service running? `sandcell serve` starts one; --url or SANDCELL_URL names another."
-    if isinstance(error, Unauthorized):
-        return "Give a token with --token or SANDCELL_TOKEN; `sandcell serve` prints the first one."
-    if error.code == "workspace_in_use" and "session_id" in error.details:
-        return f"The session is {error.details['session_id']}."
-    return REMEDIES.get(error.message, "")
-
-
-REMEDIES = {
-    "there is no such session": "`sandcell session ls --all` lists yours.",
-    "there is no such workspace": "`sandcell workspace ls` lists yours.",
-    "the workspace has no such dataset": "`sandcell dataset ls WORKSPACE` lists those there are.",
-    "there is no such agent": "`sandcell agents ls` lists yours.",
-    "there is no such key": "`sandcell keys ls` lists them by id.",
-    "there is no such token": "`sandcell token ls` lists them by id.",
-}
+NAMED = ("data_dir", "environments_dir", "run_dir", "runtime", "store", "port")
+"""Settings that the help of other verbs than `serve` shows; they take all."""
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the service's settings, with a flag for each that is no secret."""
+    return _with_settings(command, _shown())
 
+
+def configured_briefly(command: Callable[..., None]) -> Callable[..., None]:
+    """As `configured`; help shows only a few of the flags."""
+    return _with_settings(command, [row for row in _shown() if row.name in NAMED])
+
+
+def _with_settings(command: Callable[..., None], in_help: Sequence[Setting]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_settings(*, config: str | None, **kwargs: Any) -> None:
         flags = {row.name: kwargs.pop(row.name) for row in _shown()}
@@ -74,27 +41,23 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
 
     decorated: Callable[..., None] = with_settings
     for row in reversed(_shown()):
-        decorated = _flag(row)(decorated)
-    return click.option("--config", metavar="FILE", help="TOML file of settings.  [env: SANDCELL_CONFIG]")(decorated)
+        decorated = _flag(row, hidden=row not in in_help)(decorated)
+    rest = "" if len(in_help) == len(_shown()) else " All settings of `serve` are flags here too."
+    help_text = f"TOML file of settings.{rest}  [env: SANDCELL_CONFIG]"
+    return click.option("--config", metavar="FILE", help=help_text)(decorated)
 
 
 def _shown() -> list[Setting]:
     return [row for row in table() if not row.secret]
 
 
-def _flag(row: Setting) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _flag(row: Setting, *, hidden: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     default = f"{row.default:g}" if isinstance(row.default, float) else row.default
     help_text = f"{row.help}.  [env: {row.variable}; default: {default if default != '' else 'none'}]"
     if row.type is bool:
-        return click.option(f"{row.flag}/--no-{row.flag[2:]}", row.name, default=None, help=help_text)
-    return click.option(row.flag, row.name, default=None, metavar=(row.unit or KINDS[row.type]).upper(), help=help_text)
+        return click.option(f"{row.flag}/--no-{row.flag[2:]}", row.name, default=None, help=help_text, hidden=hidden)
+    metavar = (row.unit or KINDS[row.type]).upper()
+    return click.option(row.flag, row.name, default=None, metavar=metavar, help=help_text, hidden=hidden)
 
 
 KINDS = {str: "text", int: "number", float: "number"}
-
-sync_mode = click.option(
-    "--sync",
-    type=click.Choice(["async", "before_return"]),
-    help="before_return: done when the files are in the store.  [default: the session's, else the service's]",
-)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

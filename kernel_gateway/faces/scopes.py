@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from kernel_gateway.errors import ScopeMissing
-from kernel_gateway.identity.principal import Caller, Scope
+from kernel_gateway.identity.principal import Caller
+from sandcell.models.scopes import Scope
 
 Table = Mapping[Scope, tuple[str, ...]]
 S: Final = "/v1/sessions/{session_id}"

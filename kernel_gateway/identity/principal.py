@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass, replace
-from typing import Final, Literal
 
-Scope = Literal["read", "run", "admin"]
-SCOPES: Final[tuple[Scope, ...]] = ("read", "run", "admin")
-"""What a credential is good for: each includes those before it. `admin` makes an administrator of no one else."""
+from sandcell.models.scopes import SCOPES, Scope
+
 TOKEN_PREFIX = "sandcell_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 
 

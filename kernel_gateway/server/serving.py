@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from kernel_gateway.errors import GatewayError, translate
-from kernel_gateway.exits import REFUSED
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.server import application
 from kernel_gateway.server.inherited import Inherited
@@ -25,6 +24,7 @@ from kernels import system_calls
 from kernels.errors import KernelsError
 from kernels.launcher.client import LauncherRuntime
 from kernels.launcher.plan import read_back
+from sandcell.exits import REFUSED
 from workspace_sync import WorkspaceSyncError
 
 _PR_SET_DUMPABLE: Final = 4

@@ -23,7 +23,6 @@ from tornado.netutil import bind_sockets
 
 import kernel_gateway
 from kernel_gateway.errors import SettingInvalid, translated
-from kernel_gateway.exits import REFUSED
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.server import data_directory, sandboxes
 from kernel_gateway.server.inherited import Inherited
@@ -38,6 +37,7 @@ from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
 from kernels.oci.host import findings as host
 from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
+from sandcell.exits import REFUSED
 from workspace_sync import open_store
 from workspace_sync.errors import StoreUnusable
 

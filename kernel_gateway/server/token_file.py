@@ -6,9 +6,9 @@ import json
 import os
 from dataclasses import dataclass
 
-from kernel_gateway.client import saved
-from kernel_gateway.client_settings import client_settings
 from kernels.launcher.plan import TokenPlan
+from sandcell import saved
+from sandcell.settings import client_settings
 
 _LONGEST_BYTES = 10_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

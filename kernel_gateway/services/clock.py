@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from kernel_gateway.models.model import timestamp
 from kernel_gateway.storage.columns import micros
+from sandcell.models.model import timestamp
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from kernel_gateway.identity.principal import Caller, Principal, Scope, caller_of
+from kernel_gateway.identity.principal import Caller, Principal, caller_of
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none
 from kernel_gateway.storage.tables import access_keys, principals
+from sandcell.models.scopes import Scope
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from kernel_gateway.models.datasets import DatasetProfile
 from kernel_gateway.storage.columns import micros, page, seconds, to_json
 from kernel_gateway.storage.tables import datasets
+from sandcell.models.datasets import DatasetProfile
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
-from kernel_gateway.models.executions import Death, ExecutionError, Truncated
-from kernel_gateway.models.sync import SyncMode
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import executions, notes
+from sandcell.models.executions import Death, ExecutionError, Truncated
+from sandcell.models.sync import SyncMode
 
 
 class StoredUpdate(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, func, insert, or_, select, update
 
-from kernel_gateway.identity.principal import Caller, Principal, Scope, caller_of
+from kernel_gateway.identity.principal import Caller, Principal, caller_of
 from kernel_gateway.storage.columns import (
     cursor_of_name,
     micros,
@@ -20,6 +20,7 @@ from kernel_gateway.storage.columns import (
     seconds_or_none,
 )
 from kernel_gateway.storage.tables import principals, sessions, tokens
+from sandcell.models.scopes import Scope
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from kernel_gateway.models.network import SessionNetwork
-from kernel_gateway.models.sessions import Usage
-from kernel_gateway.models.sync import Sync, SyncMode
 from kernel_gateway.storage.columns import micros, page, seconds, seconds_or_none, to_json
 from kernel_gateway.storage.tables import principals, sessions, workspaces
+from sandcell.models.network import SessionNetwork
+from sandcell.models.sessions import Usage
+from sandcell.models.sync import Sync, SyncMode
 
 
 class Record(msgspec.Struct):

@@ -51,7 +51,7 @@ class OutputCaps:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in an execution; `kind` is one of `kernel_gateway.models.executions.Event.event`.
+    """Something that happened in an execution; `kind` is one of `sandcell.models.executions.Event.event`.
 
     Or `beyond`, for whoever keeps texts in full: `name` with `text`, or with the `size` of text that is not sent on any
     more, or `clear` with `wait`.

@@ -15,7 +15,7 @@ from errno import errorcode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel_gateway.client import Client, LiveSession, Result
+from sandcell import Client, LiveSession, Result
 from tests.escape import traces
 from tests.escape.attempt import Attempt, Family
 

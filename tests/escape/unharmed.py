@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import Client, LiveSession
+from sandcell import Client, LiveSession
 from tests.running_service import RunningService
 
 SETTINGS_OF_THE_KERNEL = (

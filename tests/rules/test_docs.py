@@ -62,7 +62,8 @@ def test_tables_are_those_of_the_code(page: Path) -> None:
 def test_every_error_code_is_in_the_table() -> None:
     for module in pkgutil.walk_packages(kernel_gateway.__path__, "kernel_gateway."):
         elsewhere = "migrations" in module.name or ".dataset_profile." in module.name  # which is at home in a sandbox
-        if not elsewhere and not module.name.endswith("__main__"):
+        old = module.name == "kernel_gateway.client"  # which warns of being imported
+        if not elsewhere and not old and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     listed = {error.code for error in docs.errors()}
     assert {error.code for error in all_below(GatewayError)} <= listed
@@ -164,12 +165,13 @@ def test_commands_exist(page: Path) -> None:
 
 def check_sandcell(words: list[str]) -> None:
     """The subcommand is there, and takes the flags."""
-    from kernel_gateway.cli.main import sandcell
+    from sandcell.cli.main import sandcell
 
     command: click.Command = sandcell
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        assert words[0] in command.commands, f"sandcell has no {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        child = command.get_command(click.Context(command), words[0])
+        assert child is not None, f"sandcell has no {words[0]}"
+        command, words = child, words[1:]
     flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
     used = {word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1}
     assert used <= flags | {"--help"}, f"{command.name} takes no {used - flags}"

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts import docs
+
 REPOSITORY = Path(__file__).parent.parent.parent
-PACKAGES = ("kernel_gateway", "kernels", "workspace_sync")
+PACKAGES = ("kernel_gateway", "kernels", "workspace_sync", "client/sandcell")
 MOST_MODULES = 20
 SMALL_LINES = 40
 SMALL = {
@@ -23,11 +25,7 @@ SMALL = {
     "kernels.guest.workspace.shared_memory": "segments are removed by the user's identity, apart from requests",
 }
 """Modules below 40 lines that one other imports, each with the reason why it is no part of that one."""
-PATHS = {
-    ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"): path
-    for package in PACKAGES
-    for path in sorted((REPOSITORY / package).glob("**/*.py"))
-}
+PATHS = {docs.module_of(path): path for package in PACKAGES for path in sorted((REPOSITORY / package).glob("**/*.py"))}
 FOLDERS = sorted({path.parent for path in PATHS.values()})
 MIRRORED = [REPOSITORY / "tests" / kind for kind in ("unit", "integration")]
 

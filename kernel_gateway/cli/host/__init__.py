@@ -1,1 +1,1 @@
-"""Commands that work on this host and need no service: `serve`, `doctor`, `kernelspec`."""
+"""Verbs that work on this host and need no service: `serve`, `doctor`, `kernelspec`, builds, verification."""

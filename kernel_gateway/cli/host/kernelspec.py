@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from kernel_gateway.cli.options import configured
-from kernel_gateway.cli.screen import say
+from kernel_gateway.cli.options import configured_briefly
 from kernel_gateway.settings import Settings
+from sandcell.cli.screen import say
 
 
 @click.group()
@@ -26,7 +26,7 @@ def kernelspec() -> None:
 @click.option("--sys-prefix", is_flag=True, help="For this Python environment alone.  [default]")
 @click.option("--prefix", metavar="DIR", help="Below DIR/share/jupyter.")
 @click.option("--environment", default="python", show_default=True, metavar="NAME", help="The image of the sandboxes.")
-@configured
+@configured_briefly
 def install(settings: Settings, *, user: bool, sys_prefix: bool, prefix: str | None, environment: str) -> None:
     """Install the kernel `sandcell-python` for Jupyter programs of this host.
 

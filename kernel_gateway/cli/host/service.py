@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from kernel_gateway import exits
-from kernel_gateway.cli.options import as_json, configured
-from kernel_gateway.cli.screen import show_json, show_table
+from kernel_gateway.cli.options import configured, configured_briefly
 from kernel_gateway.settings import Settings
+from sandcell import exits
+from sandcell.cli.options import as_json
+from sandcell.cli.screen import show_json, show_table
 
 
 @click.command(epilog=exits.explained())
@@ -25,7 +26,7 @@ def serve(settings: Settings) -> None:
 
 @click.command()
 @as_json
-@configured
+@configured_briefly
 def doctor(settings: Settings, *, as_json: bool) -> None:
     """Say what this host can and cannot enforce. Fails when something required is missing."""
     from kernel_gateway.server.doctor import run  # noqa: PLC0415

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kernel_gateway.faces.agentcore.identifiers import SYSTEM, Identifiers, shown_session, system_arn
-from kernel_gateway.models.environments import EnvironmentInfo
-from kernel_gateway.models.sessions import Session
+from sandcell.models.environments import EnvironmentInfo
+from sandcell.models.sessions import Session
 
 LONGEST_NAME = 100
 UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"

@@ -15,7 +15,7 @@ from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknow
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo
+from sandcell.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo
 
 PAGE: Final = 10
 FIRST_CUSTOM: Final = "custom"

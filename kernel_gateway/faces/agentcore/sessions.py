@@ -19,7 +19,7 @@ from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_sessi
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.sessions import Session, StartSession
+from sandcell.models.sessions import Session, StartSession
 
 TIMEOUT_SECONDS: Final = 900
 """A session's time-to-live when none is asked for, as AgentCore has it, where so much may be asked for."""

@@ -10,8 +10,8 @@ from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEn
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.storage.columns import MOST_ROWS
+from sandcell.models.sessions import Session, StartSession
 
 START_SECONDS = 38.0
 """JupyterLab waits 42 s for a kernel to start."""

@@ -10,8 +10,8 @@ from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.jupyter.kernels import DEFAULT_ENVIRONMENT
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.environments import EnvironmentInfo
 from kernel_gateway.storage.columns import MOST_ROWS
+from sandcell.models.environments import EnvironmentInfo
 
 TYPES: Final = {".png": "image/png", ".svg": "image/svg+xml"}
 PICTURES: Final = {file: (Path(__file__).parent / "logos" / file).read_bytes() for file in models.LOGOS.values()}

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kernel_gateway.models.environments import EnvironmentInfo
-from kernel_gateway.models.sessions import Session
+from sandcell.models.environments import EnvironmentInfo
+from sandcell.models.sessions import Session
 
 DECOY: Final = ["remote"]
 LOGOS: Final = {

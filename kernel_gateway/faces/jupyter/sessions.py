@@ -10,7 +10,7 @@ from kernel_gateway.faces.jupyter.calls import Call, within_reach
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.requests import PutSession
 from kernel_gateway.faces.responses import Response
-from kernel_gateway.models.sessions import Session
+from sandcell.models.sessions import Session
 
 LONGEST_NAME = 200
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kernel_gateway.errors import InvalidRequest, PreconditionFailed
 from kernel_gateway.faces.rest.ranges import bounds
-from kernel_gateway.models.workspaces import DurableFile
+from sandcell.models.workspaces import DurableFile
 from workspace_sync import Expected
 
 TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')

@@ -30,9 +30,9 @@ from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.rest.upload import Upload
 from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity.principal import Caller
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.services.audit.api_call import REST
 from kernel_gateway.services.audit.parameters import answered, shown
+from sandcell.models.sessions import Session
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services

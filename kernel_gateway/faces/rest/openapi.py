@@ -13,8 +13,8 @@ from kernel_gateway.faces.rest.parameters import ErrorBody
 from kernel_gateway.faces.rest.resources.service import VERSION
 from kernel_gateway.faces.rest.responses import OCTETS, ZIP
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models import constraints
 from kernel_gateway.settings import Settings
+from sandcell.models import constraints
 
 REFERENCE = "#/components/schemas/{name}"
 BYTES = {"type": "string", "format": "binary"}

@@ -1,4 +1,4 @@
-"""Query strings and small bodies of the REST face; what services take and return is in `kernel_gateway.models`."""
+"""Query strings and small bodies of the REST face; what services take and return is in `sandcell.models`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kernel_gateway.identity.principal import Scope
-from kernel_gateway.models import constraints
-from kernel_gateway.models.environments import EnvironmentKind
-from kernel_gateway.models.sessions import SessionStatus
+from sandcell.models import constraints
+from sandcell.models.environments import EnvironmentKind
+from sandcell.models.scopes import Scope
+from sandcell.models.sessions import SessionStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]
 FilesLimit = Annotated[int, msgspec.Meta(ge=1, le=10_000, description="most entries in the answer")]

@@ -10,7 +10,7 @@ import msgspec
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response, Stream
 from kernel_gateway.faces.rest import sse
-from kernel_gateway.models.executions import Event
+from sandcell.models.executions import Event
 
 OCTETS = "application/octet-stream"
 NOTEBOOK = "application/x-ipynb+json"

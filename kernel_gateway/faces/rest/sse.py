@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import close_iterator
-from kernel_gateway.models.executions import Event
+from sandcell.models.executions import Event
 
 HEARTBEAT = b": still here\n\n"
 HEARTBEAT_SECONDS = 15.0

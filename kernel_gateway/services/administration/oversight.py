@@ -6,14 +6,14 @@ import msgspec
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.principals import OwnedSession
-from kernel_gateway.models.sessions import Session, SessionStatus
 from kernel_gateway.services.credentials.tokens import require_administrator
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions, ended_session
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
+from sandcell.models.model import Page
+from sandcell.models.principals import OwnedSession
+from sandcell.models.sessions import Session, SessionStatus
 
 WHAT = "the sessions of others"
 

@@ -16,8 +16,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
@@ -31,6 +29,8 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import principals, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.principals import PrincipalRow
+from sandcell.models.model import Page
+from sandcell.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
 
 log = structlog.get_logger(__name__)
 WHAT = "principals"

@@ -13,8 +13,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import InvalidRequest, NotFound, QuotaReached, Unauthorized
 from kernel_gateway.identity.principal import Caller, Principal, token_digest
-from kernel_gateway.models.attach import AttachToken, CreateAttachToken
-from kernel_gateway.models.model import Page
 from kernel_gateway.services.attach.attachments import AttachedPrincipal
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import LONGEST_TOKEN, Identity
@@ -23,6 +21,8 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.storage import attach_tokens
 from kernel_gateway.storage.attach_tokens import AttachTokenRow, OwnedToken
 from kernel_gateway.storage.database import Database
+from sandcell.models.attach import AttachToken, CreateAttachToken
+from sandcell.models.model import Page
 
 # The pure part of attach tokens: what one looks like, and making new ones. Only their SHA-256 is stored.
 

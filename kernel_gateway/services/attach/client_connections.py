@@ -26,7 +26,6 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Caller, Principal
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.executions import Executions
@@ -39,6 +38,7 @@ from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
 from kernels.wire.client_request import WORK, ClientRequest, client_request, code_of
 from kernels.wire.message import Malformed, json_object
+from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 LOGGED_REFUSALS = 5

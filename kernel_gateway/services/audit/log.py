@@ -22,8 +22,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import Forbidden, GatewayError, NoSpace
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.audit import AuditRecord
-from kernel_gateway.models.model import Page
 from kernel_gateway.services.admission.rates import Buckets
 from kernel_gateway.services.audit.api_call import API, CLIENT_GONE, ApiCall, detail
 from kernel_gateway.services.audit.chain import AuditChain, Written
@@ -39,6 +37,8 @@ from kernel_gateway.storage.audit import AuditFilter, AuditRow
 from kernel_gateway.storage.columns import to_json
 from kernel_gateway.storage.database import Database
 from kernel_gateway.syslog_address import SyslogAddress
+from sandcell.models.audit import AuditRecord
+from sandcell.models.model import Page
 
 log = structlog.get_logger(__name__)
 MOST_WAITING = 10_000

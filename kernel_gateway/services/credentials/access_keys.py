@@ -17,12 +17,10 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, NotFound, SettingInvalid
 from kernel_gateway.identity.access_key import KEY_ID, new_key_id, new_secret
-from kernel_gateway.identity.principal import Caller, Principal, Scope
+from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.identity.sealing import CannotOpen, Sealing, key_in
 from kernel_gateway.identity.sigv4 import SignatureProblem
 from kernel_gateway.identity.sigv4.problem import UNRECOGNIZED
-from kernel_gateway.models.credentials import AccessKeyInfo
-from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.credentials.authentication import ADMIN
 from kernel_gateway.services.credentials.last_use import LastUse
@@ -38,6 +36,9 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import access_keys, principals
 from kernel_gateway.storage.access_keys import AccessKeyRow, SealedKey
 from kernel_gateway.storage.database import Database
+from sandcell.models.credentials import AccessKeyInfo
+from sandcell.models.model import Page
+from sandcell.models.scopes import Scope
 
 log = structlog.get_logger(__name__)
 GIVEN = "SANDCELL_ACCESS_KEY_ID"

@@ -12,15 +12,16 @@ from typing import Any
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, Forbidden, GatewayError, InternalError, InvalidRequest, NotFound
-from kernel_gateway.identity.principal import Principal, Scope, new_token, token_digest
-from kernel_gateway.models.credentials import TokenInfo
-from kernel_gateway.models.model import Page
+from kernel_gateway.identity.principal import Principal, new_token, token_digest
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.access_keys import AccessKeyRow
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.principals import TokenRow
+from sandcell.models.credentials import TokenInfo
+from sandcell.models.model import Page
+from sandcell.models.scopes import Scope
 
 PRINCIPAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 LONGEST_NAME = 200

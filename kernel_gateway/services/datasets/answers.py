@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from kernel_gateway.errors import DeadlinePassed, EnvironmentUnavailable, GatewayError, UnreadableFile
-from kernel_gateway.models.datasets import DatasetFormat, DatasetProfile, Described
 from kernels.environment import Environment
 from kernels.guest_client.client import CommandResult
+from sandcell.models.datasets import DatasetFormat, DatasetProfile, Described
 
 KILLED: Final = 128 + 9
 BROKEN: Final = "the file broke its reader: write it again with a current version of pandas or PyArrow"

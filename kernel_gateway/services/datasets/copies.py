@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from kernel_gateway.errors import Conflict, InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.datasets import CopyDataset, Dataset
-from kernel_gateway.models.workspaces import CopyFiles
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.datasets.datasets import Datasets
 from kernel_gateway.services.workspaces.file_copies import FileCopies
+from sandcell.models.datasets import CopyDataset, Dataset
+from sandcell.models.workspaces import CopyFiles
 
 
 class DatasetCopies:

@@ -14,8 +14,6 @@ from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import Conflict, InvalidRequest, NotFound, QuotaReached, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.datasets import Dataset, RegisterDataset, load_expression
-from kernel_gateway.models.model import Page
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.datasets.sandbox import DatasetSandbox, Wanted
@@ -28,6 +26,8 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import datasets
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.datasets import DatasetRow
+from sandcell.models.datasets import Dataset, RegisterDataset, load_expression
+from sandcell.models.model import Page
 from workspace_sync import DurableWorkspace, FileInfo
 
 INSTEAD = {

@@ -19,7 +19,6 @@ import structlog
 
 from kernel_gateway.dataset_profile import packing
 from kernel_gateway.errors import Conflict, translated
-from kernel_gateway.models.datasets import DatasetFormat, DatasetProfile, Encoding
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.admission.readiness import Readiness
@@ -33,6 +32,7 @@ from kernels.environment import Environment, NetworkPolicy
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
+from sandcell.models.datasets import DatasetFormat, DatasetProfile, Encoding
 from workspace_sync import DurableWorkspace
 from workspace_sync.directory.safe_open import CREATE, DIRECTORY
 

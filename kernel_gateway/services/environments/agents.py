@@ -20,8 +20,6 @@ from kernel_gateway.errors import (
     UnknownEnvironment,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.environments import AgentInfo, AttachAgents, Dependents, Moved, PutAgent
-from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.environments import custom as made
 from kernel_gateway.services.environments.environments import Environments
@@ -30,6 +28,8 @@ from kernel_gateway.storage import agents, environments
 from kernel_gateway.storage.agents import AgentRow
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
+from sandcell.models.environments import AgentInfo, AttachAgents, Dependents, Moved, PutAgent
+from sandcell.models.model import Page
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 DEFAULT_ENVIRONMENT = "python"

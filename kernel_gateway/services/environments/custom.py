@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from kernel_gateway.environments_file import ROLE_ARN, DeclaredRole
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.environments import CreateEnvironment
 from kernel_gateway.settings import Settings, table
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from sandcell.models.environments import CreateEnvironment
 
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}")
 ID = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10}")

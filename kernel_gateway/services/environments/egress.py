@@ -23,7 +23,6 @@ from kernel_gateway.egress.s3.proxy import SigningBackends
 from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import EnvironmentUnavailable, GatewayError, UnknownEnvironment
-from kernel_gateway.models.network import Network, NetworkUse, SessionNetwork
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.audit.text import bounded
 from kernel_gateway.services.environments.info import network_info
@@ -31,6 +30,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.environment import Environment, NetworkMode, NetworkPolicy
 from kernels.errors import KernelsError, SandboxFailed
+from sandcell.models.network import Network, NetworkUse, SessionNetwork
 
 log = structlog.get_logger(__name__)
 OPEN_SECONDS = 30.0

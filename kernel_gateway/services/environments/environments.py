@@ -25,8 +25,6 @@ from kernel_gateway.errors import (
     UnknownEnvironment,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo, EnvironmentKind
-from kernel_gateway.models.model import Page
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments import custom as made
 from kernel_gateway.services.environments.info import info_of_host, info_of_made
@@ -36,6 +34,8 @@ from kernel_gateway.storage.columns import MOST_ROWS
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment
+from sandcell.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo, EnvironmentKind
+from sandcell.models.model import Page
 
 SHOWN = 5
 """How many agents and sessions a refusal's message names; its details name more."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kernel_gateway.models.environments import EnvironmentInfo
-from kernel_gateway.models.network import EndpointInfo, Network, NetworkLimits, RoleInfo
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from sandcell.models.environments import EnvironmentInfo
+from sandcell.models.network import EndpointInfo, Network, NetworkLimits, RoleInfo
 
 
 def info_of_host(environment: Environment, settings: Settings) -> EnvironmentInfo:

@@ -24,9 +24,6 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.commands import Command, CommandRequest
-from kernel_gateway.models.executions import Truncated
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
@@ -44,6 +41,9 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import KernelsError, SandboxGone
 from kernels.guest_client.client import CommandResult
+from sandcell.models.commands import Command, CommandRequest
+from sandcell.models.executions import Truncated
+from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0

@@ -23,9 +23,6 @@ from kernel_gateway.errors import (
     SessionBusy,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.executions import Event, Execution, Submission
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.sync import ExecutionSync, Sync
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
@@ -45,6 +42,9 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.languages import runtime_of
 from kernels.wire.client_request import ClientRequest
+from sandcell.models.executions import Event, Execution, Submission
+from sandcell.models.model import Page
+from sandcell.models.sync import ExecutionSync, Sync
 
 LONGEST_KEY = 255
 

@@ -13,13 +13,13 @@ import structlog
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.leases import Lease, TakeLease
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.sessions.live_session import HeldLease, LiveSession
 from kernel_gateway.services.sessions.registry import Registry
+from sandcell.models.leases import Lease, TakeLease
 
 log = structlog.get_logger(__name__)
 

@@ -9,10 +9,10 @@ import msgspec
 
 from kernel_gateway.errors import SandboxUnavailable, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.inspection import Variable, Variables
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernels.execution import variables
+from sandcell.models.inspection import Variable, Variables
 
 
 class Inspection:

@@ -6,10 +6,10 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.models.sync import DurableExecution, Sync
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
+from sandcell.models.sync import DurableExecution, Sync
 from workspace_sync import AsOf
 
 log = structlog.get_logger(__name__)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from kernel_gateway.models.sync import DurableExecution, ExecutionSync, Restoring, Sync, SyncMode
 from kernel_gateway.services.clock import rfc3339_or_none
 from kernel_gateway.storage.executions import ExecutionRow
+from sandcell.models.sync import DurableExecution, ExecutionSync, Restoring, Sync, SyncMode
 from workspace_sync import AsOf, Mirror
 from workspace_sync.errors import MirrorClosed, WorkspaceSyncError
 

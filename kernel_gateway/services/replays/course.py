@@ -17,8 +17,6 @@ import msgspec
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.replays import CellReplay
-from kernel_gateway.models.sessions import StartSession
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.replays.notebook import LEFT_OUT, replayed_notebook
 from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, describe_failure
@@ -27,6 +25,8 @@ from kernel_gateway.services.replays.steps import Step, began, last_step
 from kernel_gateway.services.replays.verdicts import AS_RECORDED, not_run, verdict_of
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.storage.executions import StoredOutcome
+from sandcell.models.replays import CellReplay
+from sandcell.models.sessions import StartSession
 
 STOPPED_HERE = "the replay was to stop at the first difference, which is cell {number}"
 KERNEL_DIED = "the kernel died in cell {number}, which it did not in the record, and its globals went with it"

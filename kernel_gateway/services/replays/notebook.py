@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel_gateway.models.replays import CellReplay
 from kernel_gateway.services.replays.stage import CellOutcome
+from sandcell.models.replays import CellReplay
 
 KEY: Final = "sandcell"
 LEFT_OUT: Final[dict[str, Any]] = {

@@ -23,9 +23,6 @@ from kernel_gateway.errors import (
     NotFound,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.executions import Event
-from kernel_gateway.models.replays import Replay, ReplayRequest, ReplayStatus
-from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.services.admission.fair_shares import FairShares, Share, share_of
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
@@ -41,6 +38,9 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernels.errors import InvalidNotebook
 from kernels.notebook.notebook_file import NotebookFile, read
+from sandcell.models.executions import Event
+from sandcell.models.replays import Replay, ReplayRequest, ReplayStatus
+from sandcell.models.sessions import Session, StartSession
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = 10.0

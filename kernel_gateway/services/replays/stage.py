@@ -15,8 +15,6 @@ from typing import Final
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.commands import Command, CommandRequest
-from kernel_gateway.models.executions import Execution, Submission
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.executions.commands import Commands
@@ -31,6 +29,8 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import StoredOutcome
 from kernels.execution.outputs import Output
 from kernels.notebook.transcript import split_output, trim_output
+from sandcell.models.commands import Command, CommandRequest
+from sandcell.models.executions import Execution, Submission
 
 FACE: Final = "replay"
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.models.replays import CellReplay, Replay, ReplayError, ReplayRequest, ReplayStatus
 from kernel_gateway.services.replays.steps import Step
 from kernel_gateway.services.replays.verdicts import AS_RECORDED
 from kernel_gateway.services.results.event_log import EventLog
+from sandcell.models.replays import CellReplay, Replay, ReplayError, ReplayRequest, ReplayStatus
 
 MOST_DIFFS_BYTES: Final = 4_000_000
 """Of all the verdicts of one replay together, in characters."""

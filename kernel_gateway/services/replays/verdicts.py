@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from kernel_gateway.models.replays import CellReplay, Replay
 from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import STOPPED, Step
 from kernels.execution.outputs import Output
 from kernels.notebook.transcript import trim_output
 from kernels.replay import CellVerdict, Clock, Showing, Verdict, judge, text_of
+from sandcell.models.replays import CellReplay, Replay
 
 AS_RECORDED: Final = frozenset({"same", "new", "not_run"})
 """Verdicts that do not say that something came out otherwise."""

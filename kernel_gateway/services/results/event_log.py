@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.executions import Event
+from sandcell.models.executions import Event
 
 EVENT_BYTES = 256
 """What a kept event is counted as beside its data."""

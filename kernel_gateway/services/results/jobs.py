@@ -12,8 +12,6 @@ from typing import Any
 import structlog
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.models.executions import Execution
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.admission.fair_shares import Share
 from kernel_gateway.services.results.displays import targets, updated
 from kernel_gateway.services.results.event_log import EventLog
@@ -21,6 +19,8 @@ from kernel_gateway.services.results.kept_outputs import FullText
 from kernel_gateway.services.results.outcomes import closing_event, execution_of
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels.wire.client_request import ClientRequest
+from sandcell.models.executions import Execution
+from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel_gateway.models.executions import Death, Execution, ExecutionError, Truncated
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.clock import rfc3339, rfc3339_or_none
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels import errors as below
@@ -16,6 +14,8 @@ from kernels.capped_text import cut_middle
 from kernels.execution.execution import Outcome
 from kernels.execution.outputs import Outputs
 from kernels.notebook.transcript import trim_output
+from sandcell.models.executions import Death, Execution, ExecutionError, Truncated
+from sandcell.models.sync import ExecutionSync
 
 MOST_LATE: Final = 100
 LATE_BYTES: Final = 4 * 1024 * 1024

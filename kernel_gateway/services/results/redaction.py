@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.executions import ExecutionError
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 from kernels.notebook.transcript import BINARY
+from sandcell.models.executions import ExecutionError
 
 
 class Redaction:

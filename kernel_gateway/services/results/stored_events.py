@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
-from kernel_gateway.models.executions import Event
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.results.outcomes import closing_event
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from sandcell.models.executions import Event
+from sandcell.models.sync import ExecutionSync
 
 
 async def replayed(row: ExecutionRow, after: int, sync: ExecutionSync | None = None) -> AsyncIterator[Event]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
-from kernel_gateway.models.sessions import Session, Usage
-from kernel_gateway.models.sync import Sync
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.results.displays import Displays
 from kernel_gateway.services.results.jobs import Job
@@ -21,6 +19,8 @@ from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.hub import Hub
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.sessions import Session, Usage
+from sandcell.models.sync import Sync
 
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.late_outputs import LateOutputs

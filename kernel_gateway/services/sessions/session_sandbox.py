@@ -16,8 +16,6 @@ import msgspec
 import structlog
 
 from kernel_gateway.errors import SandboxUnavailable, SessionTerminated, translate
-from kernel_gateway.models.sessions import Usage
-from kernel_gateway.models.sync import Restoring, Sync
 from kernel_gateway.services.admission.fair_shares import FairShares
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.environments.egress import EgressGateway, Find
@@ -33,6 +31,8 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.sessions import Usage
+from sandcell.models.sync import Restoring, Sync
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import WorkspaceSyncError

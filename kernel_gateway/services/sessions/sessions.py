@@ -23,9 +23,6 @@ from kernel_gateway.errors import (
     translated,
 )
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.sessions import Ended, Session, SessionStatus, StartSession, Usage
-from kernel_gateway.models.sync import SyncMode
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
@@ -42,6 +39,9 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
+from sandcell.models.model import Page
+from sandcell.models.sessions import Ended, Session, SessionStatus, StartSession, Usage
+from sandcell.models.sync import SyncMode
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = 10.0

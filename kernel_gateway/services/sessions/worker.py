@@ -19,7 +19,6 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
-from kernel_gateway.models.sync import ExecutionSync
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.mirroring.flushes import sync_status
@@ -40,6 +39,7 @@ from kernels.errors import Death, KernelsError
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.run_usage import RunUsage
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 SLACK_SECONDS = 30.0

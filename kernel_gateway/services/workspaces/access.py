@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from kernel_gateway.errors import NotFound, WorkspaceInUse, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import MOST_NAMED, DurableFile, Removed
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
@@ -19,6 +18,7 @@ from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.storage import sessions, workspace_usage
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import WorkspaceRow
+from sandcell.models.workspaces import MOST_NAMED, DurableFile, Removed
 from workspace_sync import DurableWorkspace, FileInfo
 from workspace_sync import Removed as Gone
 

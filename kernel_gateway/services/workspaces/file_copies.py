@@ -10,11 +10,11 @@ import asyncio
 
 from kernel_gateway.errors import InvalidRequest, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import MOST_NAMED, Copied, CopyFiles
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.mirroring.mirrors import Mirrors, prefix
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
+from sandcell.models.workspaces import MOST_NAMED, Copied, CopyFiles
 from workspace_sync import TransferLimits
 from workspace_sync.threads import Threads
 from workspace_sync.workspaces.copying import CopyPlan, WorkspaceCopy

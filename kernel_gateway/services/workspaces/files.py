@@ -8,8 +8,6 @@ from contextlib import aclosing
 
 from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.workspaces import MOST_NAMED, FileEntry, Removed
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
@@ -21,6 +19,8 @@ from kernel_gateway.settings import Settings
 from kernels.errors import GuestRefused
 from kernels.guest_client.client import FileStat
 from kernels.guest_client.file_stream import Content, size_of
+from sandcell.models.model import Page
+from sandcell.models.workspaces import MOST_NAMED, FileEntry, Removed
 
 NO_FILE = {
     "is_a_directory": "this is no file but a directory",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from kernel_gateway.errors import Conflict, InvalidRequest, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import CreateLink, Link
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.workspaces.access import WorkspaceAccess
 from kernel_gateway.settings import Settings
+from sandcell.models.workspaces import CreateLink, Link
 
 
 class WorkspaceLinks:

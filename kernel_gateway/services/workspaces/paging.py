@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernel_gateway.cursors import cursor_to, place_in
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.workspaces import FileEntry
+from sandcell.models.model import Page
+from sandcell.models.workspaces import FileEntry
 
 
 def page_of_files(

@@ -15,7 +15,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError, NotFound, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import MOST_NAMED, Removed
 from kernel_gateway.services.admission.fair_shares import SERVICE
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
@@ -28,6 +27,7 @@ from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import workspace_usage as workspace_removal
 from kernel_gateway.storage.database import Database
+from sandcell.models.workspaces import MOST_NAMED, Removed
 
 CHANGES_SECONDS = 10.0
 """How long a removal waits for changes of files under way, before it is left to the sweep."""

@@ -15,8 +15,6 @@ import structlog
 
 from kernel_gateway.errors import Forbidden, GatewayError, InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.usage import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
@@ -29,6 +27,8 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import workspace_usage
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.workspace_usage import Untouched, UsageRow
+from sandcell.models.model import Page
+from sandcell.models.usage import MOST_EXPIRED, Expired, ExpiredWorkspace, ExpireWorkspaces, PrincipalUsage
 
 DAY = 86_400
 EVERY_SECONDS = 600.0

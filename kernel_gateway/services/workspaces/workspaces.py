@@ -10,8 +10,6 @@ from typing import IO, BinaryIO, cast
 
 from kernel_gateway.errors import Conflict, LimitReached, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.workspaces import DurableFile, FileEntry, Removed, Workspace
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.clock import rfc3339
@@ -25,6 +23,8 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions, workspace_usage
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import WorkspaceRow
+from sandcell.models.model import Page
+from sandcell.models.workspaces import DurableFile, FileEntry, Removed, Workspace
 from workspace_sync import ANYTHING, ArchiveLimits, DurableWorkspace, Expected, FileInfo
 from workspace_sync import Removed as Gone
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.attaching import lab_config
+from sandcell.attaching import lab_config
 from tests.conformance.jupyter import client_environments
 from tests.running_service import RunningService
 

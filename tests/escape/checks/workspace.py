@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from kernel_gateway.client import LiveSession
+from sandcell import LiveSession
 from tests.escape.outside import MEGABYTE, Durable, Routes, durable, routes, store_of, while_attacked
 from tests.escape.position import Scene
 

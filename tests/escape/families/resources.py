@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.client import LiveSession, Result
-from kernel_gateway.client.errors import ServiceUnavailable
-from kernel_gateway.models.commands import Command
-from kernel_gateway.models.executions import Execution
+from sandcell import LiveSession, Result
+from sandcell.errors import ServiceUnavailable
+from sandcell.models.commands import Command
+from sandcell.models.executions import Execution
 from tests.escape.attempt import Attempt, Family
 from tests.escape.position import Scene
 

@@ -7,7 +7,7 @@ another principal's session is started: it must start, and all of this must work
 
 from __future__ import annotations
 
-from kernel_gateway.client import LiveSession
+from sandcell import LiveSession
 from tests.escape.attempt import Attempt, Family
 from tests.escape.position import Scene
 

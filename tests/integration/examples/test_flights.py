@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from examples.flights import run as example
-from kernel_gateway.client import Client
+from sandcell import Client
 from tests.integration.examples import by_hand
 from tests.running_service import RunningService
 

@@ -11,7 +11,7 @@ from kernel_gateway.faces.agentcore.tools.checks import language_of
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import Result
-from kernel_gateway.models.executions import Execution, Language, LanguageRuntime, Submission
+from sandcell.models.executions import Execution, Language, LanguageRuntime, Submission
 
 PLACE_SECONDS: Final = 0.1
 """Between two looks for a place in a session's queue."""

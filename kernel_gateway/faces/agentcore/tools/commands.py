@@ -9,8 +9,8 @@ from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.paths import quote
 from kernel_gateway.faces.agentcore.tools.results import Result, StructuredContent, TaskStatus, text_block, text_result
 from kernel_gateway.faces.agentcore.tools.terminal import command_text
-from kernel_gateway.models.commands import Command, CommandRequest
 from kernels.guest.processes.commands import MAX_COMMAND_BYTES
+from sandcell.models.commands import Command, CommandRequest
 
 
 async def execute_command(call: Invocation) -> Result:

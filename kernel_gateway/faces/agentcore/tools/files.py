@@ -8,7 +8,7 @@ from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.media_types import media_type
 from kernel_gateway.faces.agentcore.tools.paths import uri, workspace_path
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, join_names, text_result
-from kernel_gateway.models.workspaces import FileEntry
+from sandcell.models.workspaces import FileEntry
 
 DESCRIPTIONS = {"file": "File", "directory": "Directory", "link": "Link", "other": "Special file"}
 

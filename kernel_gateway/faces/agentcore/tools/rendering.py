@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, text_block
 from kernel_gateway.faces.agentcore.tools.terminal import code_text
-from kernel_gateway.models.executions import Execution
+from sandcell.models.executions import Execution
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
 """Types that become image blocks, the first that a display has."""

@@ -10,9 +10,9 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, OwnedSessionsPage, PageOf
 from kernel_gateway.faces.rest.responses import NOTEBOOK, answer_download
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.executions import Execution
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.principals import OwnedSession
+from sandcell.models.executions import Execution
+from sandcell.models.model import Page
+from sandcell.models.principals import OwnedSession
 
 
 async def admin_list_sessions(call: Call) -> Page[OwnedSession]:

@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.attach import AttachToken, CreateAttachToken
-from kernel_gateway.models.model import Page
+from sandcell.models.attach import AttachToken, CreateAttachToken
+from sandcell.models.model import Page
 
 
 async def create_attach_token(call: Call) -> AttachToken:

@@ -8,9 +8,9 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AuditPage
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.audit import AuditRecord
-from kernel_gateway.models.model import Page
 from kernel_gateway.storage.audit import AuditFilter
+from sandcell.models.audit import AuditRecord
+from sandcell.models.model import Page
 
 
 async def list_audit_records(call: Call) -> Page[AuditRecord]:

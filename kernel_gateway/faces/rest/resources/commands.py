@@ -10,7 +10,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import answer_accepted
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.commands import Command, CommandRequest
+from sandcell.models.commands import Command, CommandRequest
 
 
 async def run_command(call: Call) -> Command | Response:

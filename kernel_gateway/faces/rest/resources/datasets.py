@@ -10,8 +10,8 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.datasets import CopyDataset, Dataset, RegisterDataset
-from kernel_gateway.models.model import Page
+from sandcell.models.datasets import CopyDataset, Dataset, RegisterDataset
+from sandcell.models.model import Page
 
 
 async def register_dataset(call: Call) -> Dataset:

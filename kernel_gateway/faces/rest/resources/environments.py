@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import EnvironmentsPage
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, Dependents, EnvironmentInfo
-from kernel_gateway.models.model import Page
+from sandcell.models.environments import ChangeTags, CreateEnvironment, Dependents, EnvironmentInfo
+from sandcell.models.model import Page
 
 
 async def create_environment(call: Call) -> EnvironmentInfo:

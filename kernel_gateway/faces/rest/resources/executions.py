@@ -13,8 +13,8 @@ from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import last_event_id
-from kernel_gateway.models.executions import Event, Execution, Submission
-from kernel_gateway.models.model import Page
+from sandcell.models.executions import Event, Execution, Submission
+from sandcell.models.model import Page
 
 MOST_KEY_CHARACTERS: Final = 200
 

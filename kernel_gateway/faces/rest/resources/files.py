@@ -12,8 +12,8 @@ from kernel_gateway.faces.rest.parameters import Listing, Removal
 from kernel_gateway.faces.rest.paths import check_directory
 from kernel_gateway.faces.rest.responses import OCTETS, answer_download, answer_dry_run
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.workspaces import FileEntry, Removed
+from sandcell.models.model import Page
+from sandcell.models.workspaces import FileEntry, Removed
 
 
 async def list_session_files(call: Call) -> Page[FileEntry]:

@@ -12,8 +12,8 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.ranges import bounds
 from kernel_gateway.faces.rest.responses import OCTETS, answer_output
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.inspection import Variables
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
+from sandcell.models.inspection import Variables
 
 
 async def list_variables(call: Call) -> Variables:

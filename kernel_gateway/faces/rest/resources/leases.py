@@ -7,7 +7,7 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.leases import Lease, TakeLease
+from sandcell.models.leases import Lease, TakeLease
 
 LEASE_HEADER: Final = "Sandcell-Lease"
 HOLDS: Final = {LEASE_HEADER: "the id of the lease that the caller holds"}

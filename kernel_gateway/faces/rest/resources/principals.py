@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
+from sandcell.models.model import Page
+from sandcell.models.principals import Disabled, DisablePrincipal, PrincipalInfo, SetQuota
 
 
 async def list_principals(call: Call) -> Page[PrincipalInfo]:

@@ -13,8 +13,8 @@ from kernel_gateway.faces.rest.parameters import AnyObject
 from kernel_gateway.faces.rest.responses import EVENTS, NOTEBOOK, answer_accepted, answer_document, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.faces.rest.sse import last_event_id
-from kernel_gateway.models.executions import Event
-from kernel_gateway.models.replays import Replay, ReplayRequest
+from sandcell.models.executions import Event
+from sandcell.models.replays import Replay, ReplayRequest
 
 
 async def create_replay(call: Call) -> Replay | Response:

@@ -10,10 +10,10 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject, NotebookForm, SessionsPage
 from kernel_gateway.faces.rest.responses import HTML, NOTEBOOK, PYTHON, answer_document, answer_download
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.views.page import POLICY
 from kernels.notebook.chain import Manifest
+from sandcell.models.model import Page
+from sandcell.models.sessions import Session, StartSession
 
 
 async def create_session(call: Call) -> Session:

@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import CreateToken, PageOf, RotateToken
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.credentials import TokenInfo
-from kernel_gateway.models.model import Page
+from sandcell.models.credentials import TokenInfo
+from sandcell.models.model import Page
 
 
 async def create_token(call: Call) -> TokenInfo:

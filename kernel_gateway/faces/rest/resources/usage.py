@@ -8,8 +8,8 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import PageOf
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.usage import Expired, ExpireWorkspaces, PrincipalUsage
+from sandcell.models.model import Page
+from sandcell.models.usage import Expired, ExpireWorkspaces, PrincipalUsage
 
 
 async def list_usage(call: Call) -> Page[PrincipalUsage]:

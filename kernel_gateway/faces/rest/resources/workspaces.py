@@ -16,8 +16,8 @@ from kernel_gateway.faces.rest.parameters import Below, DryRunOnly, Listing, One
 from kernel_gateway.faces.rest.paths import check_directory, check_path
 from kernel_gateway.faces.rest.responses import OCTETS, ZIP, answer_download, answer_dry_run, answer_head
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.models.model import Page
-from kernel_gateway.models.workspaces import (
+from sandcell.models.model import Page
+from sandcell.models.workspaces import (
     Copied,
     CopyFiles,
     CreateLink,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.client import Client, LiveSession
+from sandcell import Client, LiveSession
 from tests.doubles.internet import (
     CARRIER,
     HOUSE,

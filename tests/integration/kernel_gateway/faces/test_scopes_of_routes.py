@@ -15,13 +15,13 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from kernel_gateway.client import Forbidden
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
-from kernel_gateway.identity.principal import SCOPES, Scope
+from sandcell import Forbidden
+from sandcell.models.scopes import SCOPES, Scope
 from tests.running_service import RunningService
 
 GUARDED = [each for each in TABLE if each.scope is not None]

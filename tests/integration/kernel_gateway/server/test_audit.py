@@ -18,7 +18,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.conformance.agentcore.accounts import KEY, SECRET, SYSTEM, Account
-from tests.integration.kernel_gateway.cli.conftest import Shell
+from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.integration.kernel_gateway.server.rest import Rest
 from tests.running_service import RunningService
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.doubles.loopback_site import ADDRESS, loopback_site
-from tests.integration.kernel_gateway.cli.conftest import Shell
+from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
 

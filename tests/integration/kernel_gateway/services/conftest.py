@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.executions import Execution, Submission
-from kernel_gateway.models.sessions import Session, StartSession
 from kernel_gateway.server import sandboxes
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
+from sandcell.models.executions import Execution, Submission
+from sandcell.models.sessions import Session, StartSession
 from tests.doubles.away_store import AwayStore
 from tests.doubles.turned_clock import TurnedClock
 from workspace_sync import open_store

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kernel_gateway.errors import QuotaReached, Unauthorized
-from kernel_gateway.models.attach import CreateAttachToken
 from kernel_gateway.services.attach.attach_tokens import MOST_ATTACH_TOKENS
+from sandcell.models.attach import CreateAttachToken
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

@@ -10,8 +10,8 @@ from sqlalchemy import select
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.workspaces import CopyFiles
 from kernel_gateway.storage.tables import workspaces
+from sandcell.models.workspaces import CopyFiles
 from tests.integration.kernel_gateway.services.conftest import Gateway, Test
 
 STRANGER = Principal("nobody", "nobody", admin=False)

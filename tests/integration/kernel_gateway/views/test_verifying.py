@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from nbconvert.exporters import NotebookExporter
 from nbconvert.preprocessors import ClearMetadataPreprocessor, TagRemovePreprocessor
 
-from kernel_gateway.cli.main import sandcell
+from sandcell.cli.main import sandcell
 from tests.running_service import RunningService
 
 Change = Callable[[dict[str, Any]], object]

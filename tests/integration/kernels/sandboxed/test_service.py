@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import nbformat
 
-from kernel_gateway.client import Client
-from tests.integration.kernel_gateway.cli.conftest import Shell
+from sandcell import Client
+from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
 

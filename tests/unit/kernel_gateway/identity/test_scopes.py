@@ -12,7 +12,8 @@ from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
-from kernel_gateway.identity.principal import SCOPES, Caller, Principal, Scope, caller_of
+from kernel_gateway.identity.principal import Caller, Principal, caller_of
+from sandcell.models.scopes import SCOPES, Scope
 
 ADMIN = Principal("1", "admin", admin=True)
 

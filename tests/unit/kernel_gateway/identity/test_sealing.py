@@ -12,7 +12,7 @@ import pytest
 from kernel_gateway.errors import StartRefused
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET, new_key_id, new_secret
 from kernel_gateway.identity.sealing import CannotOpen, Sealing, key_in
-from kernel_gateway.models.credentials import AccessKeyInfo, TokenInfo
+from sandcell.models.credentials import AccessKeyInfo, TokenInfo
 
 KEY_TEXT = "00112233445566778899aabbccddeeff" * 2
 

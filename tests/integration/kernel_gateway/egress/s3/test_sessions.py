@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 
-from kernel_gateway.client import Client, LiveSession
+from sandcell import Client, LiveSession
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.running_service import RunningService
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from kernel_gateway.cli.main import sandcell
-from kernel_gateway.client import SandcellError
+from sandcell import SandcellError
+from sandcell.cli.main import sandcell
 from tests.integration.kernel_gateway.faces.jupyter.conftest import Face
 from tests.running_service import RunningService
 

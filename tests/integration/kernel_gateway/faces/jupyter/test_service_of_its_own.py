@@ -11,7 +11,7 @@ import psutil
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from kernel_gateway.client import LiveSession
+from sandcell import LiveSession
 from tests.integration.kernel_gateway.faces.jupyter.conftest import Face, http_of
 from tests.integration.kernel_gateway.faces.jupyter.test_bad_frames import raw, until
 from tests.integration.kernel_gateway.faces.jupyter.wire import result_of, text_of

@@ -21,7 +21,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from kernel_gateway.models.credentials import AccessKeyInfo
+from sandcell.models.credentials import AccessKeyInfo
 from tests.running_service import RunningService
 
 LIST = "/code-interpreters/aws.codeinterpreter.v1/sessions/list"

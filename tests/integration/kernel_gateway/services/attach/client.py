@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
 
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.services.attach.attachments import AttachedPrincipal, Attachment, Ended, Incoming, Outgoing
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
 DEADLINE_SECONDS = 120

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import NotFound, SessionBusy
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.executions import Execution, Submission
-from kernel_gateway.models.leases import TakeLease
+from sandcell.models.commands import CommandRequest
+from sandcell.models.executions import Execution, Submission
+from sandcell.models.leases import TakeLease
 from tests.integration.kernel_gateway.services.attach.client import Room
 
 OnGateway = Callable[[Callable[[Room], Awaitable[None]]], None]

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 from websockets.exceptions import ConnectionClosed
 
-from kernel_gateway.cli.main import sandcell
-from kernel_gateway.client import Client, SandcellError, Unauthorized
+from sandcell import Client, SandcellError, Unauthorized
+from sandcell.cli.main import sandcell
 from tests.integration.kernel_gateway.faces.jupyter.wire import Wire, wire
 from tests.running_service import RunningService
 

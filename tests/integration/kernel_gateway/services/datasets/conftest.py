@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.client import Client
-from kernel_gateway.client.blocking import LiveSession
 from kernel_gateway.dataset_profile import packing
-from tests.integration.kernel_gateway.cli.conftest import Shell
+from sandcell import Client, LiveSession
+from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kernel_gateway.client import Client, Conflict, InvalidRequest, NotFound, SandcellError
-from kernel_gateway.client.blocking import LiveSession
-from tests.integration.kernel_gateway.cli.conftest import Shell
+from sandcell import Client, Conflict, InvalidRequest, LiveSession, NotFound, SandcellError
+from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 
 MAKE = """

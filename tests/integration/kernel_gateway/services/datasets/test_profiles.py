@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel_gateway.models.datasets import Described
+from sandcell.models.datasets import Described
 from tests.integration.kernel_gateway.services.datasets.conftest import Reader
 
 TABLE = """

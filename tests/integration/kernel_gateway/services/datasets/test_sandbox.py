@@ -22,9 +22,9 @@ from kernel_gateway.errors import (
     StoreUnavailable,
     UnreadableFile,
 )
-from kernel_gateway.models.datasets import Dataset, RegisterDataset
 from kernel_gateway.services.datasets import sandbox as dataset_sandbox
 from kernels.sandbox import SandboxRuntime
+from sandcell.models.datasets import Dataset, RegisterDataset
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 LOOK_AROUND = """

@@ -14,11 +14,11 @@ import pytest
 
 from kernel_gateway.errors import SandboxUnavailable
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.audit import AuditRecord
-from kernel_gateway.models.principals import DisablePrincipal
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import principals
 from kernel_gateway.storage.audit import AuditFilter
+from sandcell.models.audit import AuditRecord
+from sandcell.models.principals import DisablePrincipal
+from sandcell.models.sessions import Session
 from tests.doubles.loopback_site import ADDRESS, loopback_site
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 

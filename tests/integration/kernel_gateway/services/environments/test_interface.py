@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.client import Conflict, NotFound
-from tests.integration.kernel_gateway.cli.conftest import Shell
+from sandcell import Conflict, NotFound
+from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.integration.kernel_gateway.server.rest import Rest
 from tests.integration.kernel_gateway.services.environments.conftest import Place
 

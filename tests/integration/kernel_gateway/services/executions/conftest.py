@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from kernel_gateway.client import Client
-from kernel_gateway.client.blocking import LiveSession
+from sandcell import Client, LiveSession
 from tests.running_service import RunningService
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kernel_gateway import errors
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.executions import Event
-from kernel_gateway.models.sessions import Session
+from sandcell.models.commands import CommandRequest
+from sandcell.models.executions import Event
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

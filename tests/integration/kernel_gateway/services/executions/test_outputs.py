@@ -8,8 +8,7 @@ import json
 import httpx
 import pytest
 
-from kernel_gateway.client import Client, NotFound
-from kernel_gateway.client.blocking import LiveSession
+from sandcell import Client, LiveSession, NotFound
 
 TEXT = "".join(f"{n:07}\n" for n in range(60_000)).encode()
 DIGEST = hashlib.sha256(TEXT).hexdigest()

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from kernel_gateway.client import Client, Conflict, NotFound
-from kernel_gateway.client.blocking import LiveSession
-from kernel_gateway.models.inspection import Variable
+from sandcell import Client, Conflict, LiveSession, NotFound
+from sandcell.models.inspection import Variable
 
 TABLES = """
 import numpy as np, pandas as pd

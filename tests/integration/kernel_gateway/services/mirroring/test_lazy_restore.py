@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import WorkspaceRestoring
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.replays import ReplayRequest
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.server import sandboxes
+from sandcell.models.commands import CommandRequest
+from sandcell.models.replays import ReplayRequest
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.attach.client import Room
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house_in
 from tests.integration.kernel_gateway.services.replays.conftest import code, notebook, stream

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.models.commands import Command, CommandRequest
-from kernel_gateway.models.sessions import Session
-from kernel_gateway.models.sync import DurableExecution
+from sandcell.models.commands import Command, CommandRequest
+from sandcell.models.sessions import Session
+from sandcell.models.sync import DurableExecution
 from tests.integration.kernel_gateway.faces.agentcore.tools.conftest import Tools
 from tests.integration.kernel_gateway.services.attach.client import Room
 from tests.integration.kernel_gateway.services.conftest import Gateway, House

@@ -13,7 +13,6 @@ import nbformat
 import pytest
 
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.executions import Death, ExecutionError
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.storage import cells, executions, principals, sessions
@@ -23,6 +22,7 @@ from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutco
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.notebook import chain, transcript
 from kernels.notebook.transcript import Blob
+from sandcell.models.executions import Death, ExecutionError
 
 NOW = 1_700_000_000.0
 SESSION, ENVIRONMENT = "s", "python"

@@ -14,11 +14,11 @@ import pytest
 from sqlalchemy import Connection
 
 from kernel_gateway import errors
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.notebook import chain
+from sandcell.models.commands import CommandRequest
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

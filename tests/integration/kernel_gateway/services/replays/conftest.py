@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.client import Client
-from kernel_gateway.models.replays import CellReplay, Replay
+from sandcell import Client
+from sandcell.models.replays import CellReplay, Replay
 from tests.running_service import RunningService
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kernel_gateway.client import AsyncClient, Client, Conflict, InvalidRequest, LimitReached, NotFound
+from sandcell import AsyncClient, Client, Conflict, InvalidRequest, LimitReached, NotFound
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.services.replays.conftest import code, notebook, on, result, stream, verdicts
 from tests.running_service import RunningService

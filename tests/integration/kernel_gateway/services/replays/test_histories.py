@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
-from kernel_gateway.client import Client
-from kernel_gateway.client.blocking import LiveSession
+from sandcell import Client, LiveSession
 from tests.replay_histories import History, load
 from tests.replay_histories.matrix import Matrix
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel_gateway.client import Client
-from kernel_gateway.client.blocking import LiveSession
 from kernels.replay import CellVerdict, Clock, Showing, judge
+from sandcell import Client, LiveSession
 
 PREPARE = """
 import datetime, logging, os, sys, tempfile, threading, time, warnings

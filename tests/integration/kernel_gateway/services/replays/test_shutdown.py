@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kernel_gateway.client import NotFound
+from sandcell import NotFound
 from tests.integration.kernel_gateway.services.replays.conftest import code, notebook
 from tests.running_service import RunningService
 

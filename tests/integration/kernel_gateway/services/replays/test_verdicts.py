@@ -9,7 +9,7 @@ import json
 import nbformat
 import pytest
 
-from kernel_gateway.client import Client, InvalidRequest
+from sandcell import Client, InvalidRequest
 from tests.integration.kernel_gateway.services.replays.conftest import (
     code,
     display,

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.executions import Execution
-from kernel_gateway.models.sessions import Session
 from kernels.notebook import chain
+from sandcell.models.commands import CommandRequest
+from sandcell.models.executions import Execution
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.records.test_recorded_sessions import about, notebook
 

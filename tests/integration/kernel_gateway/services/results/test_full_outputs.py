@@ -14,9 +14,9 @@ import pytest
 
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.executions import Execution
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import executions
+from sandcell.models.executions import Execution
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 Test = Callable[[Gateway], Awaitable[None]]

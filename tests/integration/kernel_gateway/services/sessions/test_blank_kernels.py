@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.sessions import Session
+from sandcell.models.commands import CommandRequest
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.executions import Event, Execution
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.services.sessions import late_outputs
 from kernel_gateway.services.sessions.live_session import LiveSession
+from sandcell.models.commands import CommandRequest
+from sandcell.models.executions import Event, Execution
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.records.test_recorded_sessions import about, notebook
 

@@ -7,10 +7,10 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from kernel_gateway.models.executions import Execution
-from kernel_gateway.models.sessions import Session
 from kernel_gateway.storage import executions
 from kernels.environment import Environment
+from sandcell.models.executions import Execution
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 Test = Callable[[Gateway], Awaitable[None]]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from kernel_gateway import errors
-from kernel_gateway.models.commands import CommandRequest
 from kernel_gateway.server import sandboxes
 from kernels.oci import storage
 from kernels.oci.namespaces import idmap
 from kernels.sandbox import SandboxInfo, SandboxSpec
+from sandcell.models.commands import CommandRequest
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from kernel_gateway.errors import NotFound, StoreUnavailable, WorkspaceInUse
-from kernel_gateway.models.workspaces import CopyFiles
 from kernel_gateway.services.mirroring.mirrors import prefix
 from kernel_gateway.storage import sessions
+from sandcell.models.workspaces import CopyFiles
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from kernel_gateway.models.commands import CommandRequest
-from kernel_gateway.models.replays import ReplayRequest
+from sandcell.models.commands import CommandRequest
+from sandcell.models.replays import ReplayRequest
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.integration.kernel_gateway.services.replays.conftest import code, notebook
 from workspace_sync.errors import ObjectNotFound

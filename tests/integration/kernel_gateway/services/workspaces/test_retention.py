@@ -14,10 +14,10 @@ from sqlalchemy import update
 
 from kernel_gateway.errors import Forbidden, InvalidRequest, NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.usage import ExpireWorkspaces, PrincipalUsage
 from kernel_gateway.services.workspaces.retention import SPOOLED
 from kernel_gateway.storage.audit import AuditFilter
 from kernel_gateway.storage.tables import workspaces
+from sandcell.models.usage import ExpireWorkspaces, PrincipalUsage
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, Test
 
 DAY = 86_400.0

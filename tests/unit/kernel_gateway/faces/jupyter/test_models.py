@@ -18,11 +18,11 @@ from kernel_gateway.faces.jupyter.credentials import client_session_of, paramete
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.routes import TABLE, find_address
 from kernel_gateway.faces.routing import Address
-from kernel_gateway.models.environments import EnvironmentInfo
-from kernel_gateway.models.network import Network
-from kernel_gateway.models.sessions import Ended, Session
 from kernel_gateway.services.clock import rfc3339
 from kernels.wire.message import Message, header_of
+from sandcell.models.environments import EnvironmentInfo
+from sandcell.models.network import Network
+from sandcell.models.sessions import Ended, Session
 
 ID = "3fb56bb8-5332-49b3-947d-1de26539aa73"
 

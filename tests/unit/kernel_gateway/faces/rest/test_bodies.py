@@ -9,9 +9,9 @@ from kernel_gateway.faces.errors import MalformedJson, UnsupportedMediaType
 from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.rest import bodies
 from kernel_gateway.faces.rest.parameters import Listing, Nothing, PageOf, SessionsPage
-from kernel_gateway.models.executions import Submission
-from kernel_gateway.models.sessions import StartSession
-from kernel_gateway.models.workspaces import FileEntry
+from sandcell.models.executions import Submission
+from sandcell.models.sessions import StartSession
+from sandcell.models.workspaces import FileEntry
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from kernel_gateway.errors import InvalidRequest, PreconditionFailed
 from kernel_gateway.faces.rest.conditions import Wanted, read_expected, tags
-from kernel_gateway.models.workspaces import DurableFile
+from sandcell.models.workspaces import DurableFile
 
 FILE = DurableFile("out", "file", 10, "2026-01-01T00:00:00.000000Z", etag='"aa"')
 WEAK = DurableFile("out", "file", 10, "2026-01-01T00:00:00.000000Z", etag='W/"aa"')

@@ -14,8 +14,8 @@ from kernel_gateway.faces.rest import openapi
 from kernel_gateway.faces.rest.handler import ADDRESSES
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE, documented, openapi_document
-from kernel_gateway.models import constraints
 from kernel_gateway.settings import Settings
+from sandcell.models import constraints
 
 OPERATIONS = Path(__file__).with_name("operations.txt")
 

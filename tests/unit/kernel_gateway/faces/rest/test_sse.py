@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_gateway.client.event_stream import EventParser
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.rest.sse import HEARTBEAT, frame, last_event_id
-from kernel_gateway.models.executions import Event
+from sandcell.event_stream import EventParser
+from sandcell.models.executions import Event
 
 EVENTS = [
     Event(1, "started", {}),

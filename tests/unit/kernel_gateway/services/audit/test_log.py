@@ -15,7 +15,6 @@ from sqlalchemy import Connection, func, select
 
 from kernel_gateway.errors import DatabaseUnavailable, InvalidRequest
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.audit import AuditRecord
 from kernel_gateway.services.audit import log
 from kernel_gateway.services.audit import text as audit_text
 from kernel_gateway.services.audit.chain import AuditChain
@@ -27,6 +26,7 @@ from kernel_gateway.storage import principals
 from kernel_gateway.storage.audit import AuditFilter
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.tables import audit as table
+from sandcell.models.audit import AuditRecord
 from tests.doubles.turned_clock import TurnedClock
 
 ADMIN, ME, OTHER = (

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kernel_gateway.models.credentials import TokenInfo
-from kernel_gateway.models.executions import Execution, Submission
 from kernel_gateway.services.audit import parameters as audit_parameters
 from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, answered, shown
+from sandcell.models.credentials import TokenInfo
+from sandcell.models.executions import Execution, Submission
 
 
 class File(msgspec.Struct):

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import EnvironmentUnavailable, UnreadableFile
-from kernel_gateway.models.datasets import DatasetProfile, load_expression
 from kernel_gateway.services.datasets.answers import profile_of
 from kernels.environment import Environment
 from kernels.guest_client.client import CommandResult
+from sandcell.models.datasets import DatasetProfile, load_expression
 
 PROFILE: dict[str, Any] = {
     "format": "csv",

@@ -13,7 +13,6 @@ import pytest
 
 from kernel_gateway.environments_file import DeclaredRole
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.environments import CreateEnvironment, EnvironmentInfo
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.environments import Environments
@@ -22,6 +21,7 @@ from kernel_gateway.storage import principals, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.environment import Environment, NetworkMode, NetworkPolicy, Resources
+from sandcell.models.environments import CreateEnvironment, EnvironmentInfo
 
 T = TypeVar("T")
 ANN = Principal("11111111-1111-1111-1111-111111111111", "ann", admin=False)

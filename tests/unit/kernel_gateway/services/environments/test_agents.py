@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import AgentDetached, InvalidRequest, NotFound, QuotaReached, UnknownEnvironment
-from kernel_gateway.models.environments import AttachAgents, PutAgent
+from sandcell.models.environments import AttachAgents, PutAgent
 from tests.unit.kernel_gateway.services.environments.conftest import ANN, BEN, Desk
 
 At = Callable[[Callable[[Desk], Any]], Any]

@@ -10,13 +10,13 @@ import pytest
 
 from kernel_gateway.egress.resolver import system_resolve
 from kernel_gateway.errors import DatabaseUnavailable, EnvironmentUnavailable, GatewayError, UnknownEnvironment
-from kernel_gateway.models.network import SessionNetwork
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.environments.egress import Egress, EgressGateway
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.environment import Environment
+from sandcell.models.network import SessionNetwork
 from tests.unit.kernel_gateway.services.environments.conftest import ANN, HOSTS, Desk
 
 At = Callable[[Callable[[Desk], Any]], Any]

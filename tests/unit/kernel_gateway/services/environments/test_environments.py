@@ -19,9 +19,9 @@ from kernel_gateway.errors import (
     QuotaReached,
     UnknownEnvironment,
 )
-from kernel_gateway.models.environments import ChangeTags, CreateEnvironment, PutAgent
 from kernel_gateway.services.environments import custom as made
 from kernels.environment import ExecutionRole, NetworkMode, Resources
+from sandcell.models.environments import ChangeTags, CreateEnvironment, PutAgent
 from tests.unit.kernel_gateway.services.environments.conftest import ANN, BEN, HOSTS, Desk
 
 At = Callable[[Callable[[Desk], Any]], Any]

@@ -7,9 +7,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kernel_gateway.models.sync import DurableExecution
 from kernel_gateway.services.mirroring.flushes import Flushes, sync_status
 from kernel_gateway.storage.executions import ExecutionRow
+from sandcell.models.sync import DurableExecution
 from tests.doubles.away_store import AwayStore
 from workspace_sync import AsOf, Mirror, open_store
 from workspace_sync.mirroring.durable import DurableFiles

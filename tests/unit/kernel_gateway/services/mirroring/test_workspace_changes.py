@@ -16,9 +16,6 @@ from sqlalchemy import Connection
 
 from kernel_gateway.errors import DeadlinePassed, LimitReached, NotFound
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.models.sessions import Usage
-from kernel_gateway.models.sync import DurableExecution, Sync
-from kernel_gateway.models.workspaces import CopyFiles
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
@@ -39,6 +36,9 @@ from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernel_gateway.storage.tables import principals
+from sandcell.models.sessions import Usage
+from sandcell.models.sync import DurableExecution, Sync
+from sandcell.models.workspaces import CopyFiles
 from tests.doubles.turned_clock import TurnedClock
 from workspace_sync import AsOf, open_store
 

@@ -9,11 +9,11 @@ import nbformat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel_gateway.models.executions import Death, ExecutionError, Truncated
 from kernel_gateway.services.records.written_cells import Entry, write
 from kernel_gateway.services.results.outcomes import trim
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutcome
 from kernels.notebook import chain, transcript
+from sandcell.models.executions import Death, ExecutionError, Truncated
 from tests.unit.kernels.execution.test_outputs import ANY_TEXT
 from tests.unit.kernels.notebook.test_transcript import OUTPUT, STATUS
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import nbformat
 
-from kernel_gateway.models.replays import CellReplay
 from kernel_gateway.services.replays.notebook import replayed_notebook
 from kernel_gateway.services.replays.stage import CellOutcome
+from sandcell.models.replays import CellReplay
 
 RECORDED: dict[str, Any] = {
     "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "sandcell": {"session_id": "before"}},

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import DeadlinePassed
-from kernel_gateway.models.replays import CellReplay, ReplayRequest
 from kernel_gateway.services.replays.state import MOST_DIFFS_BYTES, Replaying
 from kernel_gateway.services.replays.steps import Step
+from sandcell.models.replays import CellReplay, ReplayRequest
 
 
 def begun(cells: int = 2) -> Replaying:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from kernel_gateway.models.replays import CellReplay, Replay
 from kernel_gateway.services.replays.stage import CellOutcome
 from kernel_gateway.services.replays.steps import Step, began, digests_of
 from kernel_gateway.services.replays.verdicts import summarize, verdict_of
 from kernels.capped_text import cut_middle
+from sandcell.models.replays import CellReplay, Replay
 
 
 def step(**more: Any) -> Step:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from kernel_gateway.models.executions import Event
 from kernel_gateway.services.results.event_log import EventLog
+from sandcell.models.executions import Event
 
 
 async def read(log: EventLog, after: int = 0) -> list[Event]:

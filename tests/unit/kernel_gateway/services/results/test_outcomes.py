@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.models.executions import Event
-from kernel_gateway.models.workspaces import FileEntry
 from kernel_gateway.services.results.outcomes import execution_of, trim
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from sandcell.models.executions import Event
+from sandcell.models.workspaces import FileEntry
 
 
 def row(**changed: Any) -> ExecutionRow:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.models.executions import ExecutionError
 from kernel_gateway.redact_patterns import FLOODED, MOST_MATCHES, Patterns
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.settings import load
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from sandcell.models.executions import ExecutionError
 
 KEY = "sk-aaaaaaaaaaaaaaaaaaaaaaaa"
 PATTERNS = Patterns([r"sk-[a-z]{20,}", r"(?i)password\s*=\s*\S+"])

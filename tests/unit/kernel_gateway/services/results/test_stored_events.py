@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from kernel_gateway.models.executions import Event
 from kernel_gateway.services.results.stored_events import replayed
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from sandcell.models.executions import Event
 
 ROW = ExecutionRow(
     id="e",

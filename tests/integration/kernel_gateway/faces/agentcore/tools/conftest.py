@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kernel_gateway.faces.agentcore.tools import Arguments, Invocation, tool_of
-from kernel_gateway.models.sessions import Session
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house, on_gateway
 
 __all__ = ["Gateway", "House", "Tools", "house", "on_gateway"]

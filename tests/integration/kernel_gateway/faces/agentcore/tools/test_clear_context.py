@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kernel_gateway import errors
-from kernel_gateway.models.commands import CommandRequest
+from sandcell.models.commands import CommandRequest
 from tests.integration.kernel_gateway.faces.agentcore.tools.conftest import Gateway, House, Tools
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]

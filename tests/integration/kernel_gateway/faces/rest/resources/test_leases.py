@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from kernel_gateway.models.leases import LONGEST_LEASE_SECONDS
+from sandcell.models.leases import LONGEST_LEASE_SECONDS
 
 
 def test_a_lease_is_taken_named_shown_and_given_back(http: httpx.Client, session_id: str) -> None:

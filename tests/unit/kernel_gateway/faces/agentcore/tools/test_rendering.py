@@ -14,8 +14,8 @@ from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, fai
 from kernel_gateway.faces.agentcore.tools.commands import describe_command, describe_task
 from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, join_names, text_block
-from kernel_gateway.models.commands import Command
-from kernel_gateway.models.executions import Death, Execution, ExecutionError
+from sandcell.models.commands import Command
+from sandcell.models.executions import Death, Execution, ExecutionError
 
 PNG = b"\x89PNG\r\n\x1a\n and more"
 TIMES = {"started_at": "2026-01-02T03:04:05.000000Z", "ended_at": "2026-01-02T03:04:06.500000Z"}

@@ -1,0 +1,180 @@
+"""`sandcell environments ...`: list, make and delete those of the service."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from sandcell import Client
+from sandcell.cli import completion
+from sandcell.cli.options import as_json, connected
+from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.verbs import Verbs
+from sandcell.cli.wording import network as egress_gateway
+from sandcell.models.environments import EnvironmentInfo, Moved
+from sandcell.operations import environments as e
+from sandcell.paging import every
+
+MOST_NAMES = 20
+COLUMNS = ("ENVIRONMENT", "IMAGE", "RUNTIME", "NETWORK", "MEMORY MB", "STORAGE MB", "STATUS", "DESCRIPTION")
+
+
+@click.group(cls=Verbs, path="environments", short_help="Make, list and delete environments; build the host's.")
+def environments() -> None:
+    """Make, list, show and delete environments of the service; build images on this host.
+
+    The host's environments are everybody's: their images are built here, as root, by `build`, which needs no service.
+    Those that you make with `create` are yours alone, and are made from one of the host's.
+    """
+
+
+@environments.command("ls")
+@click.option("--kind", type=click.Choice(["host", "made"]), help="Only the host's, or only those that you made.")
+@as_json
+@connected
+def list_(client: Client, *, kind: Literal["host", "made"] | None, as_json: bool) -> None:
+    """List the environments: the host's, then those that you made."""
+    found = client.carry_out(every(lambda cursor: e.list_environments(kind=kind, cursor=cursor)))
+    if as_json:
+        show_json(found)
+        return
+    show_table(COLUMNS, [_row(each) for each in found])
+
+
+def _row(one: EnvironmentInfo) -> tuple[object, ...]:
+    network = egress_gateway(one.network)
+    return (one.id, one.image, one.runtime, network, one.memory_mb, one.storage_mb, one.status, one.description)
+
+
+@environments.command("create", short_help="Make an environment of your own.")
+@click.argument("name")
+@click.option("--image", metavar="ENVIRONMENT", help="The host's environment to make it from.  [default: python]")
+@click.option("--description", metavar="TEXT", help="What it is for.")
+@click.option("--memory-mb", type=int, metavar="MB", help="Its memory; vCPUs derive from it.  [default: the image's]")
+@click.option("--storage-mb", type=int, metavar="MB", help="Its disk.  [default: the image's]")
+@click.option("--network", type=click.Choice(["SANDBOX", "PUBLIC"]), help="What it may reach.  [default: SANDBOX]")
+@click.option("--role-arn", metavar="ARN", help="Its execution role; grants what the operator declares for it.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag. May be given more than once.")
+@as_json
+@connected
+def create(
+    client: Client,
+    *,
+    name: str,
+    image: str | None,
+    description: str | None,
+    memory_mb: int | None,
+    storage_mb: int | None,
+    network: Literal["SANDBOX", "PUBLIC"] | None,
+    role_arn: str | None,
+    tags: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make an environment of your own, NAME, and print its id.
+
+    NAME is a letter and up to 47 letters, digits and underscores.
+    """
+    made = client.create_environment(
+        name,
+        image=image,
+        description=description,
+        memory_mb=memory_mb,
+        storage_mb=storage_mb,
+        network=network,
+        role_arn=role_arn,
+        tags=_tags(tags),
+    )
+    if as_json:
+        show_json(made)
+        return
+    click.echo(made.id)
+    say(f"made {made.id}; start a session in it: sandcell session new --environment {made.name}")
+
+
+def _tags(given: tuple[str, ...]) -> dict[str, str]:
+    for each in given:
+        if "=" not in each:
+            raise click.UsageError(f"a tag is written as KEY=VALUE, not {each!r}")
+    return {key: value for key, _, value in (each.partition("=") for each in given)}
+
+
+@environments.command("show")
+@click.argument("environment", shell_complete=completion.environments)
+@as_json
+@connected
+def show(client: Client, *, environment: str, as_json: bool) -> None:
+    """Show an environment by its id or name, and who needs it."""
+    one, needs = client.get_environment(environment), client.environment_dependents(environment)
+    if as_json:
+        show_json({"environment": one, "dependents": needs})
+        return
+    rows: list[tuple[object, object]] = [
+        ("environment", one.id),
+        ("name", one.name),
+        ("kind", one.kind),
+        ("status", one.status if not one.failure else f"{one.status}: {one.failure}"),
+        ("description", one.description),
+        ("image", one.image),
+        ("runtime", one.runtime),
+        ("memory", f"{one.memory_mb:,} MB"),
+        ("vCPUs", one.vcpus),
+        ("storage", f"{one.storage_mb:,} MB"),
+        ("network", egress_gateway(one.network)),
+        ("role", one.role_arn),
+        ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
+        ("created", one.created_at),
+        ("agents", ", ".join(needs.agents)),
+        ("live sessions", ", ".join(needs.sessions)),
+        ("agents detached", ", ".join(needs.detached_agents)),
+    ]
+    show_table(("", ""), rows)
+
+
+@environments.command("tag")
+@click.argument("environment", shell_complete=completion.environments)
+@click.argument("tags", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--remove", multiple=True, metavar="KEY", help="Remove this tag first. May be given more than once.")
+@as_json
+@connected
+def tag(client: Client, *, environment: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+    """Remove and set tags of an environment of yours, and list those it has."""
+    changed = client.tag_environment(environment, _tags(tags), remove=[*remove])
+    if as_json:
+        show_json(changed)
+        return
+    show_table(("KEY", "VALUE"), list(changed.tags.items()))
+
+
+@environments.command("rm")
+@click.argument("environment", shell_complete=completion.environments)
+@connected
+def remove(client: Client, *, environment: str) -> None:
+    """Delete an environment of yours. Refused while agents or live sessions need it."""
+    say(f"deleted {client.delete_environment(environment).id}")
+
+
+@environments.command("detach")
+@click.argument("environment", shell_complete=completion.environments)
+@connected
+def detach(client: Client, *, environment: str) -> None:
+    """Detach all your agents from an environment: they start no session until they are attached again."""
+    moved = client.detach_agents(environment)
+    say(f"detached {_counted(moved)} from {moved.environment}")
+
+
+@environments.command("attach", short_help="Attach all agents again that were detached.")
+@click.argument("environment", shell_complete=completion.environments)
+@click.option("--detached-from", metavar="ENVIRONMENT", help="Those of another, by its id, also of a deleted one.")
+@connected
+def attach(client: Client, *, environment: str, detached_from: str | None) -> None:
+    """Attach all your agents again that were detached from an environment, or from another."""
+    moved = client.attach_agents(environment, detached_from=detached_from)
+    say(f"attached {_counted(moved)} to {moved.environment}")
+
+
+def _counted(moved: Moved) -> str:
+    """How many agents, and the names of the first."""
+    more = ", ..." if moved.count > MOST_NAMES else ""
+    names = f" ({', '.join(moved.agents[:MOST_NAMES])}{more})" if moved.agents else ""
+    return f"{moved.count:,} agent{'' if moved.count == 1 else 's'}{names}"

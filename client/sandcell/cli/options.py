@@ -1,0 +1,68 @@
+"""Options that commands share, and how an error becomes a message and an exit status."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from sandcell import Client, ConnectionFailed, SandcellError, Unauthorized, exits
+from sandcell.cli.screen import say
+from sandcell.cli.verbs import ACCESS
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command a client, with `--url` and `--token`, and turn what goes wrong into an exit status."""
+
+    @functools.wraps(command)
+    def with_client(*, url: str | None, token: str | None, **kwargs: Any) -> None:
+        try:
+            meta = click.get_current_context().meta
+            with Client(url or meta.get("sandcell.url"), token or meta.get("sandcell.token")) as client:
+                command(client, **kwargs)
+        except SandcellError as error:
+            say(f"sandcell: {error}")
+            if remedy := _remedy(error):
+                say(remedy)
+            raise click.exceptions.Exit(exits.of_error(error)) from error
+        except BrokenPipeError:
+            raise  # whoever read our output has enough of it: `main` ends without a word
+        except OSError as error:
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            raise click.ClickException(message) from error
+
+    decorated: Callable[..., None] = with_client
+    for flag, about in reversed(list(ACCESS.items())):
+        decorated = click.option(flag, **about)(decorated)
+    return decorated
+
+
+def _remedy(error: SandcellError) -> str:
+    """What a person can do about an error that does not say so itself."""
+    if isinstance(error, ConnectionFailed):
+        return "Is the service running? `sandcell serve` starts one; --url or SANDCELL_URL names another."
+    if isinstance(error, Unauthorized):
+        return "Give a token with --token or SANDCELL_TOKEN; `sandcell serve` prints the first one."
+    if error.code == "workspace_in_use" and "session_id" in error.details:
+        return f"The session is {error.details['session_id']}."
+    return REMEDIES.get(error.message, "")
+
+
+REMEDIES = {
+    "there is no such session": "`sandcell session ls --all` lists yours.",
+    "there is no such workspace": "`sandcell workspace ls` lists yours.",
+    "the workspace has no such dataset": "`sandcell dataset ls WORKSPACE` lists those there are.",
+    "there is no such agent": "`sandcell agents ls` lists yours.",
+    "there is no such key": "`sandcell keys ls` lists them by id.",
+    "there is no such token": "`sandcell token ls` lists them by id.",
+}
+
+
+sync_mode = click.option(
+    "--sync",
+    type=click.Choice(["async", "before_return"]),
+    help="before_return: done when the files are in the store.  [default: the session's, else the service's]",
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

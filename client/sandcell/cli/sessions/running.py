@@ -1,0 +1,179 @@
+"""`sandcell run`: code, a script or standard input, in the current session."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from sandcell import Client, Conflict, Result, exits
+from sandcell.cli import completion
+from sandcell.cli.options import as_json, connected, sync_mode
+from sandcell.cli.progress import following_bytes
+from sandcell.cli.screen import say, show_json
+from sandcell.cli.sessions import choosing
+from sandcell.cli.sessions.following import Follower, tell_outcome
+from sandcell.models.executions import Execution, Language, LanguageRuntime
+from sandcell.models.sync import SyncMode
+
+LANGUAGES: Final[dict[str, Language]] = {
+    ".py": "python",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".ts": "typescript",
+}
+"""Of scripts, by how their names end."""
+LONGEST_PATH: Final = 4096
+
+
+@click.command(epilog=exits.explained(), short_help="Run code in a session that remembers.")
+@click.argument("code")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Upload this file into the workspace first. May be given more than once.",
+)
+@click.option(
+    "--session", metavar="ID", shell_complete=completion.sessions, help="Run in this session.  [env: SANDCELL_SESSION]"
+)
+@click.option("--new", is_flag=True, help="Start a new session and go on with it from now on.")
+@click.option(
+    "--environment",
+    metavar="NAME",
+    shell_complete=completion.environments,
+    help="Environment of a session that is started.",
+)
+@click.option(
+    "--language",
+    type=click.Choice(["python", "javascript", "typescript"]),
+    help="Language of the code.  [default: by the script's name, else python]",
+)
+@click.option(
+    "--runtime", "engine", type=click.Choice(["deno", "nodejs"]), help="What runs JavaScript.  [default: deno]"
+)
+@click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop the code after this long.")
+@sync_mode
+@click.option(
+    "--output-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where displayed plots are saved.  [default: here]",
+)
+@as_json
+@connected
+def run(
+    client: Client,
+    *,
+    code: str,
+    files: tuple[Path, ...],
+    session: str | None,
+    new: bool,
+    environment: str | None,
+    language: Language | None,
+    engine: LanguageRuntime | None,
+    timeout_seconds: float | None,
+    sync: SyncMode | None,
+    output_dir: Path,
+    as_json: bool,
+) -> None:
+    """Run CODE in a session that remembers, and show what it prints.
+
+    CODE is Python, or a file that ends in .py, .js or .ts, or - for standard input. The first run starts a session;
+    later runs in the same account go on in it, so that
+
+    \b
+      sandcell run 'x = 41'
+      sandcell run 'x + 1'
+      sandcell run analysis.py --file data.csv
+
+    share variables and files. Plots are saved as files, and none is overwritten. Ctrl-C interrupts the code.
+    """
+    source, session_id = _source(code), choosing.working(client, session, new=new, environment=environment)
+    _upload(client, session_id, files)
+    submission = {
+        "timeout_seconds": timeout_seconds,
+        "language": language or _language_of(code),
+        "runtime": engine,
+        "idempotency_key": str(uuid.uuid4()),
+        "sync": sync,
+    }
+    result = carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
+    _show(result, result.save(output_dir), as_json=as_json)
+    raise click.exceptions.Exit(exits.OF_STATUS[result.status])
+
+
+def _upload(client: Client, session_id: str, files: Sequence[Path]) -> None:
+    for path in files:
+        with following_bytes(path.name) as note:
+            client.upload(session_id, path.name, path, on_progress=note)
+
+
+def _show(result: Result, saved: Sequence[Path], *, as_json: bool) -> None:
+    """The outcome, and where its plots are."""
+    if as_json:
+        show_json({**msgspec.to_builtins(result.execution), "saved": [str(path) for path in saved]})
+        return
+    tell_outcome(result)
+    for path in saved:
+        say(f"saved {path}")
+
+
+def _language_of(code: str) -> Language:
+    """By the script's name; of all else Python."""
+    return LANGUAGES[Path(code).suffix] if _is_script(code) else "python"
+
+
+def _source(code: str) -> str:
+    """The code itself: the argument, a script's text, or standard input."""
+    if code == "-":
+        return _text(sys.stdin.buffer.read(), "standard input")
+    if _is_script(code):
+        return _text(Path(code).read_bytes(), code)
+    if code.endswith(".py") and "\n" not in code and " " not in code:
+        raise click.UsageError(f"there is no file {code}")
+    try:
+        code.encode()
+    except UnicodeEncodeError:
+        raise click.UsageError("the code is not UTF-8") from None
+    return code
+
+
+def _is_script(code: str) -> bool:
+    """Whether the argument names a script, and is no code."""
+    return code.endswith(tuple(LANGUAGES)) and len(code) < LONGEST_PATH and Path(code).is_file()
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{name} is not UTF-8") from None
+
+
+def carry_out(
+    client: Client, session_id: str, source: str, submission: dict[str, Any], *, quiet: bool, named: bool
+) -> Result:
+    """Submit and follow; when the current session ended just now, once more in a new one."""
+    try:
+        execution = client.submit(session_id, source, **submission)
+    except Conflict as error:
+        if error.code != "session_terminated" or named:
+            raise
+        session_id = choosing.replaced(client, client.get_session(session_id), None)
+        execution = client.submit(session_id, source, **submission)
+    return _followed(client, session_id, execution, quiet=quiet)
+
+
+def _followed(client: Client, session_id: str, execution: Execution, *, quiet: bool) -> Result:
+    try:
+        return Follower(client, session_id, quiet).follow(execution.id)
+    except KeyboardInterrupt:
+        say(f"left; the execution {execution.id} of session {session_id} may still run")
+        raise click.exceptions.Exit(exits.INTERRUPTED) from None

@@ -1,0 +1,172 @@
+"""`sandcell session ...`."""
+
+from __future__ import annotations
+
+import click
+
+from sandcell import Client
+from sandcell.cli import completion
+from sandcell.cli.options import as_json, connected, sync_mode
+from sandcell.cli.screen import say, show_json, show_table
+from sandcell.cli.sessions import choosing, current_session
+from sandcell.cli.verbs import Verbs
+from sandcell.cli.wording import megabytes, network, stored
+from sandcell.models.network import SessionNetwork
+from sandcell.models.sessions import Session, SessionStatus
+from sandcell.models.sync import SyncMode
+from sandcell.operations import sessions as operations
+from sandcell.paging import every
+
+COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
+
+
+@click.group(cls=Verbs, path="session")
+def session() -> None:
+    """Start, list, show, interrupt, restart and stop sessions."""
+
+
+@session.command("ls")
+@click.option("--all", "everything", is_flag=True, help="Ended ones too.")
+@as_json
+@connected
+def list_(client: Client, *, everything: bool, as_json: bool) -> None:
+    """List your sessions, newest first."""
+    status: SessionStatus | None = None if everything else "READY"
+    sessions = client.carry_out(every(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
+    if as_json:
+        show_json(sessions)
+        return
+    show_table(COLUMNS, [_row(each) for each in sessions])
+
+
+def _row(each: Session) -> tuple[object, ...]:
+    idle = each.idle_expires_at if each.status == "READY" else ""
+    status = each.status if each.ended is None else f"{each.status} ({each.ended.reason})"
+    mode = each.network.mode if each.network.role is None else f"{each.network.mode} and S3"
+    return (each.id, status, each.environment, each.name, each.last_activity_at, idle, each.runtime, mode)
+
+
+@session.command("new")
+@click.option(
+    "--environment",
+    metavar="NAME",
+    shell_complete=completion.environments,
+    help="What it is made from.  [default: the agent's, or python]",
+)
+@click.option("--agent", metavar="NAME", help="Whom it is for: its environment counts, if it is registered.")
+@click.option("--name", default="", help="A name for people.")
+@click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
+@click.option("--replay-of", metavar="SESSION", help="With a copy of its files, and its cells run again.")
+@click.option("--timeout", "timeout_seconds", type=int, metavar="SECONDS", help="Ends at the latest after this long.")
+@click.option("--idle-timeout", "idle_timeout_seconds", type=int, metavar="SECONDS", help="Ends when idle this long.")
+@sync_mode
+@as_json
+@connected
+def new(
+    client: Client,
+    *,
+    environment: str | None,
+    agent: str | None,
+    name: str,
+    workspace_id: str | None,
+    replay_of: str | None,
+    timeout_seconds: int | None,
+    idle_timeout_seconds: int | None,
+    sync: SyncMode | None,
+    as_json: bool,
+) -> None:
+    """Start a session, make it the current one, and print its id."""
+    started = client.start_session(
+        environment,
+        agent=agent,
+        name=name,
+        workspace_id=workspace_id,
+        timeout_seconds=timeout_seconds,
+        idle_timeout_seconds=idle_timeout_seconds,
+        replay_of=replay_of,
+        sync=sync,
+    )
+    current_session.remember(client.url, started.id)
+    if as_json:
+        show_json(started)
+    else:
+        click.echo(started.id)
+
+
+@session.command("show", short_help="Show a session.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@as_json
+@connected
+def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
+    """Show a session (default: the current one): its state, expiry, what it uses, how far its files are stored."""
+    found = client.get_session(choosing.named(client, session_id))
+    if as_json:
+        show_json(found)
+        return
+    usage = found.usage
+    rows: list[tuple[object, object]] = [
+        ("session", found.id),
+        ("name", found.name),
+        ("status", found.status if found.ended is None else f"{found.status}: {found.ended.detail}"),
+        ("environment", found.environment),
+        ("agent", found.agent or ""),
+        ("runtime", found.runtime),
+        ("network", network(found.network)),
+        ("network used", _used(found.network)),
+        ("workspace", found.workspace_id),
+        ("generation", found.generation),
+        ("created", found.created_at),
+        ("last activity", found.last_activity_at),
+        ("ends if idle", found.idle_expires_at),
+        ("ends at the latest", found.expires_at),
+        ("memory", f"{_part(usage.memory_bytes, usage.memory_limit_bytes)}, peak {megabytes(usage.memory_peak_bytes)}"),
+        ("storage", _part(usage.storage_used_bytes, usage.storage_limit_bytes)),
+        ("executions", usage.executions),
+        ("files stored", stored(found.sync)),
+        ("durable up to", found.sync.durable.execution_id if found.sync.durable else "nothing yet"),
+        ("sync", found.sync.mode),
+    ]
+    show_table(("", ""), rows)
+
+
+def _used(policy: SessionNetwork) -> str:
+    used, limits = policy.used, policy.limits
+    if policy.mode == "SANDBOX" and policy.role is None and not used.requests:
+        return "nothing"
+    sent = _part(used.sent_bytes, limits.sent_bytes)
+    received = _part(used.received_bytes, limits.received_bytes)
+    requests = f"{used.requests:,} of {limits.requests:,} requests, {used.refused:,} refused"
+    return f"{requests}, {sent} sent, {received} received"
+
+
+def _part(used: int, limit: int) -> str:
+    return f"{megabytes(used)} of {megabytes(limit)}"
+
+
+@session.command("interrupt", short_help="Interrupt what runs in a session.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@connected
+def interrupt(client: Client, *, session_id: str | None) -> None:
+    """Interrupt what runs in a session (default: the current one); its variables stay."""
+    session_id = choosing.named(client, session_id)
+    client.interrupt(session_id)
+    say(f"interrupted {session_id}")
+
+
+@session.command("restart", short_help="Start a blank kernel in a session; files stay.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@connected
+def restart(client: Client, *, session_id: str | None) -> None:
+    """Start a blank kernel in a session (default: the current one); its files stay, its variables are gone."""
+    restarted = client.restart(choosing.named(client, session_id))
+    say(f"restarted {restarted.id}: kernel generation {restarted.generation}")
+
+
+@session.command("stop", short_help="Stop a session; its files stay.")
+@click.argument("session_id", required=False, metavar="[SESSION]", shell_complete=completion.sessions)
+@connected
+def stop(client: Client, *, session_id: str | None) -> None:
+    """Stop a session (default: the current one); its files stay in its workspace."""
+    stopped = client.stop_session(choosing.named(client, session_id))
+    current_session.forget(client.url, stopped.id)
+    say(f"stopped {stopped.id}; its files: sandcell workspace ls {stopped.workspace_id}")

@@ -1,0 +1,38 @@
+"""Bearer tokens and access keys."""
+
+from __future__ import annotations
+
+from sandcell.models.model import Model
+from sandcell.models.scopes import Scope
+
+
+class Credential(Model):
+    """What a principal proves itself by. Its secret shows in no `repr`.
+
+    `scope` is `read` (look), `run` (and change and run what is the principal's own) or `admin` (all that the principal
+    may). Without `expires_at` it counts until it is revoked.
+    """
+
+    id: str
+    principal: str
+    name: str
+    created_at: str
+    revoked_at: str | None = None
+    scope: Scope = "admin"
+    expires_at: str | None = None
+    last_used_at: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r}, principal={self.principal!r}, name={self.name!r})"
+
+
+class TokenInfo(Credential):
+    """A bearer token without its secret; `token` is present only in the answer that created it."""
+
+    token: str | None = None
+
+
+class AccessKeyInfo(Credential):
+    """An access key, which requests are signed with; `secret_access_key` is only in the answer that created it."""
+
+    secret_access_key: str | None = None

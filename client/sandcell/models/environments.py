@@ -1,0 +1,130 @@
+"""Environments, the host's and those that principals made, and agents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from sandcell.models import constraints
+from sandcell.models.model import Model
+from sandcell.models.network import Network
+
+EnvironmentKind = Literal["host", "made"]
+MadeMode = Literal["SANDBOX", "PUBLIC"]
+
+
+class EnvironmentInfo(Model):
+    """An environment as callers see it: the host's, which are everybody's, or one that you made.
+
+    Sessions and agents name it by `id`; a host's is its name. `image` is what it is made from. `status` UNAVAILABLE:
+    no session can start from it now, and `failure` says why. The host's have no times and no tags.
+    """
+
+    name: str
+    description: str
+    digest: str
+    memory_mb: int
+    vcpus: float
+    storage_mb: int
+    network: Network
+    image: str = ""
+    runtime: str = ""
+    pids: int = 0
+    id: str = ""
+    kind: Literal["host", "made"] = "host"
+    status: Literal["READY", "UNAVAILABLE", "DELETED"] = "READY"
+    failure: str = ""
+    role_arn: str = ""
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+class CreateEnvironment(Model, forbid_unknown_fields=True):
+    """Body of `POST /v1/environments`; memory and storage that are left out are those of the host's environment."""
+
+    name: Annotated[
+        str,
+        constraints.ENVIRONMENT_NAME,
+        msgspec.Meta(description="a letter, then up to 47 letters, digits and `_`; yours alone"),
+    ]
+    image: Annotated[
+        str, constraints.NOT_EMPTY, msgspec.Meta(description="the host's environment that it is made from")
+    ] = "python"
+    description: Annotated[str, constraints.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
+    memory_mb: Annotated[
+        int | None, constraints.MEMORY_MB, msgspec.Meta(description="1,769 to `memory_mb_max`; vCPUs derive from it")
+    ] = None
+    storage_mb: Annotated[int | None, constraints.STORAGE_MB, msgspec.Meta(description="512 to `storage_mb_max`")] = (
+        None
+    )
+    network: Annotated[
+        MadeMode, constraints.NETWORK, msgspec.Meta(description="one of the setting `made_network_modes`")
+    ] = "SANDBOX"
+    role_arn: Annotated[
+        str, constraints.ROLE_ARN, msgspec.Meta(max_length=2048, description="counts where the operator declares it")
+    ] = ""
+    tags: constraints.Tags = msgspec.field(default_factory=dict)
+
+
+class ChangeTags(Model, forbid_unknown_fields=True):
+    """Body of `POST /v1/environments/{environment_id}/tags`: first keys are removed, then tags are set."""
+
+    set: constraints.Tags = msgspec.field(default_factory=dict)
+    remove: list[str] = msgspec.field(default_factory=list)
+
+
+class Tags(Model):
+    """The tags of an environment."""
+
+    tags: dict[str, str]
+
+
+class Dependents(Model):
+    """Who needs an environment: your agents by name, your live sessions by id, and agents that were detached from it.
+
+    Each list has at most 1,000 items; the counts are of all.
+    """
+
+    environment: str
+    agents: list[str]
+    sessions: list[str]
+    detached_agents: list[str]
+    agent_count: int
+    session_count: int
+    detached_count: int
+
+
+class AttachAgents(Model, forbid_unknown_fields=True):
+    """Body of `POST /v1/environments/{environment_id}/attach`; when it is empty, those come back that were here."""
+
+    detached_from: Annotated[str | None, msgspec.Meta(description="the environment that they were detached from")] = (
+        None
+    )
+
+
+class Moved(Model):
+    """How many agents were detached from an environment, or attached to it, and the names of the first 1,000."""
+
+    environment: str
+    agents: list[str]
+    count: int
+
+
+class PutAgent(Model, forbid_unknown_fields=True):
+    """Body of `PUT /v1/agents/{agent_id}`: all is replaced. Without an environment the agent starts no session."""
+
+    environment: str | None = None
+    description: Annotated[str, constraints.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
+
+
+class AgentInfo(Model):
+    """A named user of an environment. Without one, `detached_from` says which one it had."""
+
+    name: str
+    description: str
+    environment: str | None
+    detached_from: str | None
+    created_at: str
+    updated_at: str

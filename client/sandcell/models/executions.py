@@ -1,0 +1,115 @@
+"""Executions: what is submitted, what came of it, and the events on the way."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from sandcell.models import constraints
+from sandcell.models.model import Model
+from sandcell.models.sync import ExecutionSync, SyncMode
+
+ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died", "rejected"]
+
+
+OnBusy = Literal["queue", "reject", "interrupt"]
+
+
+Language = Literal["python", "javascript", "typescript"]
+
+
+LanguageRuntime = Literal["python", "deno", "nodejs"]
+
+
+class ExecutionError(Model):
+    """A user's exception: an outcome. `traceback` lines carry no terminal colours."""
+
+    name: str
+    value: str
+    traceback: list[str]
+
+
+class Death(Model):
+    """Why a kernel is gone.
+
+    `cause` is one of `exit`, `signal`, `oom`, `deadline`, `sandbox`, `gateway_restart`, `restart`.
+    """
+
+    cause: str
+    detail: str
+    exit_code: int | None = None
+    signal: str | None = None
+    memory_limit_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+
+
+class Truncated(Model):
+    """Bytes cut from each part of an execution's output; 0 when whole."""
+
+    stdout: int = 0
+    stderr: int = 0
+    outputs: int = 0
+    late: int = 0
+
+
+class Execution(Model):
+    """One run of code; becomes a notebook cell. `outputs` are nbformat 4.5 outputs, streams included.
+
+    `why` says what else there is to say of how it ended, or of why it has not: it was interrupted before it began; the
+    interrupt has no effect; the kernel said that it was idle too early. `late` are outputs that came after its end.
+    """
+
+    id: str
+    session_id: str
+    status: ExecutionStatus
+    language: str
+    code: str
+    generation: int
+    queued_at: str
+    runtime: str = "python"
+    execution_count: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    outputs: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    error: ExecutionError | None = None
+    death: Death | None = None
+    truncated: Truncated = msgspec.field(default_factory=Truncated)
+    started_at: str | None = None
+    ended_at: str | None = None
+    clear_context: bool = False
+    sync: ExecutionSync = msgspec.field(default_factory=ExecutionSync)
+    why: str | None = None
+    late: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class Submission(Model, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/executions`.
+
+    `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel
+    other than the caller's own. `clear_context` (Python only): a blank kernel, of the next generation, runs the code.
+    `runtime` of JavaScript and TypeScript is `deno` (the default, which keeps state) or `nodejs` (a process each).
+    `sync` before_return: the answer waits until the files are in the store; left out it is the session's.
+    """
+
+    code: str
+    language: Language = "python"
+    runtime: LanguageRuntime | None = None
+    timeout_seconds: Annotated[float | None, constraints.SECONDS_OF_EXECUTION] = None
+    wait: bool = True
+    on_busy: OnBusy = "queue"
+    expect_generation: int | None = None
+    clear_context: bool = False
+    sync: SyncMode | None = None
+
+
+class Event(Model):
+    """One entry of an execution's log; `sequence` starts at 1 and is the SSE id.
+
+    `event` is one of started, stream, display, update, result, error, clear, generation, interrupt, truncated, ended,
+    and late for output that comes after that.
+    """
+
+    sequence: int
+    event: str
+    data: dict[str, Any]

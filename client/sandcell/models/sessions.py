@@ -1,0 +1,81 @@
+"""Sessions: what one is, and what is asked for with a new one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from sandcell.models import constraints
+from sandcell.models.model import Model
+from sandcell.models.network import SessionNetwork
+from sandcell.models.sync import Sync, SyncMode
+
+SessionStatus = Literal["READY", "TERMINATED"]
+
+
+class Ended(Model):
+    """Why and when a session ended.
+
+    `reason` is one of `stopped`, `idle_timeout`, `ttl`, `shutdown`, `start_failed`, `lost`.
+    """
+
+    reason: str
+    detail: str
+    at: str
+
+
+class Usage(Model):
+    """What a session's sandbox has used; limits in the same units. `cpu_seconds` is of all its sandboxes in turn."""
+
+    memory_bytes: int = 0
+    memory_peak_bytes: int = 0
+    memory_limit_bytes: int = 0
+    cpu_seconds: float = 0.0
+    pids: int = 0
+    storage_used_bytes: int = 0
+    storage_limit_bytes: int = 0
+    executions: int = 0
+
+
+class Session(Model):
+    """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on."""
+
+    id: str
+    name: str
+    status: SessionStatus
+    environment: str
+    workspace_id: str
+    generation: int
+    created_at: str
+    last_activity_at: str
+    expires_at: str
+    idle_expires_at: str
+    timeout_seconds: int
+    idle_timeout_seconds: int
+    ended: Ended | None = None
+    usage: Usage = msgspec.field(default_factory=Usage)
+    sync: Sync = msgspec.field(default_factory=Sync)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    agent: str | None = None
+    runtime: str = ""
+    network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
+
+
+class StartSession(Model, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions`; what is left out takes the environment's or the service's default.
+
+    `environment` is an id or a name; left out it is that of the `agent`, if it is registered, else `python`.
+    `replay_of` is a session, ended or live: the new one has its environment, a copy of its files, and ran its cells.
+    `sync` before_return: answers of executions and commands wait until their files are in the store.
+    """
+
+    environment: str | None = None
+    name: Annotated[str, constraints.NAME] = ""
+    workspace_id: str | None = None
+    timeout_seconds: Annotated[int | None, constraints.SECONDS_OF_SESSION] = None
+    idle_timeout_seconds: Annotated[int | None, constraints.SECONDS_OF_SESSION] = None
+    agent: Annotated[str | None, constraints.NAME] = None
+    labels: constraints.Labels = msgspec.field(default_factory=dict)
+    replay_of: str | None = None
+    sync: SyncMode | None = None

@@ -1,0 +1,310 @@
+"""`AsyncClient`, for asyncio; `async_live_session` has the session to work in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+
+from sandcell import transport as t
+from sandcell.async_live_session import AsyncSession
+from sandcell.errors import ConnectionFailed, error_of
+from sandcell.event_stream import EventParser
+from sandcell.files import replacing
+from sandcell.methods import describe
+from sandcell.models.executions import Event
+from sandcell.models.sync import SyncMode
+from sandcell.operations import administration as a
+from sandcell.operations import attach as at
+from sandcell.operations import datasets as d
+from sandcell.operations import environments as e
+from sandcell.operations import files as f
+from sandcell.operations import inspection as i
+from sandcell.operations import leases as le
+from sandcell.operations import replays as r
+from sandcell.operations import sessions as o
+from sandcell.operations import tenants as te
+from sandcell.operations import usage as u
+from sandcell.operations import workspaces as w
+from sandcell.saved import address
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quoted
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _method(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """An operation as a method of `AsyncClient`."""
+
+    async def call(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.carry_out(operation(*args, **kwargs))
+
+    describe(call, operation)
+    return call
+
+
+class AsyncClient:
+    """The service at `url`. Without arguments: `SANDCELL_URL` and `SANDCELL_TOKEN`, else what `serve` saved here.
+
+        async with AsyncClient() as client, client.session() as session:
+            await session.run("x = 41")
+            print((await session.run("x + 1")).text)
+
+    Raises `SandcellError`.
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None) -> None:
+        found = address(url, token)
+        self.url = found.url
+        self._http = httpx.AsyncClient(
+            headers=t.headers(found.token),
+            transport=httpx.AsyncHTTPTransport(socket_options=t.KEEP_ALIVE),
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections; sessions live on."""
+        await self._http.aclose()
+
+    @contextlib.asynccontextmanager
+    async def session(
+        self,
+        environment: str | None = None,
+        *,
+        agent: str | None = None,
+        name: str = "",
+        workspace_id: str | None = None,
+        timeout_seconds: int | None = None,
+        idle_timeout_seconds: int | None = None,
+        labels: dict[str, str] | None = None,
+        replay_of: str | None = None,
+        sync: SyncMode | None = None,
+    ) -> AsyncIterator[AsyncSession]:
+        """A new session for the length of a `async with` block, stopped at its end; its files stay in its workspace.
+
+        It is made from an environment by its id or name, else from that of a registered `agent`, else from `python`,
+        and goes on with the files of `workspace_id`. It ends `timeout_seconds` after its start and when it has been
+        idle for `idle_timeout_seconds`; `labels` and `name` are for people. With `replay_of`, a session, it starts with
+        a copy of its files and has run its cells again. With `sync` before_return, answers of what runs in it come when
+        the files are in the store.
+        """
+        started = await self.start_session(
+            environment,
+            agent=agent,
+            name=name,
+            workspace_id=workspace_id,
+            timeout_seconds=timeout_seconds,
+            idle_timeout_seconds=idle_timeout_seconds,
+            labels=labels,
+            replay_of=replay_of,
+            sync=sync,
+        )
+        session = AsyncSession(self, started)
+        try:
+            yield session
+        finally:
+            await session.stop()
+
+    async def attach(self, session_id: str) -> AsyncSession:
+        """A session that runs already."""
+        return AsyncSession(self, await self.get_session(session_id))
+
+    def events(self, session_id: str, execution_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
+        return self._follow(f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events", after)
+
+    def replay_events(self, replay_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Follow a replay until it has ended, as `events` does an execution."""
+        return self._follow(f"/v1/replays/{quoted(replay_id)}/events", after)
+
+    async def _follow(self, path: str, after: int) -> AsyncGenerator[Event, None]:
+        ask = Ask("GET", path)
+        failures = 0
+        while True:
+            try:
+                async for event in self._events_once(ask, after):
+                    after, failures = event.sequence, 0
+                    yield event
+                    if event.event == "ended":
+                        return
+                raise ConnectionFailed("the events stopped before the end", code="connection_failed", retryable=True)
+            except ConnectionFailed:
+                failures += 1
+                if failures == ATTEMPTS:
+                    raise
+                await asyncio.sleep(pause_seconds(failures))
+
+    async def _events_once(self, ask: Ask, after: int) -> AsyncGenerator[Event, None]:
+        parser = EventParser()
+        headers = {"Last-Event-ID": str(after)}
+        async with self._streamed(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
+            try:
+                async for chunk in response.aiter_bytes():
+                    for event in parser.feed(chunk):
+                        yield event
+            except t.FAILURES as error:
+                raise t.unusable(self.url, error) from error
+
+    async def download_to(
+        self, session_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
+    ) -> Path:
+        """A live file to a local one, which appears whole or not at all."""
+        address = f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"
+        return await self._save(Ask("GET", address, on_progress=on_progress), destination)
+
+    async def workspace_download_to(
+        self, workspace_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
+    ) -> Path:
+        """A durable file to a local one, which appears whole or not at all."""
+        address = f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"
+        return await self._save(Ask("GET", address, on_progress=on_progress), destination)
+
+    async def workspace_archive_to(
+        self, workspace_id: str, destination: Path, path: str = "", *, on_progress: Progress | None = None
+    ) -> Path:
+        """Durable files as a zip archive, to a local file, which appears whole or not at all."""
+        return await self._save(replace(w.archive(workspace_id, path), on_progress=on_progress), destination)
+
+    async def _save(self, ask: Ask, destination: Path) -> Path:
+        async with self._streamed(ask, timeout=t.timeout(ask.timeout_seconds)) as response:
+            with replacing(destination) as stream:
+                await self._write(ask, response, stream)
+        return destination
+
+    async def _write(self, ask: Ask, response: httpx.Response, stream: IO[bytes]) -> None:
+        try:
+            async for chunk in response.aiter_bytes(t.CHUNK):
+                await asyncio.to_thread(stream.write, chunk)
+                t.note_saved(ask, response, stream.tell())
+        except t.FAILURES as error:
+            raise t.unusable(self.url, error) from error
+
+    @contextlib.asynccontextmanager
+    async def _streamed(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(
+                    self._http.stream(ask.method, self.url + ask.address, **options)
+                )
+                if not response.is_success:
+                    raise error_of(response.status_code, await response.aread())
+            except t.FAILURES as error:
+                raise t.unusable(self.url, error) from error
+            yield response
+
+    async def carry_out(self, operation: Operation[T]) -> T:
+        """Run an operation to its end."""
+        try:
+            step = next(operation)
+            while True:
+                step = operation.send(await self._take(step))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _take(self, step: Ask | Pause) -> Answer:
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            return Answer()
+        given = t.arguments(step)
+        if t.in_pieces(step):
+            given["content"] = t.pieces_async(step)
+        try:
+            return t.answer(await self._http.request(step.method, self.url + step.address, **given))
+        except t.FAILURES as error:
+            return t.lost(self.url, error)
+
+    start_session = _method(o.start_session)
+    list_sessions = _method(o.list_sessions)
+    get_session = _method(o.get_session)
+    stop_session = _method(o.stop_session)
+    interrupt = _method(o.interrupt)
+    restart = _method(o.restart)
+    run = _method(o.run)
+    submit = _method(o.submit)
+    wait = _method(o.wait)
+    get_execution = _method(o.get_execution)
+    list_executions = _method(o.list_executions)
+    interrupt_execution = _method(o.interrupt_execution)
+    command = _method(o.command)
+    get_task = _method(o.get_task)
+    stop_task = _method(o.stop_task)
+    notebook = _method(o.notebook)
+    manifest = _method(o.manifest)
+    variables = _method(i.variables)
+    output = _method(i.output)
+    files = _method(f.files)
+    upload = _method(f.upload)
+    download = _method(f.download)
+    remove_file = _method(f.remove_file)
+    list_workspaces = _method(o.list_workspaces)
+    get_workspace = _method(o.get_workspace)
+    workspace_files = _method(f.workspace_files)
+    workspace_upload = _method(f.workspace_upload)
+    workspace_download = _method(f.workspace_download)
+    workspace_remove = _method(f.workspace_remove)
+    workspace_stat = _method(w.workspace_stat)
+    workspace_read = _method(w.workspace_read)
+    workspace_would_remove = _method(w.workspace_would_remove)
+    workspace_copy = _method(w.workspace_copy)
+    workspace_link = _method(w.workspace_link)
+    delete_workspace = _method(w.delete_workspace)
+    register_dataset = _method(d.register_dataset)
+    list_datasets = _method(d.list_datasets)
+    get_dataset = _method(d.get_dataset)
+    copy_dataset = _method(d.copy_dataset)
+    remove_dataset = _method(d.remove_dataset)
+    usage = _method(u.usage)
+    expire_workspaces = _method(u.expire_workspaces)
+    list_environments = _method(e.list_environments)
+    create_environment = _method(e.create_environment)
+    get_environment = _method(e.get_environment)
+    delete_environment = _method(e.delete_environment)
+    tag_environment = _method(e.tag_environment)
+    environment_dependents = _method(e.environment_dependents)
+    detach_agents = _method(e.detach_agents)
+    attach_agents = _method(e.attach_agents)
+    put_agent = _method(e.put_agent)
+    list_agents = _method(e.list_agents)
+    get_agent = _method(e.get_agent)
+    delete_agent = _method(e.delete_agent)
+    start_replay = _method(r.start_replay)
+    replay = _method(r.replay)
+    wait_replay = _method(r.wait_replay)
+    get_replay = _method(r.get_replay)
+    replay_notebook = _method(r.replay_notebook)
+    stop_replay = _method(r.stop_replay)
+    list_audit = _method(a.list_audit)
+    take_lease = _method(le.take_lease)
+    get_lease = _method(le.get_lease)
+    give_back_lease = _method(le.give_back_lease)
+    create_attach_token = _method(at.create_attach_token)
+    list_attach_tokens = _method(at.list_attach_tokens)
+    revoke_attach_token = _method(at.revoke_attach_token)
+    create_token = _method(a.create_token)
+    list_tokens = _method(a.list_tokens)
+    rotate_token = _method(a.rotate_token)
+    revoke_token = _method(a.revoke_token)
+    create_key = _method(a.create_key)
+    list_keys = _method(a.list_keys)
+    revoke_key = _method(a.revoke_key)
+    list_principals = _method(te.list_principals)
+    disable_principal = _method(te.disable_principal)
+    enable_principal = _method(te.enable_principal)
+    set_quota = _method(te.set_quota)
+    list_all_sessions = _method(te.list_all_sessions)
+    get_any_session = _method(te.get_any_session)
+    stop_any_session = _method(te.stop_any_session)
+    list_any_executions = _method(te.list_any_executions)
+    get_any_notebook = _method(te.get_any_notebook)

@@ -1,0 +1,101 @@
+"""The client's operations on environments and agents; `sessions` says what an operation is. No I/O."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sandcell.models.environments import AgentInfo, Dependents, EnvironmentInfo, EnvironmentKind, Moved
+from sandcell.models.model import Page
+from sandcell.steps import Ask, Operation, decoded, exchange, given, quoted
+
+ENVIRONMENTS = "/v1/environments"
+AGENTS = "/v1/agents"
+
+
+def list_environments(
+    *, kind: EnvironmentKind | None = None, limit: int = 100, cursor: str | None = None
+) -> Operation[Page[EnvironmentInfo]]:
+    """One page of the environments that sessions can be started from: the host's, then those that you made."""
+    query = given(kind=kind, limit=limit, cursor=cursor)
+    return decoded((yield from exchange(Ask("GET", ENVIRONMENTS, query))), Page[EnvironmentInfo])
+
+
+def create_environment(
+    name: str,
+    *,
+    image: str | None = None,
+    description: str | None = None,
+    memory_mb: int | None = None,
+    storage_mb: int | None = None,
+    network: Literal["SANDBOX", "PUBLIC"] | None = None,
+    role_arn: str | None = None,
+    tags: dict[str, str] | None = None,
+) -> Operation[EnvironmentInfo]:
+    """Make an environment of your own; sessions and agents name it by its id, or by its name."""
+    body = given(
+        name=name,
+        image=image,
+        description=description,
+        memory_mb=memory_mb,
+        storage_mb=storage_mb,
+        network=network,
+        role_arn=role_arn,
+        tags=tags,
+    )
+    return decoded((yield from exchange(Ask("POST", ENVIRONMENTS, json=body))), EnvironmentInfo)
+
+
+def get_environment(environment: str) -> Operation[EnvironmentInfo]:
+    """Show an environment by its id or name."""
+    return decoded((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quoted(environment)}"))), EnvironmentInfo)
+
+
+def delete_environment(environment: str) -> Operation[EnvironmentInfo]:
+    """Delete an environment of yours; refused while agents or live sessions need it. Never sent twice."""
+    ask = Ask("DELETE", f"{ENVIRONMENTS}/{quoted(environment)}")
+    return decoded((yield from exchange(ask, repeatable=False)), EnvironmentInfo)
+
+
+def tag_environment(
+    environment: str, tags: dict[str, str] | None = None, *, remove: list[str] | None = None
+) -> Operation[EnvironmentInfo]:
+    """Remove and set tags of an environment of yours."""
+    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/tags", json=given(set=tags, remove=remove))
+    return decoded((yield from exchange(ask, repeatable=True)), EnvironmentInfo)
+
+
+def environment_dependents(environment: str) -> Operation[Dependents]:
+    """Who needs an environment: your agents and your live sessions."""
+    return decoded((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quoted(environment)}/dependents"))), Dependents)
+
+
+def detach_agents(environment: str) -> Operation[Moved]:
+    """Detach all your agents from an environment. Never sent twice: the second answer would name none."""
+    return decoded((yield from exchange(Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/detach"))), Moved)
+
+
+def attach_agents(environment: str, *, detached_from: str | None = None) -> Operation[Moved]:
+    """Attach all your agents again that were detached from this environment, or from another. Never sent twice."""
+    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/attach", json=given(detached_from=detached_from))
+    return decoded((yield from exchange(ask)), Moved)
+
+
+def put_agent(name: str, environment: str | None = None, *, description: str = "") -> Operation[AgentInfo]:
+    """Register an agent with its environment, or replace what is said of it."""
+    body = {"environment": environment, "description": description}
+    return decoded((yield from exchange(Ask("PUT", f"{AGENTS}/{quoted(name)}", json=body))), AgentInfo)
+
+
+def list_agents(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AgentInfo]]:
+    """One page of your agents, oldest first."""
+    return decoded((yield from exchange(Ask("GET", AGENTS, given(limit=limit, cursor=cursor)))), Page[AgentInfo])
+
+
+def get_agent(name: str) -> Operation[AgentInfo]:
+    """Show an agent."""
+    return decoded((yield from exchange(Ask("GET", f"{AGENTS}/{quoted(name)}"))), AgentInfo)
+
+
+def delete_agent(name: str) -> Operation[None]:
+    """Forget an agent; its sessions go on. Never sent twice."""
+    yield from exchange(Ask("DELETE", f"{AGENTS}/{quoted(name)}"), repeatable=False)

@@ -1,0 +1,331 @@
+"""The client's operations on sessions and files: what is asked, what comes back, what is tried again. No I/O.
+
+Each function makes a generator (see `steps`) that `Client` and `AsyncClient` run.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import replace
+from typing import Any, Literal, TypedDict
+
+from sandcell.errors import StillRunning
+from sandcell.models.commands import Command
+from sandcell.models.executions import Execution, Language, LanguageRuntime, OnBusy
+from sandcell.models.model import Page
+from sandcell.models.sessions import Session, SessionStatus
+from sandcell.models.sync import SyncMode
+from sandcell.models.workspaces import Workspace
+from sandcell.operations.leases import holding
+from sandcell.result import Result
+from sandcell.steps import (
+    START_SECONDS,
+    Ask,
+    Operation,
+    Pause,
+    decoded,
+    exchange,
+    given,
+    may_repeat,
+    pause_seconds,
+    quoted,
+)
+
+EXECUTION_SECONDS = 900.0
+"""The service's default timeout of an execution or a command."""
+REPLAY_SECONDS = 28_800.0
+"""The service's default bound on one replay."""
+VIEW_SECONDS = 960.0
+"""Longer than any setting of `view_seconds`."""
+MARGIN_SECONDS = 60.0
+FLUSH_SECONDS = 60.0
+"""The service's default of `flush_deadline_seconds`."""
+POLL_SECONDS = 1.0
+ENDED = ("ok", "error", "timeout", "interrupted", "died", "rejected")
+SESSIONS = "/v1/sessions"
+
+
+class RunOptions(TypedDict):
+    """Options of `run` and `submit`."""
+
+    timeout_seconds: float | None
+    on_busy: OnBusy
+    expect_generation: int | None
+    clear_context: bool
+    language: Language
+    runtime: LanguageRuntime | None
+    idempotency_key: str | None
+    lease: str | None
+    sync: SyncMode | None
+
+
+def start_session(
+    environment: str | None = None,
+    *,
+    agent: str | None = None,
+    name: str = "",
+    workspace_id: str | None = None,
+    timeout_seconds: int | None = None,
+    idle_timeout_seconds: int | None = None,
+    labels: dict[str, str] | None = None,
+    replay_of: str | None = None,
+    sync: SyncMode | None = None,
+) -> Operation[Session]:
+    """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
+
+    With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again. With `sync`
+    before_return, answers of what runs in it come when the files are in the store.
+    """
+    body = given(
+        environment=environment,
+        agent=agent,
+        name=name,
+        workspace_id=workspace_id,
+        timeout_seconds=timeout_seconds,
+        idle_timeout_seconds=idle_timeout_seconds,
+        labels=labels,
+        replay_of=replay_of,
+        sync=sync,
+    )
+    patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
+    return decoded((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
+
+
+def list_sessions(
+    *, status: SessionStatus | None = None, limit: int = 100, cursor: str | None = None
+) -> Operation[Page[Session]]:
+    """One page of your sessions, newest first."""
+    query = given(status=status, limit=limit, cursor=cursor)
+    return decoded((yield from exchange(Ask("GET", SESSIONS, query))), Page[Session])
+
+
+def get_session(session_id: str) -> Operation[Session]:
+    """Show a session."""
+    return decoded((yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}"))), Session)
+
+
+def stop_session(session_id: str) -> Operation[Session]:
+    """Stop a session; returns when its files are in the store."""
+    ask = Ask("DELETE", f"{SESSIONS}/{quoted(session_id)}", timeout_seconds=START_SECONDS)
+    return decoded((yield from exchange(ask)), Session)
+
+
+def interrupt(session_id: str) -> Operation[None]:
+    """Interrupt what runs in a session."""
+    yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/interrupt"), repeatable=True)
+
+
+def restart(session_id: str) -> Operation[Session]:
+    """Start a blank kernel of a new generation."""
+    return decoded((yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/restart"))), Session)
+
+
+def run(
+    session_id: str,
+    code: str,
+    *,
+    timeout_seconds: float | None = None,
+    on_busy: OnBusy = "queue",
+    expect_generation: int | None = None,
+    clear_context: bool = False,
+    language: Language = "python",
+    runtime: LanguageRuntime | None = None,
+    idempotency_key: str | None = None,
+    patience_seconds: float | None = None,
+    lease: str | None = None,
+    sync: SyncMode | None = None,
+) -> Operation[Result]:
+    """Run code and return its outcome. Code runs once, whatever happens to the connection.
+
+    When the connection is lost the execution is found again by its idempotency key. `patience_seconds` bounds the
+    whole wait (default: the execution's timeout and a minute); then `StillRunning` names the execution. With
+    `clear_context` a blank kernel runs the code. `language` may be javascript or typescript, and `runtime` deno or
+    nodejs for them. `lease` is the id of the lease that you hold on the session. With `sync` before_return the result
+    comes when the files are in the store; its `sync` says whether they are. Left out it is the session's.
+    """
+    patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
+    until = time.monotonic() + patience
+    key = idempotency_key or str(uuid.uuid4())
+    body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body |= _written_in(language, runtime) | given(sync=sync)
+    answer = yield replace(_submitting(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience)
+    error = answer.error()
+    if error is None:
+        return Result(decoded(answer.content, Execution))
+    if not may_repeat(error, repeatable=True):
+        raise error
+    yield Pause(pause_seconds(0, error))
+    execution = yield from _submit(session_id, body, key, lease)
+    if execution.status in ENDED:
+        return Result(execution)
+    return (yield from wait(session_id, execution.id, patience_seconds=max(until - time.monotonic(), POLL_SECONDS)))
+
+
+def submit(
+    session_id: str,
+    code: str,
+    *,
+    timeout_seconds: float | None = None,
+    on_busy: OnBusy = "queue",
+    expect_generation: int | None = None,
+    clear_context: bool = False,
+    language: Language = "python",
+    runtime: LanguageRuntime | None = None,
+    idempotency_key: str | None = None,
+    lease: str | None = None,
+    sync: SyncMode | None = None,
+) -> Operation[Execution]:
+    """Submit code and return at once; `wait` or `events` follow it."""
+    body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body |= _written_in(language, runtime) | given(sync=sync)
+    return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4()), lease))
+
+
+def _flush_seconds(sync: SyncMode | None) -> float:
+    """How much longer an answer may take that waits for the store."""
+    return FLUSH_SECONDS if sync == "before_return" else 0.0
+
+
+def _written_in(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
+    return given(language=None if language == "python" else language, runtime=runtime)
+
+
+def _submission(
+    code: str, timeout: float | None, on_busy: OnBusy, generation: int | None, *, clear_context: bool
+) -> dict[str, Any]:
+    return given(
+        code=code,
+        timeout_seconds=timeout,
+        on_busy=on_busy,
+        expect_generation=generation,
+        clear_context=clear_context or None,
+    )
+
+
+def _submitting(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Ask:
+    headers = {"Idempotency-Key": key, **holding(lease)}
+    return Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions", json=body, headers=headers)
+
+
+def _submit(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Operation[Execution]:
+    ask = _submitting(session_id, {**body, "wait": False}, key, lease)
+    return decoded((yield from exchange(ask, repeatable=True)), Execution)
+
+
+def wait(
+    session_id: str, execution_id: str, *, patience_seconds: float = EXECUTION_SECONDS + MARGIN_SECONDS
+) -> Operation[Result]:
+    """The outcome of an execution once it has ended; raises `StillRunning` when patience ends first."""
+    until, attempt = time.monotonic() + patience_seconds, 0
+    while (execution := (yield from get_execution(session_id, execution_id))).status not in ENDED:
+        if time.monotonic() >= until:
+            raise StillRunning("the execution has not ended yet", code="still_running", execution_id=execution_id)
+        yield Pause(min(pause_seconds(attempt), POLL_SECONDS))
+        attempt += 1
+    return Result(execution)
+
+
+def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
+    """Show an execution."""
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions/{quoted(execution_id)}")
+    return decoded((yield from exchange(ask)), Execution)
+
+
+def list_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[Page[Execution]]:
+    """One page of a session's executions, oldest first."""
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions", given(limit=limit, cursor=cursor))
+    return decoded((yield from exchange(ask)), Page[Execution])
+
+
+def interrupt_execution(session_id: str, execution_id: str) -> Operation[Execution]:
+    """Interrupt one execution, queued or running."""
+    ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions/{quoted(execution_id)}/interrupt")
+    return decoded((yield from exchange(ask, repeatable=True)), Execution)
+
+
+def command(
+    session_id: str,
+    command: str,
+    *,
+    timeout_seconds: float | None = None,
+    background: bool = False,
+    merge_output: bool = False,
+    sync: SyncMode | None = None,
+) -> Operation[Command]:
+    """Run a shell command to its end, or start it as a background task. Never sent twice.
+
+    With `merge_output` what it writes to stderr is in `stdout`, where it was written. `sync` is as of `run`.
+    """
+    body = given(
+        command=command,
+        timeout_seconds=timeout_seconds,
+        background=background,
+        merge_output=merge_output or None,
+        sync=sync,
+    )
+    patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
+    ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/commands", json=body, timeout_seconds=patience)
+    return decoded((yield from exchange(ask)), Command)
+
+
+def get_task(session_id: str, task_id: str) -> Operation[Command]:
+    """A background task and its output so far."""
+    return decoded(
+        (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/tasks/{quoted(task_id)}"))), Command
+    )
+
+
+def stop_task(session_id: str, task_id: str) -> Operation[Command]:
+    """Stop a background task."""
+    ask = Ask("DELETE", f"{SESSIONS}/{quoted(session_id)}/tasks/{quoted(task_id)}")
+    return decoded((yield from exchange(ask)), Command)
+
+
+def notebook(session_id: str, format: Literal["ipynb", "html", "py"] = "ipynb") -> Operation[bytes]:  # noqa: A002
+    """The session as a notebook: as an `.ipynb`, an HTML page or a plain Python script."""
+    query = {} if format == "ipynb" else {"format": format}
+    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook", query=query, timeout_seconds=VIEW_SECONDS)
+    return (yield from exchange(ask))
+
+
+def manifest(session_id: str) -> Operation[bytes]:
+    """What `sandcell notebook verify` holds against the notebook: the ids and hashes of its cells, as JSON."""
+    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook/manifest")))
+
+
+def run_options(  # noqa: PLR0917 - all that a session's two methods were called with
+    timeout: float | None,
+    on_busy: OnBusy,
+    expect_generation: int | None,
+    clear_context: bool,  # noqa: FBT001
+    language: Language,
+    runtime: LanguageRuntime | None,
+    idempotency_key: str | None,
+    lease: str | None,
+    sync: SyncMode | None,
+) -> RunOptions:
+    """The options of `run` and `submit` as a session's methods take them."""
+    return RunOptions(
+        timeout_seconds=timeout,
+        on_busy=on_busy,
+        expect_generation=expect_generation,
+        clear_context=clear_context,
+        language=language,
+        runtime=runtime,
+        idempotency_key=idempotency_key,
+        lease=lease,
+        sync=sync,
+    )
+
+
+def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
+    """One page of your workspaces."""
+    return decoded(
+        (yield from exchange(Ask("GET", "/v1/workspaces", given(limit=limit, cursor=cursor)))), Page[Workspace]
+    )
+
+
+def get_workspace(workspace_id: str) -> Operation[Workspace]:
+    """Show a workspace."""
+    return decoded((yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}"))), Workspace)

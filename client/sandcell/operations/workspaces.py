@@ -1,0 +1,73 @@
+"""The client's operations on durable files beyond reading and writing them whole; `sessions` has those. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sandcell.models.workspaces import Copied, DurableFile, Link, Removed
+from sandcell.steps import Ask, Operation, decoded, exchange, given, quoted
+
+COPY_SECONDS = 1_860.0
+"""Longer than the service takes for one copy."""
+
+
+def workspace_stat(workspace_id: str, path: str) -> Operation[DurableFile]:
+    """What is durable at a path: kind, size, mode, SHA-256, ETag."""
+    # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
+    return decoded((yield from exchange(Ask("GET", f"{_one(workspace_id)}/stat?path={quoted(path)}"))), DurableFile)
+
+
+def workspace_read(workspace_id: str, path: str, start: int | None = None, end: int | None = None) -> Operation[bytes]:
+    """Bytes of a durable file from `start` up to `end`, which is not read; without `start` the last `end`."""
+    if start is not None and end is not None and end <= start:
+        return b""
+    first = "" if start is None else str(start)
+    last = "" if end is None else str(end if start is None else end - 1)
+    headers = {"Range": f"bytes={first}-{last}"} if first or last else {}
+    return (yield from exchange(Ask("GET", f"{_one(workspace_id)}/files/{quoted(path)}", headers=headers)))
+
+
+def workspace_would_remove(workspace_id: str, path: str, *, recursive: bool = False) -> Operation[Removed]:
+    """What `workspace_remove` would take away; nothing is."""
+    query = given(dry_run="true", recursive="true" if recursive else None)
+    return decoded((yield from exchange(Ask("DELETE", f"{_one(workspace_id)}/files/{quoted(path)}", query))), Removed)
+
+
+def delete_workspace(workspace_id: str, *, dry_run: bool = False) -> Operation[Removed]:
+    """Delete a workspace with all its files, or only say what would go. Notebooks of its sessions stay."""
+    query = given(dry_run="true" if dry_run else None)
+    ask = Ask("DELETE", _one(workspace_id), query, timeout_seconds=COPY_SECONDS)
+    return decoded((yield from exchange(ask, repeatable=dry_run)), Removed)
+
+
+def workspace_copy(
+    workspace_id: str,
+    to: str,
+    paths: Sequence[str] = (),
+    *,
+    to_path: str = "",
+    overwrite: bool = False,
+    dry_run: bool = False,
+) -> Operation[Copied]:
+    """Copy files, directories and links to another workspace of yours, all of them without `paths`.
+
+    Each keeps its path, below `to_path`. Sending it twice does no harm: what is there already is not copied again.
+    """
+    body = {"to": to, "paths": list(paths), "to_path": to_path, "overwrite": overwrite, "dry_run": dry_run}
+    ask = Ask("POST", f"{_one(workspace_id)}/copy", json=body, timeout_seconds=COPY_SECONDS)
+    return decoded((yield from exchange(ask, repeatable=True)), Copied)
+
+
+def workspace_link(workspace_id: str, path: str, *, lifetime_seconds: int | None = None) -> Operation[Link]:
+    """A link that lets whoever holds it read a durable file for a while; only where the store is S3."""
+    body = given(path=path, lifetime_seconds=lifetime_seconds)
+    return decoded((yield from exchange(Ask("POST", f"{_one(workspace_id)}/links", json=body))), Link)
+
+
+def archive(workspace_id: str, path: str = "") -> Ask:
+    """The request for durable files as a zip archive."""
+    return Ask("GET", f"{_one(workspace_id)}/archive" + (f"?path={quoted(path)}" if path else ""))
+
+
+def _one(workspace_id: str) -> str:
+    return f"/v1/workspaces/{quoted(workspace_id)}"

@@ -1,0 +1,155 @@
+"""What an execution gave, with the views of it that callers want."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandcell.models.executions import Death, Execution, ExecutionError, Truncated
+from sandcell.models.sync import ExecutionSync
+
+MOST_NAMES = 10_000
+EXTENSIONS = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+    "application/pdf": "pdf",
+    "text/html": "html",
+}
+"""Media types of displays that are worth a file, best first."""
+
+
+@dataclass(frozen=True)
+class Display:
+    """Something shown that is not text: a plot, a table as HTML."""
+
+    media_type: str
+    extension: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Result:
+    """An execution that has ended."""
+
+    execution: Execution
+
+    @property
+    def id(self) -> str:
+        return self.execution.id
+
+    @property
+    def status(self) -> str:
+        """ok, error, timeout, interrupted or died."""
+        return self.execution.status
+
+    @property
+    def ok(self) -> bool:
+        return self.execution.status == "ok"
+
+    @property
+    def stdout(self) -> str:
+        return self.execution.stdout
+
+    @property
+    def stderr(self) -> str:
+        return self.execution.stderr
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """The nbformat outputs, as in the notebook."""
+        return self.execution.outputs
+
+    @property
+    def error(self) -> ExecutionError | None:
+        """The user's exception, if that is how it ended."""
+        return self.execution.error
+
+    @property
+    def death(self) -> Death | None:
+        """Why the kernel is gone, if it is."""
+        return self.execution.death
+
+    @property
+    def truncated(self) -> Truncated:
+        return self.execution.truncated
+
+    @property
+    def sync(self) -> ExecutionSync:
+        """Whether the files that it left are in the store."""
+        return self.execution.sync
+
+    @property
+    def generation(self) -> int:
+        return self.execution.generation
+
+    @property
+    def text(self) -> str:
+        """What a person would read: printed text and results, in order, without the last line's end."""
+        shown = [text_of(output) for output in self.outputs if output.get("name") != "stderr"]
+        return "".join(shown).removesuffix("\n")
+
+    @property
+    def displays(self) -> list[Display]:
+        """Plots and other rich outputs, in order. A result that is shown as HTML (a table) is text: see `text`."""
+        found = ((output, display_of(output.get("data", {}))) for output in self.outputs)
+        return [
+            display
+            for output, display in found
+            if display is not None
+            and not (display.media_type == "text/html" and output.get("output_type") == "execute_result")
+        ]
+
+    @property
+    def plots(self) -> list[Display]:
+        """Those of the displays that are pictures, in order."""
+        return [display for display in self.displays if display.media_type != "text/html"]
+
+    def save(self, directory: str | Path = ".") -> list[Path]:
+        """Write each display to a file of its own, as `plot-1.png` or `table-1.html`; no file is overwritten."""
+        place = Path(directory)
+        displays = self.displays
+        if displays:
+            place.mkdir(parents=True, exist_ok=True)
+        return [_save(display, place) for display in displays]
+
+
+def _save(display: Display, directory: Path) -> Path:
+    stem = "table" if display.media_type == "text/html" else "plot"
+    for number in range(1, MOST_NAMES):
+        path = directory / f"{stem}-{number}.{display.extension}"
+        try:
+            with path.open("xb") as stream:
+                stream.write(display.content)
+        except FileExistsError:
+            continue
+        return path
+    raise FileExistsError(f"{directory} has {MOST_NAMES} files of that name already")
+
+
+def text_of(output: dict[str, Any]) -> str:
+    """The text of one output, ending in a line's end when it is a result."""
+    if output.get("output_type") == "stream":
+        return joined(output.get("text", ""))
+    text = joined(output.get("data", {}).get("text/plain", ""))
+    return text + "\n" if text else ""
+
+
+def display_of(data: dict[str, Any]) -> Display | None:
+    """The best form of a display that is worth a file."""
+    for media_type, extension in EXTENSIONS.items():
+        if media_type in data:
+            text = joined(data[media_type])
+            binary = not media_type.startswith("text/") and media_type != "image/svg+xml"
+            content = base64.b64decode(text) if binary else text.encode("utf-8", "replace")
+            return Display(media_type, extension, content)
+    return None
+
+
+def joined(text: str | list[str]) -> str:
+    """nbformat's text: one string, or a list of lines."""
+    return text if isinstance(text, str) else "".join(text)

@@ -1,0 +1,140 @@
+"""How an operation talks to the service without doing I/O: a generator of requests that is sent their answers.
+
+An operation yields `Ask` (send this) or `Pause` (wait) and is sent an `Answer`. `Client` and `AsyncClient` are the two
+small drivers. Only what may be sent twice is retried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from sandcell.errors import ConnectionFailed, LimitReached, SandcellError, error_of
+
+T = TypeVar("T")
+ATTEMPTS = 4
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+REQUEST_SECONDS = 60.0
+START_SECONDS = 900.0
+"""Starting and stopping wait for a workspace to be restored or flushed."""
+
+
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes that have gone over the wire, and with those of all, where that is known."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """So many bytes of a local file, from `start` on."""
+
+    path: Path
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request. `path` is already quoted; `content` is bytes, or a file or a piece of one, sent as it is read."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    json: Any = None
+    content: bytes | Path | Piece | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = REQUEST_SECONDS
+    on_progress: Progress | None = None
+
+    @property
+    def address(self) -> str:
+        """Path and query."""
+        if not self.query:
+            return self.path
+        return f"{self.path}{'&' if '?' in self.path else '?'}{urlencode(self.query)}"
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait before the next step."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; `lost` says why nothing did."""
+
+    status: int = 0
+    content: bytes = b""
+    lost: str = ""
+
+    def error(self) -> SandcellError | None:
+        """The exception this answer stands for, if it is no success."""
+        if self.lost:
+            return ConnectionFailed(self.lost, code="connection_failed", retryable=True)
+        return None if 200 <= self.status < 300 else error_of(self.status, self.content)
+
+
+Step = Ask | Pause
+Operation = Generator[Step, Answer, T]
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The values that were given: what is left out takes the service's default."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def exchange(ask: Ask, *, repeatable: bool | None = None) -> Operation[bytes]:
+    """Send a request and return the content of its answer; raises `SandcellError`.
+
+    `repeatable` (GET, PUT and DELETE by default): sending it twice does no harm, so it is sent again when the
+    connection was lost or the service says that it may be. One that was refused for its rate alone never ran.
+    """
+    if repeatable is None:
+        repeatable = ask.method in ("GET", "PUT", "DELETE")
+    for attempt in range(ATTEMPTS):
+        answer = yield ask
+        error = answer.error()
+        if error is None:
+            return answer.content
+        if attempt == ATTEMPTS - 1 or not may_repeat(error, repeatable=repeatable):
+            raise error
+        yield Pause(pause_seconds(attempt, error))
+    raise AssertionError("unreachable")
+
+
+def may_repeat(error: SandcellError, *, repeatable: bool) -> bool:
+    """Whether a request that failed so may be sent again."""
+    if isinstance(error, LimitReached):
+        return error.code == "rate_limited"
+    return repeatable and error.retryable and error.status in (0, 502, 503)
+
+
+def pause_seconds(attempt: int, error: SandcellError | None = None) -> float:
+    """How long to wait before trying again: what the service says, else doubling."""
+    if isinstance(error, LimitReached):
+        return min(error.retry_after_seconds, LONGEST_PAUSE_SECONDS)
+    return min(FIRST_PAUSE_SECONDS * float(2**attempt), LONGEST_PAUSE_SECONDS)
+
+
+def decoded(content: bytes, of: type[T]) -> T:
+    """JSON as a value; names of files that are not UTF-8 arrive as lone surrogates, which only `json` reads."""
+    try:
+        return msgspec.json.decode(content, type=of)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(content), of)
+
+
+def quoted(path: str) -> str:
+    """A file's path for an address, any bytes; dots that lead upwards are kept, so that the service refuses them."""
+    parts = path.encode("utf-8", "surrogateescape").split(b"/")
+    return "/".join("%2E" * len(part) if part in (b".", b"..") else quote(part, safe="") for part in parts)

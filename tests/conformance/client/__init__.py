@@ -1,0 +1,1 @@
+"""The client by itself, in the environment of somebody who has Jupyter."""

@@ -1,0 +1,148 @@
+"""Operations without I/O: what is asked, what is asked again and what never is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from sandcell import ConnectionFailed, LimitReached, NotFound, Result, StillRunning, Unauthorized
+from sandcell.errors import error_of
+from sandcell.models.executions import Execution
+from sandcell.models.model import Page
+from sandcell.models.workspaces import FileEntry
+from sandcell.operations import files as f
+from sandcell.operations import sessions as o
+from sandcell.paging import every
+from sandcell.steps import Answer, Ask, Operation, Pause, decoded, quoted
+
+
+def error(status: int, code: str, **details: Any) -> Answer:
+    body = {"error": {"code": code, "message": code, "retryable": status in (429, 503), **details}}
+    return Answer(status, msgspec.json.encode(body))
+
+
+def execution(status: str) -> Answer:
+    row = {"id": "e", "session_id": "s", "status": status, "language": "python", "code": "x", "generation": 1}
+    return Answer(200, msgspec.json.encode({**row, "queued_at": "t"}))
+
+
+LOST = Answer(lost="the connection was lost")
+
+
+def drive(operation: Operation[Any], answers: Sequence[Answer]) -> tuple[Any, list[Ask]]:
+    """The result of an operation that is given these answers, and what it asked."""
+    asked: list[Ask] = []
+    left = list(answers)
+    try:
+        step = next(operation)
+        while True:
+            if isinstance(step, Pause):
+                assert 0 < step.seconds <= 5
+                step = operation.send(Answer())
+                continue
+            asked.append(step)
+            step = operation.send(left.pop(0))
+    except StopIteration as end:
+        assert left == []
+        return end.value, asked
+
+
+def test_a_run_whose_connection_is_lost_is_found_again_by_its_key() -> None:
+    answers = [LOST, LOST, execution("running"), execution("running"), execution("ok")]
+    result, asked = drive(o.run("s", "x"), answers)
+    assert isinstance(result, Result)
+    assert result.ok
+    assert [ask.method for ask in asked] == ["POST", "POST", "POST", "GET", "GET"]
+    keys = {ask.headers["Idempotency-Key"] for ask in asked if ask.method == "POST"}
+    assert len(keys) == 1
+    assert [ask.json["wait"] for ask in asked[:3]] == [True, False, False]
+
+
+def test_a_run_that_is_refused_is_not_sent_again() -> None:
+    with pytest.raises(NotFound):
+        drive(o.run("s", "x"), [error(404, "not_found")])
+
+
+def test_a_command_is_never_sent_twice() -> None:
+    with pytest.raises(ConnectionFailed):
+        drive(o.command("s", "rm -rf x"), [LOST])
+
+
+def test_a_session_is_never_started_twice() -> None:
+    with pytest.raises(ConnectionFailed):
+        drive(o.start_session(), [LOST])
+
+
+def test_what_only_its_rate_refused_is_sent_again() -> None:
+    answers = [error(429, "rate_limited", retry_after_seconds=0.1), execution("ok")]
+    result, asked = drive(o.run("s", "x"), answers)
+    assert result.ok
+    assert len(asked) == 2
+
+
+def test_a_limit_that_lasts_is_an_error() -> None:
+    with pytest.raises(LimitReached) as caught:
+        drive(o.start_session(), [error(429, "session_limit", retry_after_seconds=7)])
+    assert caught.value.retry_after_seconds == 7
+
+
+def test_looking_is_tried_again_but_not_for_ever() -> None:
+    with pytest.raises(ConnectionFailed):
+        drive(o.get_session("s"), [LOST] * 4)
+
+
+def test_patience_ends_and_names_the_execution() -> None:
+    with pytest.raises(StillRunning) as caught:
+        drive(o.wait("s", "e", patience_seconds=0), [execution("running")])
+    assert caught.value.details["execution_id"] == "e"
+
+
+def test_pages_of_files_are_joined() -> None:
+    first = Page([FileEntry("a", "file", 1, "t")], "more")
+    second = Page([FileEntry("b", "file", 1, "t")])
+    answers = [Answer(200, msgspec.json.encode(page)) for page in (first, second)]
+    files, asked = drive(f.files("s", "d/ü", recursive=True), answers)
+    assert [each.path for each in files] == ["a", "b"]
+    assert asked[0].address == "/v1/sessions/s/files?path=d/%C3%BC&recursive=true"
+    assert asked[1].query["cursor"] == "more"
+
+
+def test_an_answer_from_something_else_is_still_an_error() -> None:
+    found = error_of(502, b"<html>bad gateway</html>")
+    assert (found.status, found.code) == (502, "")
+    assert isinstance(error_of(401, b""), Unauthorized)
+
+
+def test_names_that_are_not_utf8_come_back_as_they_are() -> None:
+    assert decoded(b'{"path":"\\udcff","kind":"file","size":1,"modified_at":"t"}', FileEntry).path == "\udcff"
+    assert quoted("a b/\udcff\n") == "a%20b/%FF%0A"
+    assert quoted("../x") == "%2E%2E/x"
+
+
+def test_the_text_of_a_result_is_what_a_person_reads() -> None:
+    outputs: list[dict[str, Any]] = [
+        {"output_type": "stream", "name": "stdout", "text": ["a\n", "b\n"]},
+        {"output_type": "stream", "name": "stderr", "text": "warning\n"},
+        {"output_type": "execute_result", "data": {"text/plain": "42", "text/html": "<b>42</b>"}},
+        {"output_type": "display_data", "data": {"text/plain": "<Figure>", "image/png": "iVBORw0K"}},
+    ]
+    row = Execution("e", "s", "ok", "python", "x", 1, "t", outputs=outputs)
+    result = Result(row)
+    assert result.text == "a\nb\n42\n<Figure>"
+    assert [display.extension for display in result.displays] == ["png"]
+
+
+@pytest.mark.parametrize(
+    ("most", "found", "asked"),
+    [(None, "abcde", [None, "2", "4"]), (9, "abcde", [None, "2", "4"]), (3, "abc", [None, "2"]), (2, "ab", [None])],
+)
+def test_a_list_is_asked_for_until_it_ends_or_is_enough(most: int | None, found: str, asked: list[str | None]) -> None:
+    pages = [
+        Answer(200, msgspec.json.encode({"items": [{"id": each, "created_at": ""} for each in ids], "next_cursor": at}))
+        for ids, at in [("ab", "2"), ("cd", "4"), ("e", None)]
+    ]
+    items, asks = drive(every(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
+    assert ("".join(each.id for each in items), [each.query.get("cursor") for each in asks]) == (found, asked)
