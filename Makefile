@@ -58,6 +58,7 @@ check: ## format, lint, types, import contracts, declared packages, the tables o
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/deptry --no-ansi .
+	cd client && ../.venv/bin/deptry --no-ansi sandcell
 	.venv/bin/python scripts/docs.py --check
 	.venv/bin/python scripts/lock --check
 
