@@ -152,7 +152,7 @@ class Settings:
     run_dir: str = _("/run/sandcell", "short absolute directory for the sandboxes' sockets")
     store: str = _("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
     database: str = _("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
-    runtime: str = _("runc", "OCI runtime of environments that name none", choices=("runc", "crun", "runsc"))
+    runtime: str = _("runc", "runtime of environments that name none: runc, crun, runsc, or another installed one")
     environments_file: str = _("", "TOML file of environments; empty: environments.toml under data_dir, if it is there")
     token: str = _("", "the first administrator's bearer token; empty: one is made and printed", secret=True)
     access_key_id: str = _("", "the first administrator's access key id, for faces that sign requests")

@@ -31,9 +31,11 @@ async def _run(settings: Settings) -> tuple[Finding, ...]:
     runtime = sandboxes.runtime(settings)
     try:
         findings = [*await runtime.check(), environments_found(settings), await asyncio.to_thread(store, settings)]
-        findings += [watch(settings.live_sessions), host_shares.terminals(settings.live_sessions)]
-        findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
-        findings.append(_processors(runtime, settings))
+        findings.append(watch(settings.live_sessions))
+        if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
+            findings.append(host_shares.terminals(settings.live_sessions))
+            findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
+            findings.append(_processors(runtime, settings))
         if all(one.ok for one in findings if one.required):
             findings.append(await _trial(runtime, settings))
         return tuple(findings)

@@ -36,8 +36,8 @@ from kernels.environment import Environment
 from kernels.launcher.checks import Bounds
 from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
 from kernels.oci.host import findings as host
-from kernels.oci.places import OciSettings
-from kernels.oci.runtime import OciRuntime
+from kernels.runtimes import open_runtime
+from kernels.sandbox import RuntimeSettings
 from workspace_sync import open_store
 from workspace_sync.errors import StoreUnusable
 
@@ -53,7 +53,7 @@ def serve(settings: Settings) -> None:
         sockets = _bound(settings)
         text = sandboxes.environments_text(settings)
         environments = sandboxes.installed(settings, text)
-        oci = sandboxes.oci_settings(settings, environments.values(), service_uid=settings.service_uid)
+        oci = sandboxes.runtime_settings(settings, environments.values(), service_uid=settings.service_uid)
         _require_store_url(settings)
         asyncio.run(_require_host(oci))
         _require_any(environments, settings)
@@ -69,8 +69,8 @@ def serve(settings: Settings) -> None:
         os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
 
 
-async def _require_host(oci: OciSettings) -> None:
-    runtime = OciRuntime(oci)
+async def _require_host(oci: RuntimeSettings) -> None:
+    runtime = open_runtime(oci)
     try:
         host.require(await runtime.check())
     finally:
@@ -125,7 +125,7 @@ def _url(settings: Settings, sockets: list[socket.socket]) -> str:
 
 def _plan(
     settings: Settings,
-    oci: OciSettings,
+    oci: RuntimeSettings,
     environments: Mapping[str, Environment],
     handed: list[int],
     token: TokenPlan,
@@ -148,7 +148,7 @@ def _plan(
     )
 
 
-def _bounds(settings: Settings, oci: OciSettings, environments: Mapping[str, Environment]) -> Bounds:
+def _bounds(settings: Settings, oci: RuntimeSettings, environments: Mapping[str, Environment]) -> Bounds:
     """What the environments ask for, or those may that principals make, is the most that any sandbox gets."""
     resources = [each.resources for each in environments.values()]
     return Bounds(
