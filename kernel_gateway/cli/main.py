@@ -11,6 +11,7 @@ from kernel_gateway.cli.administration.environments import environments
 from kernel_gateway.cli.administration.keys import keys
 from kernel_gateway.cli.administration.principals import admin, principal
 from kernel_gateway.cli.administration.tokens import token
+from kernel_gateway.cli.host.images import export, import_
 from kernel_gateway.cli.host.kernelspec import kernelspec
 from kernel_gateway.cli.host.service import doctor, serve
 from kernel_gateway.cli.sessions.attach import attach
@@ -72,3 +73,5 @@ for command in (
 ):
     sandcell.add_command(command)
 workspace.add_command(expire)
+environments.add_command(import_)
+environments.add_command(export)
