@@ -24,8 +24,8 @@ class RunningService:
     """Starts and stops the service on a free port; `url` and `token` are those of the running process.
 
     Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it, `python`
-    the interpreter that has it. What it printed is in `output`, and in the assertion when it does not start. `every` has
-    those that this process knows.
+    the interpreter that has it. What it printed is in `output`, and in the assertion when it does not start. `every`
+    has those that this process knows.
     """
 
     every: ClassVar[WeakSet[RunningService]] = WeakSet()

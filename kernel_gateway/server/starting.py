@@ -13,6 +13,8 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -104,7 +106,20 @@ def _handed_over(settings: Settings, environments: str, sockets: list[socket.soc
     numbers = [each.fileno() for each in sockets]
     values = dataclasses.asdict(settings)
     variables = [os.fsencode(f"{name}={value}") for name, value in _split_variables()[1].items()]
-    return msgspec.json.encode(Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one()))
+    return msgspec.json.encode(
+        Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one(), _command())
+    )
+
+
+def _command() -> str:
+    """What a person types for `sandcell` in the directory that this process was started in."""
+    script = Path(sys.executable).with_name("sandcell")
+    if not script.exists():
+        return f"{shlex.quote(sys.executable)} -m kernel_gateway"
+    if (found := shutil.which("sandcell")) and Path(found).resolve() == script.resolve():
+        return "sandcell"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
 
 
 def _split_variables() -> tuple[dict[str, str], dict[str, str]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pwd
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernel_gateway.client import saved
-from kernel_gateway.client_settings import client_settings
+from kernel_gateway.client_settings import ClientSettings, client_settings
+from kernel_gateway.settings import process_environment
 from kernels.launcher.plan import TokenPlan
 
 _LONGEST_BYTES = 10_000
@@ -35,12 +39,34 @@ class TokenFile:
 
 def open_token_file() -> TokenFile:
     """Open the file of the user who runs this process, or of whose home this is (under sudo)."""
-    path = saved.file(client_settings())
+    path = saved.file(_settings())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_directory(path.parent)
         descriptor = os.open(path, _OPEN, 0o600)
         os.fchmod(descriptor, 0o600)
         saved.hand_over(path)
     except OSError as error:
         return TokenFile(str(path), error=str(error))
     return TokenFile(str(path), descriptor)
+
+
+def _settings() -> ClientSettings:
+    """Where the user's own directories are: under sudo its caller's, whose commands need the token."""
+    environ = dict(process_environment())
+    caller = environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and caller.isdecimal() and not environ.get("XDG_CONFIG_HOME"):
+        with contextlib.suppress(KeyError, OverflowError):  # no such user
+            environ["XDG_CONFIG_HOME"] = str(Path(pwd.getpwuid(int(caller)).pw_dir, ".config"))
+    return client_settings(environ)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make a directory and those above it; what root makes in somebody's home belongs to the home's owner."""
+    if directory.is_dir():
+        return
+    _make_directory(directory.parent)
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+        owner = directory.parent.stat()
+        if os.geteuid() == 0:
+            os.chown(directory, owner.st_uid, owner.st_gid, follow_symlinks=False)

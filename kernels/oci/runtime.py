@@ -378,9 +378,10 @@ class OciRuntime:
             shutil.rmtree(places.home)
 
     def _remove_empty(self) -> None:
-        if not self.places.known():
-            self.cgroups.remove_parent()
-            self.places.remove_empty()
+        with contextlib.suppress(PermissionError):  # the doctor of an ordinary user: nothing here is its own
+            if not self.places.known():
+                self.cgroups.remove_parent()
+                self.places.remove_empty()
 
     @contextlib.contextmanager
     def _alone(self, sandbox_id: str) -> Iterator[None]:
