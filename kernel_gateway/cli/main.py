@@ -13,7 +13,7 @@ from kernel_gateway.cli.administration.principals import admin, principal
 from kernel_gateway.cli.administration.tokens import token
 from kernel_gateway.cli.host.images import export, import_
 from kernel_gateway.cli.host.kernelspec import kernelspec
-from kernel_gateway.cli.host.service import doctor, serve
+from kernel_gateway.cli.host.service import doctor, recover, serve
 from kernel_gateway.cli.sessions.attach import attach
 from kernel_gateway.cli.sessions.attach_tokens import attach_token
 from kernel_gateway.cli.sessions.inspection import output, variables
@@ -75,3 +75,4 @@ for command in (
 workspace.add_command(expire)
 environments.add_command(import_)
 environments.add_command(export)
+token.add_command(recover)

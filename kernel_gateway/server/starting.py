@@ -29,7 +29,7 @@ from kernel_gateway.exits import REFUSED
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.server import data_directory, sandboxes
 from kernel_gateway.server.inherited import Inherited
-from kernel_gateway.server.token_file import TokenFile, open_token_file
+from kernel_gateway.server.token_file import TokenFile, local_url, open_token_file
 from kernel_gateway.setting import PREFIX
 from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.viewers import viewer_plan
@@ -63,7 +63,7 @@ def serve(settings: Settings) -> None:
         tokens = open_token_file()
         inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
-        token = tokens.plan(_url(settings, sockets))
+        token = tokens.plan(local_url(settings, sockets[0].getsockname()[1]))
         plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encoded())
         for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
@@ -130,12 +130,6 @@ def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
     every = {name: value for name, value in process_environment().items() if not name.startswith(PREFIX)}
     plain = {name: value for name, value in every.items() if _PLAIN.fullmatch(name)}
     return plain, {name: value for name, value in every.items() if name not in plain}
-
-
-def _url(settings: Settings, sockets: list[socket.socket]) -> str:
-    """Where the commands of the user who starts the service find it."""
-    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
-    return f"{settings.scheme}://{host}:{sockets[0].getsockname()[1]}"
 
 
 def _plan(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel_gateway.client import saved
 from kernel_gateway.client_settings import ClientSettings, client_settings
-from kernel_gateway.settings import process_environment
+from kernel_gateway.settings import Settings, process_environment
 from kernels.launcher.plan import TokenPlan
 
 _LONGEST_BYTES = 10_000
@@ -48,6 +48,12 @@ def open_token_file() -> TokenFile:
     except OSError as error:
         return TokenFile(str(path), error=str(error))
     return TokenFile(str(path), descriptor)
+
+
+def local_url(settings: Settings, port: int) -> str:
+    """Where the commands of the user who starts the service find it."""
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
+    return f"{settings.scheme}://{host}:{port}"
 
 
 def _settings() -> ClientSettings:

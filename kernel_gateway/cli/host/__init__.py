@@ -1,1 +1,1 @@
-"""Commands that work on this host and need no service: `serve`, `doctor`, `kernelspec`."""
+"""Commands that work on this host and ask no service: `serve`, `doctor`, `token recover`, images, `kernelspec`."""

@@ -1,4 +1,4 @@
-"""`sandcell serve` and `doctor`: what is done on the service's own host."""
+"""`sandcell serve`, `doctor` and `token recover`: what is done on the service's own host."""
 
 from __future__ import annotations
 
@@ -41,3 +41,18 @@ def doctor(settings: Settings, *, as_json: bool, host_only: bool) -> None:
     if refused:
         say("sandcell: this host does not do yet: see the lines that begin with NO")
         raise click.exceptions.Exit(exits.REFUSED)
+
+
+@click.command(short_help="Make another administrator's token; as root, on the service's host.")
+@configured
+def recover(settings: Settings) -> None:
+    """Make another token of the administrator when all are lost, and save it for this user's commands.
+
+    This is done on the service's host, as root, with its settings. The service may run; earlier tokens count on.
+    """
+    from kernel_gateway.server.recovery import recover_token  # noqa: PLC0415 - the client's verbs need none of it
+
+    found = recover_token(settings)
+    click.echo(found.token)
+    kept = f"saved in {found.path}" if found.path else f"not saved ({found.error}): hand it on as SANDCELL_TOKEN"
+    say(f"token {found.token_id} of admin, {kept}; `sandcell token ls` and `token revoke` end what was lost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -150,3 +151,45 @@ def test_what_the_greeting_says_works_as_typed(service: RunningService) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "42" in done.stdout.splitlines()
+
+
+def test_root_gets_another_token_when_all_are_lost(service: RunningService, home: Path) -> None:
+    """Beside the service that runs; its database stays its own."""
+    variables = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "SANDCELL_DATA_DIR": str(service.data_dir),
+        "SANDCELL_PORT": service.url.rpartition(":")[2],
+    }
+    command = [sys.executable, "-m", "kernel_gateway"]
+    run = functools.partial(subprocess.run, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    before = {path: path.stat().st_uid for path in (service.data_dir / "state").iterdir()}
+    recovered = run([*command, "token", "recover"])
+    assert recovered.returncode == 0, recovered.stderr
+    file = home / ".config/sandcell/client.toml"
+    assert f"saved in {file}" in recovered.stderr
+    assert {path.stat().st_uid for path in (file.parent, file)} == {USER}
+    listed = run([*command, "token", "ls"])
+    assert "recovered" in listed.stdout, listed.stderr
+    with service.client(recovered.stdout.strip()) as client:
+        (found,) = [each for each in client.list_tokens().items if each.id in recovered.stderr]
+    with service.client() as client:
+        client.revoke_token(found.id)
+    assert {path: path.stat().st_uid for path in (service.data_dir / "state").iterdir()} == before
+
+
+def test_a_token_is_recovered_by_root_alone_and_for_a_service_that_there_is(place: Path) -> None:
+    program = DOCTOR.replace('"doctor"', '"token", "recover"').replace(
+        "kernel_gateway.server.doctor", "kernel_gateway.server.recovery"
+    )
+    for user, reason in ((USER, "only root may make a token without one"), (0, "there is no database")):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(user)],
+            env={**os.environ, "SANDCELL_DATA_DIR": str(place)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == exits.REFUSED
+        assert reason in done.stderr
