@@ -37,7 +37,8 @@ def runtime_settings(
     Raises SettingInvalid when the setting `runtime` names none that is installed.
     """
     if settings.runtime not in (there := installed_runtimes.names()):
-        raise SettingInvalid(f"runtime must be one of {', '.join(there)}, not {settings.runtime!r}")
+        offered = ", ".join(there) or "(none: this installation is older than its code, install it again)"
+        raise SettingInvalid(f"runtime must be one of {offered}, not {settings.runtime!r}")
     named = {one.runtime for one in environments if one.runtime}
     return RuntimeSettings(
         runtime=settings.runtime,

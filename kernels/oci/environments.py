@@ -111,7 +111,7 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
     log = unfinished / "build.log"
     started = time.monotonic()
     try:
-        progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}, about 150 MB")
+        progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}, about 300 MB")
         _run(_Step("mmdebstrap", _bootstrap(recipe, root), progress, tell=tell_of_mmdebstrap), log, variables)
         packages = recipe.requirements.read_text().count("==")
         progress(f"2/3 {packages} Python packages")
@@ -260,9 +260,15 @@ def point(link: Path, target: str) -> None:
 
 @contextlib.contextmanager
 def building(directory: Path) -> Iterator[None]:
-    """One build of an environment at a time on this host."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("a") as lock:
-        os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    """One build of an environment at a time on this host; what is made meanwhile can be changed by its owner alone."""
+    mask = os.umask(0o022)  # sudo-rs hands on the user's, and the launcher takes no image that others can change
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for each in (directory, directory.parent):
+            each.chmod(each.stat().st_mode & 0o7755)
+        with (directory / ".lock").open("a") as lock:
+            os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    finally:
+        os.umask(mask)

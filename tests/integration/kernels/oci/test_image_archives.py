@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -121,8 +122,15 @@ def test_an_image_is_named_by_its_config_and_its_layers_lie_on_each_other(
 
 
 def test_the_launcher_takes_it_like_one_that_was_built(take: Callable[..., Environment], tmp_path: Path) -> None:
+    """Also one of somebody whose files are his group's by default, in a directory that was made so."""
     base = layer(*BASE)
-    found = take(oci(tmp_path / "image.tar", config(base), base))
+    mask = os.umask(0o002)
+    try:
+        (tmp_path / "environments").mkdir()
+        found = take(oci(tmp_path / "image.tar", config(base), base))
+        assert os.umask(0o002) == 0o002
+    finally:
+        os.umask(mask)
     bounds = Bounds(memory_mb=2048, storage_mb=512, pids=64, sandboxes=3, runtimes=("runc",))
     request = Create(
         "f9a0947f-0bce-4b68-9cf0-1fe53c27111e",
