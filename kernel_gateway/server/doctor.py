@@ -36,7 +36,7 @@ async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
     try:
         findings = [*await runtime.check()]
         if not host_only:
-            findings += [environments_found(settings), await asyncio.to_thread(store, settings)]
+            findings += [environments_found(settings), await asyncio.to_thread(_store_of_root, settings)]
         findings.append(watch(settings.live_sessions))
         if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
             findings.append(host_shares.terminals(settings.live_sessions))
@@ -112,11 +112,19 @@ def _most_instances() -> int:
         return 0
 
 
+def _store_of_root(settings: Settings) -> Finding:
+    """The store as root finds it; an ordinary user may read neither a local one nor the service's credentials."""
+    if os.geteuid() != 0:
+        return Finding("store", ok=True, detail=f"{_plain_url(settings)}, not tried: only root can")
+    return store(settings)
+
+
+def _plain_url(settings: Settings) -> str:
+    return settings.store_url.partition("?")[0]
+
+
 def store(settings: Settings) -> Finding:
     """Whether the store lets us write, read, list and delete. One that is away stops no start: sessions wait for it."""
-    url = settings.store_url.partition("?")[0]
-    if os.geteuid() != 0:  # another user may read neither a local store nor the service's credentials
-        return Finding("store", ok=True, detail=f"{url}, not tried: only root can")
     try:
         opened = open_store(settings.store_url, answer_seconds=_ANSWER_SECONDS)
         try:
@@ -129,4 +137,4 @@ def store(settings: Settings) -> Finding:
     except WorkspaceSyncError as error:
         remedy = "new sessions are refused, and files of live ones wait here, until it is back"
         return Finding("store", ok=False, detail=str(error), remedy=remedy, required=False)
-    return Finding("store", ok=True, detail=url, remedy="; ".join(advice))
+    return Finding("store", ok=True, detail=_plain_url(settings), remedy="; ".join(advice))
