@@ -7,7 +7,7 @@ SANDCELL := .venv/bin/sandcell
 # Where this is set (images of CI set it), each of the hundreds of processes of a test run would compile its modules.
 unexport PYTHONDONTWRITEBYTECODE
 # Sandboxes need root: their mounts, their user namespaces, their control groups.
-SUDO := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env)
+SUDO := $(if $(filter 0,$(shell id -u)),,scripts/as-root)
 
 # Shares tests out between processes (tests/conftest.py says how): each waits for sandboxes half of the time.
 # `make test` keeps the order of the folders, so that the many short modules of tests/unit come last.
@@ -20,6 +20,7 @@ SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
+	@$(SUDO) $(SANDCELL) doctor --host-only
 	@$(SUDO) $(SANDCELL) environments build python
 	@$(SUDO) $(SANDCELL) serve
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernels.oci.sockets import dial_in
 from kernels.wire.connection import KernelConnection
-from kernels.wire.dialing import dial_in
 
 LAUNCHER = str(Path(__file__).parent.parent / "kernels" / "guest" / "in_kernel" / "kernel_main.py")
 

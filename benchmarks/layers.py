@@ -13,9 +13,8 @@ from typing import Any
 
 from kernels.environment import Environment
 from kernels.oci import environments
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from tests.running_service import RunningService
@@ -29,7 +28,7 @@ VARIANTS = (("runc", ""), ("runc", "seccomp"), ("runc", "user namespace"), ("cru
 class Without(OciRuntime):
     """A runtime whose sandboxes lack one layer."""
 
-    def __init__(self, settings: OciSettings, layer: str) -> None:
+    def __init__(self, settings: RuntimeSettings, layer: str) -> None:
         super().__init__(settings)
         self._layer = layer
 
@@ -67,7 +66,7 @@ async def _measure(environment: Environment, rounds: int) -> list[Figures]:
             for number, (runtime, layer) in enumerate(VARIANTS):
                 base = 0 if layer == "user namespace" else UID_BASE
                 place = Path(name, str(number))
-                settings = OciSettings(runtime, place / "data", place / "run", uid_base=base, uid_ranges=1)
+                settings = RuntimeSettings(runtime, place / "data", place / "run", uid_base=base, uid_ranges=1)
                 await _once(Without(settings, layer), environment, figures[number])
     return figures
 

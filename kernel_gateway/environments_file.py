@@ -22,6 +22,7 @@ from kernel_gateway import endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.setting import Setting
 from kernel_gateway.settings import Settings, table
+from kernels import installed_runtimes
 from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
 
 MOST_BYTES = 1_000_000
@@ -235,7 +236,7 @@ def _declared(name: str, values: Any, settings: Settings, source: str) -> Declar
         name=name,
         image=one.matching("image", NAME, "the name of a built image", name),
         description=description,
-        runtime=one.one_of("runtime", rows["runtime"].choices, ""),
+        runtime=one.one_of("runtime", installed_runtimes.names() if "runtime" in one else (), ""),
         resources=Resources(
             memory_mb=one.ranged(rows["memory_mb"], settings.memory_mb),
             storage_mb=one.ranged(rows["storage_mb"], settings.storage_mb),

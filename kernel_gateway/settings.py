@@ -153,7 +153,9 @@ class Settings:
     run_dir: str = setting("/run/sandcell", "short absolute directory for the sandboxes' sockets")
     store: str = setting("", "where workspaces are durable, file:///dir or s3://bucket/prefix; empty: under data_dir")
     database: str = setting("", "SQLAlchemy URL of the database; empty: SQLite under data_dir", secret=True)
-    runtime: str = setting("runc", "OCI runtime of environments that name none", choices=("runc", "crun", "runsc"))
+    runtime: str = setting(
+        "runc", "runtime of environments that name none: runc, crun, runsc, or another installed one"
+    )
     environments_file: str = setting(
         "", "TOML file of environments; empty: environments.toml under data_dir, if it is there"
     )

@@ -36,7 +36,7 @@ class SandcellProvisioner(KernelProvisionerBase):
     environments_directory = Unicode("", help="where built environments lie").tag(config=True)
     data_directory = Unicode("", help="directory of the sandboxes made here").tag(config=True)
     run_directory = Unicode("/run/sandcell", help="short directory for sockets").tag(config=True)
-    runtime = Unicode("runc", help="OCI runtime").tag(config=True)
+    runtime = Unicode("runc", help="sandbox runtime").tag(config=True)
     memory_mb = Integer(2048, help="memory of a sandbox").tag(config=True)
     storage_mb = Integer(512, help="disk of a sandbox").tag(config=True)
     pids = Integer(512, help="processes of a sandbox").tag(config=True)

@@ -2,20 +2,52 @@
 
 A sandbox is one container with the guest as its PID 1. A runtime makes, lists, inspects and destroys sandboxes; it
 knows nothing of kernels, sessions or HTTP. Its values cross a process boundary unchanged: strings, numbers, tuples.
+
+A sandbox may be on another machine: nothing here is a socket's path, and streams are of any family. What is still bound
+to the service's own host is marked *host-bound*: the directory of a workspace with `reopen` and `open_beneath`, and an
+image's unpacked root file system (`Environment.root`). `docs/own-runtime.md` says what a runtime that has no such
+directory has to bring until the mirror of a workspace can run beside the sandbox.
 """
 
 from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from kernels.environment import Environment
 
 
+class RuntimeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an operator decides: the runtime's name, and what it may take of the host.
+
+    A runtime keeps its own files in `data_directory` (lasting) and `run_directory` (gone with a reboot). The other
+    fields are for runtimes on this host: the uid ranges, the parent of control groups, the free disk space that a start
+    must leave. `service_uid` is the user (and group) that workspaces are shown to: 0 when the runtime is part of a root
+    process.
+    """
+
+    runtime: str
+    data_directory: Path
+    run_directory: Path
+    cgroup_parent: str = "sandcell"
+    uid_base: int = 1_200_000_000
+    uid_ranges: int = 4096
+    disk_reserve_bytes: int = 512_000_000
+    service_uid: int = 0
+    more_runtimes: tuple[str, ...] = ()
+    """Runtimes besides `runtime` that an environment may ask for; empty for what is no OCI program."""
+
+
 @dataclass(frozen=True)
 class SandboxSpec:
-    """What to start: an id (a UUID with dashes), the environment, the generation its first kernel gets, host name."""
+    """What to start: an id (a UUID with dashes), the environment, the generation its first kernel gets, host name.
+
+    A remote runtime takes the image by `environment.image` and `environment.digest`; `environment.root` is host-bound.
+    """
 
     sandbox_id: str
     environment: Environment
@@ -27,10 +59,11 @@ class SandboxSpec:
 class SandboxInfo:
     """A sandbox as the service sees it.
 
-    `workspace_directory` shows `/workspace` with the user's files as the service's own; what the service makes there is
-    the user's inside. It is hostile: open what is in it relative to a directory descriptor and follow no link. Until
-    the sandbox is `furnished`, it may hold a part of what belongs in it. `environment_digest` names the image that it
-    was made from; empty when a version of the service made it that wrote none down.
+    `workspace_directory` (host-bound) shows `/workspace` with the user's files as the service's own; what the service
+    makes there is the user's inside, and each side sees at once what the other wrote. It is hostile: open what is in it
+    relative to a directory descriptor and follow no link. Until the sandbox is `furnished`, it may hold a part of what
+    belongs in it. `environment_digest` names the image that it was made from; empty when a version of the service made
+    it that wrote none down.
     """
 
     sandbox_id: str
@@ -68,51 +101,102 @@ class Finding:
 
 
 class SandboxRuntime(Protocol):
-    """Makes and destroys sandboxes. Every method is safe to call again with the same id."""
+    """Makes and destroys sandboxes.
+
+    An entry point of the group `sandcell.runtimes` names the function that opens one (`kernels.runtimes`). It lives in
+    the launcher, which is root; the service calls it through `kernels.launcher`, each verb with a deadline of a minute,
+    `create` and `destroy` of three. All verbs are called concurrently, for one sandbox too, are safe to call again
+    with the same arguments, and may be cancelled: what a cancelled call has made is taken back, what it removes goes.
+    Whoever calls may be another process than the one that made the sandbox: what a runtime knows of its sandboxes it
+    reads from where they run, or from its own directory.
+    """
 
     async def check(self) -> tuple[Finding, ...]:
-        """What this host can enforce; called by the doctor and before the service starts."""
+        """What can be enforced where sandboxes run; for a remote runtime, whether it is reached and with which rights.
+
+        Called before the service starts, which a required finding that does not hold prevents, and by the doctor.
+        """
 
     async def create(self, spec: SandboxSpec) -> SandboxInfo:
         """Start a sandbox; returns when its PID 1 runs (the guest may still be starting).
 
-        Raises `SandboxFailed` and leaves nothing behind when it cannot.
+        Called once for each life of a sandbox: at a session's start, and at its next use after its sandbox has gone;
+        the old one is destroyed before. The id is the session's. Raises `RuntimeUnusable` when no sandbox can be had,
+        `SandboxFailed` when this one cannot, and leaves nothing behind when it does.
         """
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
-        """Remember, past the end of this process, that all that belongs in the workspace at its start is there."""
+        """Remember, past the end of this process, that all that belongs in the workspace at its start is there.
+
+        Called once, after the files of the store are in it; `list` says it from then on (`furnished`).
+        """
 
     async def reopen(self, sandbox_id: str) -> None:
-        """Make a workspace readable again: the host may have restarted, or the service's user changed."""
+        """Make a workspace readable again: the host may have restarted, or the service's user changed.
+
+        Host-bound. Called when a service that has begun takes up a sandbox, running or not, before its files are read.
+        """
 
     async def list(self) -> tuple[SandboxInfo, ...]:
-        """Every sandbox of this runtime that has anything left on the host, running or not."""
+        """Every sandbox of this runtime and service that has anything left, running or not.
+
+        Called at the service's start and by its sweep, which destroys those that belong to no session; and before each
+        `create`, to count them.
+        """
 
     async def running(self, sandbox_id: str) -> bool:
-        """Whether the sandbox's PID 1 is alive."""
+        """Whether the sandbox's PID 1 is alive; false for one that is not there.
+
+        Called at the service's start, by its sweep, and when the guest does not answer. A remote runtime that cannot
+        tell raises `SandboxFailed`: after false the sandbox counts as gone, and the session's next use starts another.
+        """
 
     async def usage(self, sandbox_id: str) -> SandboxUsage:
-        """Counters of a sandbox; raises `SandboxGone`."""
+        """Counters of a sandbox; raises `SandboxGone`.
+
+        Called when a session is shown, after each execution, and to tell why a kernel died (`oom_kills`). It may be a
+        second old, but for `oom_kills` once the kernel is dead.
+        """
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
-        """A connected, non-blocking stream socket of the guest or of a kernel; see `kernels.wire.dialing.Dial` for
-        names.
+        """A connected, non-blocking stream socket of the guest or of a kernel, of any family; it is the caller's.
 
-        Waits a second at most for somebody to listen. Raises `NotListening`, `SandboxGone`, `SandboxFailed`.
+        `kernels.wire.dialing.Dial` says which names there are. Inside, the guest listens at a Unix socket for each
+        (`/run/sandcell/guest/http.sock` for its own). A runtime whose stream is no plain socket (TLS, one of many in a
+        tunnel) returns one end of a socket pair and carries bytes between the other end and the sandbox until either
+        is closed; a half-closed stream stays open the other way.
+
+        Called for each HTTP connection to the guest (a few per sandbox, kept open) and for each channel of a kernel
+        (four per kernel and start). Waits a second at most for somebody to listen. Raises `NotListening`,
+        `SandboxGone`, `SandboxFailed`.
         """
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
-        """A listening, non-blocking Unix socket that only the sandbox's guest can reach; `name` is `http` or `s3`.
+        """A listening, non-blocking stream socket, of any family, that this sandbox's guest and nobody else reaches.
 
-        Inside it is `/run/sandcell/egress/<name>.sock`. Calling again puts another in its place. Raises `SandboxGone`.
+        Inside, the guest connects to the Unix socket `/run/sandcell/egress/<name>.sock`; `name` is `http` (the egress
+        proxy) or `s3` (the execution role). The service takes every connection accepted here for this session's: a
+        remote runtime listens where only itself can connect (a Unix socket in its closed run directory, say) and
+        connects once for each stream that it knows to be this guest's.
+
+        Called before the first code, and again when a service takes up the sandbox: another socket is put in the
+        place of the last one. Not called for a sandbox without network and role. Raises `SandboxGone`.
         """
 
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:
         """A read-only descriptor of a file or directory of the workspace that its own mode closes to the service.
 
-        Of a link, one that can only be looked at. No link, no other file system and nothing above is followed. Raises
+        Host-bound. Called by the mirror, for each entry of `workspace_directory` that it may not read itself. Of a
+        link, one that can only be looked at. No link, no other file system and nothing above is followed. Raises
         `OSError` as `open` does, and `SandboxGone`.
         """
 
     async def destroy(self, sandbox_id: str) -> None:
-        """Kill and remove every trace: processes, mounts, cgroups, directories, uid range. Absent is fine."""
+        """Kill and remove every trace: processes, mounts, groups, directories, what was allotted. Absent is fine.
+
+        Called after the session's last flush, by the sweep, and after a `create` that nobody waits for any more. Goes
+        on to its end when its caller does not wait for that. Raises `SandboxFailed`; then it is called again later.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of what this process holds; sandboxes that still run are left alone. Called once, last."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -21,7 +22,6 @@ from xdist.scheduler import LoadScopeScheduling
 
 from kernels.environment import Environment
 from kernels.oci import environments
-from kernels.oci.command import RUNTIMES
 from tests import failure_report, leftovers, progress, sampling
 from tests.running_service import RunningService
 
@@ -125,7 +125,7 @@ def environment(environments_dir: Path) -> Environment:
     return built["python"]
 
 
-@pytest.fixture(params=tuple(RUNTIMES))
+@pytest.fixture(params=("runc", "crun", "runsc"))
 def runtime_name(request: pytest.FixtureRequest) -> str:
     """Every runtime in turn; a test that is about one, or about none, names it with `parametrize`."""
     return str(request.param)
@@ -147,11 +147,15 @@ def _services(environments_dir: Path) -> Iterator[MakeService]:
     with ExitStack() as stack:
 
         def make(
-            data_dir: Path | None = None, extra_environment: Mapping[str, str] | None = None, **settings: object
+            data_dir: Path | None = None,
+            extra_environment: Mapping[str, str] | None = None,
+            *,
+            python: str | Path = sys.executable,
+            **settings: object,
         ) -> RunningService:
             directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
             every = {"environments_dir": environments_dir, **UNHURRIED, **settings}
-            service = RunningService(directory, every, extra_environment)
+            service = RunningService(directory, every, extra_environment, python=python)
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
             stack.callback(service.stop)
             service.start()

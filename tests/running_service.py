@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class RunningService:
     """Starts and stops the service on a free port; `url` and `token` are those of the running process.
 
-    Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it. What
-    it printed is in `output`, and in the assertion when it does not start. `every` has those that this process knows.
+    Settings are those of the service, by name. `place` is a command that starts it elsewhere and becomes it, `python`
+    the interpreter that has it. What it printed is in `output`, and in the assertion when it does not start. `every`
+    has those that this process knows.
     """
 
     every: ClassVar[WeakSet[RunningService]] = WeakSet()
@@ -36,9 +37,11 @@ class RunningService:
         extra_environment: Mapping[str, str] | None = None,
         *,
         place: Sequence[str] = (),
+        python: str | Path = sys.executable,
     ) -> None:
         self.data_dir = data_dir
         self._place = place
+        self._python = str(python)
         self._extra_environment = dict(extra_environment or {})
         self.token = "test-token-of-the-administrator"
         self.url = ""
@@ -90,7 +93,7 @@ class RunningService:
         self._settings.update(settings)
         listening = threading.Event()
         process = subprocess.Popen(
-            [*self._place, sys.executable, "-m", "kernel_gateway", "serve"],
+            [*self._place, self._python, "-m", "kernel_gateway", "serve"],
             env={
                 **_clean_environment(),
                 "XDG_CONFIG_HOME": str(self.data_dir / "config"),

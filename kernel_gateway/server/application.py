@@ -23,7 +23,7 @@ from kernel_gateway.faces.misdirected import OwnHosts
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.server import doctor, sandboxes, welcome
 from kernel_gateway.server.tls import Certificate
-from kernel_gateway.server.welcome import SavedTokens
+from kernel_gateway.server.welcome import Starter
 from kernel_gateway.services.composition import Services
 from kernel_gateway.settings import Settings
 from kernels.launcher.client import LauncherRuntime
@@ -36,7 +36,7 @@ _STORE_SECONDS = 10.0
 
 
 async def run(
-    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], tokens: SavedTokens
+    settings: Settings, environments: str, runtime: LauncherRuntime, sockets: list[socket.socket], starter: Starter
 ) -> None:
     """Serve on these sockets until SIGTERM or SIGINT; raises our errors when it cannot start.
 
@@ -49,7 +49,7 @@ async def run(
         server = _server(application(services), services, settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
-        await welcome.greet(settings, port, services.first_token, tokens, runtime)
+        await welcome.greet(settings, port, services.first_token, starter, runtime)
         telling = asyncio.create_task(_tell_of_store(looking))
         await _until(stop, runtime)
         telling.cancel()

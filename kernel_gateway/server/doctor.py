@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from pathlib import Path
 
@@ -22,19 +23,26 @@ _ANSWER_SECONDS = 5.0
 """How long the store may take for one answer, which is asked for up to three times."""
 
 
-def run(settings: Settings) -> tuple[Finding, ...]:
-    """Every finding, in the order a person would mend them; ends with a sandbox that is really started."""
-    return asyncio.run(_run(settings))
+def run(settings: Settings, *, host_only: bool = False) -> tuple[Finding, ...]:
+    """Every finding, in the order a person would mend them; ends with a sandbox that is really started.
+
+    `host_only` leaves out the environments, the store and the sandbox: what a build would come before.
+    """
+    return asyncio.run(_run(settings, host_only=host_only))
 
 
-async def _run(settings: Settings) -> tuple[Finding, ...]:
+async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
     runtime = sandboxes.runtime(settings)
     try:
-        findings = [*await runtime.check(), environments_found(settings), await asyncio.to_thread(store, settings)]
-        findings += [watch(settings.live_sessions), host_shares.terminals(settings.live_sessions)]
-        findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
-        findings.append(_processors(runtime, settings))
-        if all(one.ok for one in findings if one.required):
+        findings = [*await runtime.check()]
+        if not host_only:
+            findings += [environments_found(settings), await asyncio.to_thread(_store_of_root, settings)]
+        findings.append(watch(settings.live_sessions))
+        if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
+            findings.append(host_shares.terminals(settings.live_sessions))
+            findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
+            findings.append(_processors(runtime, settings))
+        if not host_only and all(one.ok for one in findings if one.required):
             findings.append(await _trial(runtime, settings))
         return tuple(findings)
     finally:
@@ -104,6 +112,17 @@ def _most_instances() -> int:
         return 0
 
 
+def _store_of_root(settings: Settings) -> Finding:
+    """The store as root finds it; an ordinary user may read neither a local one nor the service's credentials."""
+    if os.geteuid() != 0:
+        return Finding("store", ok=True, detail=f"{_plain_url(settings)}, not tried: only root can")
+    return store(settings)
+
+
+def _plain_url(settings: Settings) -> str:
+    return settings.store_url.partition("?")[0]
+
+
 def store(settings: Settings) -> Finding:
     """Whether the store lets us write, read, list and delete. One that is away stops no start: sessions wait for it."""
     try:
@@ -118,4 +137,4 @@ def store(settings: Settings) -> Finding:
     except WorkspaceSyncError as error:
         remedy = "new sessions are refused, and files of live ones wait here, until it is back"
         return Finding("store", ok=False, detail=str(error), remedy=remedy, required=False)
-    return Finding("store", ok=True, detail=settings.store_url.partition("?")[0], remedy="; ".join(advice))
+    return Finding("store", ok=True, detail=_plain_url(settings), remedy="; ".join(advice))

@@ -10,13 +10,14 @@ from kernel_gateway import environments_file
 from kernel_gateway.environments_file import Declared, DeclaredRole
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
+from kernels import installed_runtimes
 from kernels.environment import Environment, Resources
 from kernels.oci import environments
-from kernels.oci.places import OciSettings
-from kernels.oci.runtime import OciRuntime
+from kernels.runtimes import open_runtime
+from kernels.sandbox import RuntimeSettings, SandboxRuntime
 
 
-def runtime(settings: Settings) -> OciRuntime:
+def runtime(settings: Settings) -> SandboxRuntime:
     """The runtime that the settings name, in this process, which is root.
 
     While the environments file cannot be read it knows no other: of that the start and the doctor speak themselves.
@@ -25,13 +26,21 @@ def runtime(settings: Settings) -> OciRuntime:
         environments = installed(settings)
     except SettingInvalid:
         environments = {}
-    return OciRuntime(oci_settings(settings, environments.values()))
+    return open_runtime(runtime_settings(settings, environments.values()))
 
 
-def oci_settings(settings: Settings, environments: Iterable[Environment], *, service_uid: int = 0) -> OciSettings:
-    """The runtime's part of the settings, with the runtimes that these environments name."""
+def runtime_settings(
+    settings: Settings, environments: Iterable[Environment], *, service_uid: int = 0
+) -> RuntimeSettings:
+    """The runtime's part of the settings, with the runtimes that these environments name.
+
+    Raises SettingInvalid when the setting `runtime` names none that is installed.
+    """
+    if settings.runtime not in (there := installed_runtimes.names()):
+        offered = ", ".join(there) or "(none: this installation is older than its code, install it again)"
+        raise SettingInvalid(f"runtime must be one of {offered}, not {settings.runtime!r}")
     named = {one.runtime for one in environments if one.runtime}
-    return OciSettings(
+    return RuntimeSettings(
         runtime=settings.runtime,
         data_directory=Path(settings.data_dir),
         run_directory=Path(settings.run_dir),

@@ -18,7 +18,7 @@ from kernel_gateway.errors import GatewayError, translate
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.server import application
 from kernel_gateway.server.inherited import Inherited
-from kernel_gateway.server.welcome import SavedTokens
+from kernel_gateway.server.welcome import Starter
 from kernel_gateway.settings import Settings, adopt_variables
 from kernels import system_calls
 from kernels.errors import KernelsError
@@ -56,7 +56,7 @@ async def _serve(settings: Settings, inherited: Inherited, launcher: int) -> Non
             inherited.environments,
             runtime,
             sockets,
-            SavedTokens(inherited.token_path, before=inherited.token_saved),
+            Starter(inherited.token_path, inherited.token_saved, inherited.command),
         )
     finally:
         await runtime.aclose()

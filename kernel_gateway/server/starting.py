@@ -13,6 +13,8 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
+import shutil
 import socket
 import sys
 from collections.abc import Mapping
@@ -26,7 +28,7 @@ from kernel_gateway.errors import SettingInvalid, translated
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.server import data_directory, sandboxes
 from kernel_gateway.server.inherited import Inherited
-from kernel_gateway.server.token_file import TokenFile, open_token_file
+from kernel_gateway.server.token_file import TokenFile, local_url, open_token_file
 from kernel_gateway.setting import PREFIX
 from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.viewers import viewer_plan
@@ -35,8 +37,8 @@ from kernels.environment import Environment
 from kernels.launcher.checks import Bounds
 from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
 from kernels.oci.host import findings as host
-from kernels.oci.places import OciSettings
-from kernels.oci.runtime import OciRuntime
+from kernels.runtimes import open_runtime
+from kernels.sandbox import RuntimeSettings
 from sandcell.exits import REFUSED
 from workspace_sync import open_store
 from workspace_sync.errors import StoreUnusable
@@ -53,7 +55,7 @@ def serve(settings: Settings) -> None:
         sockets = _bound(settings)
         text = sandboxes.environments_text(settings)
         environments = sandboxes.installed(settings, text)
-        oci = sandboxes.oci_settings(settings, environments.values(), service_uid=settings.service_uid)
+        oci = sandboxes.runtime_settings(settings, environments.values(), service_uid=settings.service_uid)
         _require_store_url(settings)
         asyncio.run(_require_host(oci))
         _require_any(environments, settings)
@@ -61,7 +63,7 @@ def serve(settings: Settings) -> None:
         tokens = open_token_file()
         inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
-        token = tokens.plan(_url(settings, sockets))
+        token = tokens.plan(local_url(settings, sockets[0].getsockname()[1]))
         plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encoded())
         for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
@@ -69,8 +71,8 @@ def serve(settings: Settings) -> None:
         os.execv(sys.executable, [sys.executable, "-I", _LAUNCHER, str(plan)])  # noqa: S606 - a list, and no shell
 
 
-async def _require_host(oci: OciSettings) -> None:
-    runtime = OciRuntime(oci)
+async def _require_host(oci: RuntimeSettings) -> None:
+    runtime = open_runtime(oci)
     try:
         host.require(await runtime.check())
     finally:
@@ -104,7 +106,20 @@ def _handed_over(settings: Settings, environments: str, sockets: list[socket.soc
     numbers = [each.fileno() for each in sockets]
     values = dataclasses.asdict(settings)
     variables = [os.fsencode(f"{name}={value}") for name, value in _split_variables()[1].items()]
-    return msgspec.json.encode(Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one()))
+    return msgspec.json.encode(
+        Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one(), _command())
+    )
+
+
+def _command() -> str:
+    """What a person types for `sandcell` in the directory that this process was started in."""
+    script = Path(sys.executable).with_name("sandcell")
+    if not script.exists():
+        return f"{shlex.quote(sys.executable)} -m kernel_gateway"
+    if (found := shutil.which("sandcell")) and Path(found).resolve() == script.resolve():
+        return "sandcell"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))
 
 
 def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
@@ -117,15 +132,9 @@ def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
     return plain, {name: value for name, value in every.items() if name not in plain}
 
 
-def _url(settings: Settings, sockets: list[socket.socket]) -> str:
-    """Where the commands of the user who starts the service find it."""
-    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
-    return f"{settings.scheme}://{host}:{sockets[0].getsockname()[1]}"
-
-
 def _plan(
     settings: Settings,
-    oci: OciSettings,
+    oci: RuntimeSettings,
     environments: Mapping[str, Environment],
     handed: list[int],
     token: TokenPlan,
@@ -148,7 +157,7 @@ def _plan(
     )
 
 
-def _bounds(settings: Settings, oci: OciSettings, environments: Mapping[str, Environment]) -> Bounds:
+def _bounds(settings: Settings, oci: RuntimeSettings, environments: Mapping[str, Environment]) -> Bounds:
     """What the environments ask for, or those may that principals make, is the most that any sandbox gets."""
     resources = [each.resources for each in environments.values()]
     return Bounds(

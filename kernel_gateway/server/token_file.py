@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pwd
 from dataclasses import dataclass
+from pathlib import Path
 
+from kernel_gateway.settings import Settings, process_environment
 from kernels.launcher.plan import TokenPlan
 from sandcell import saved
-from sandcell.settings import client_settings
+from sandcell.settings import ClientSettings, client_settings
 
 _LONGEST_BYTES = 10_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,12 +39,40 @@ class TokenFile:
 
 def open_token_file() -> TokenFile:
     """Open the file of the user who runs this process, or of whose home this is (under sudo)."""
-    path = saved.file(client_settings())
+    path = saved.file(_settings())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_directory(path.parent)
         descriptor = os.open(path, _OPEN, 0o600)
         os.fchmod(descriptor, 0o600)
         saved.hand_over(path)
     except OSError as error:
         return TokenFile(str(path), error=str(error))
     return TokenFile(str(path), descriptor)
+
+
+def local_url(settings: Settings, port: int) -> str:
+    """Where the commands of the user who starts the service find it."""
+    host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
+    return f"{settings.scheme}://{host}:{port}"
+
+
+def _settings() -> ClientSettings:
+    """Where the user's own directories are: under sudo its caller's, whose commands need the token."""
+    environ = dict(process_environment())
+    caller = environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and caller.isdecimal() and not environ.get("XDG_CONFIG_HOME"):
+        with contextlib.suppress(KeyError, OverflowError):  # no such user
+            environ["XDG_CONFIG_HOME"] = str(Path(pwd.getpwuid(int(caller)).pw_dir, ".config"))
+    return client_settings(environ)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make a directory and those above it; what root makes in somebody's home belongs to the home's owner."""
+    if directory.is_dir():
+        return
+    _make_directory(directory.parent)
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+        owner = directory.parent.stat()
+        if os.geteuid() == 0:
+            os.chown(directory, owner.st_uid, owner.st_gid, follow_symlinks=False)

@@ -94,12 +94,21 @@ class Database:
             raise DatabaseUnavailable("the database did not answer in time") from None
 
 
-@contextlib.contextmanager
-def reading(url: str) -> Iterator[Connection]:
+def reading(url: str) -> contextlib.AbstractContextManager[Connection]:
     """One transaction that sees the database as it is now, changes nothing and delays no writer of a running service.
 
     Raises StartRefused when there is no such database, or it is not of this version.
     """
+    return _beside_a_service(url, read_only=True)
+
+
+def writing(url: str) -> contextlib.AbstractContextManager[Connection]:
+    """One transaction beside a service that may run; committed unless an exception leaves it. Raises as `reading`."""
+    return _beside_a_service(url, read_only=False)
+
+
+@contextlib.contextmanager
+def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
     sqlite = make_url(url).get_backend_name() == "sqlite"
     path = make_url(url).database if sqlite else None
     if path and path != ":memory:" and not path.startswith("file:") and not os.access(path, os.R_OK):
@@ -109,16 +118,19 @@ def reading(url: str) -> Iterator[Connection]:
         with engine.connect() as connection:
             if sqlite:
                 connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
-                connection.exec_driver_sql("PRAGMA query_only = ON")
-                connection.exec_driver_sql("BEGIN")
+                if read_only:
+                    connection.exec_driver_sql("PRAGMA query_only = ON")
+                connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
             _, present, head = _revisions(connection)
             if present != head:
                 raise StartRefused(
                     f"the database is at revision {present}, and this version has {head}: start its service first"
                 )
             yield connection
+            if not read_only:
+                connection.commit()
     except DBAPIError as error:
-        raise StartRefused(f"the database cannot be read: {error.orig}") from error
+        raise StartRefused(f"the database cannot be {'read' if read_only else 'written'}: {error.orig}") from error
     finally:
         engine.dispose()
 

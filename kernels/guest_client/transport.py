@@ -66,7 +66,7 @@ class _Dialled(httpcore.AsyncNetworkBackend):
         except SandboxFailed as error:
             raise httpcore.ConnectError(str(error)) from error
         try:
-            return _Stream(*await asyncio.open_unix_connection(sock=client))
+            return _Stream(*await asyncio.open_connection(sock=client))
         except BaseException:
             client.close()
             raise

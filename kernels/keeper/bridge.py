@@ -82,7 +82,7 @@ class Bridge:
         try:
             with contextlib.suppress(SandboxFailed, OSError, TimeoutError):
                 inside = await self._reach(number)
-                theirs, ours = await asyncio.open_unix_connection(sock=inside, limit=BUFFER_BYTES)
+                theirs, ours = await asyncio.open_connection(sock=inside, limit=BUFFER_BYTES)
                 try:
                     await _carry_both(reader, writer, theirs, ours)
                 finally:

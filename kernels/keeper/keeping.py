@@ -24,9 +24,9 @@ from kernels.keeper import locks
 from kernels.keeper.bridge import Bridge
 from kernels.keeper.wire import LaunchRequest, Report, Request
 from kernels.oci import environments
-from kernels.oci.places import OciSettings
-from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxSpec
+from kernels.oci.places import HostPlaces
+from kernels.runtimes import open_runtime
+from kernels.sandbox import RuntimeSettings, SandboxSpec
 
 START_SECONDS = 60.0
 _DESTROY_TRIES = 5
@@ -41,8 +41,9 @@ class SandboxProcess:
         self._order = order
         self._tell = tell
         self._id = str(uuid.uuid4())
-        self._runtime = OciRuntime(_settings(order))
-        self._bridges = self._runtime.places.run / "bridges"
+        settings = _settings(order)
+        self._runtime = open_runtime(settings)
+        self._bridges = HostPlaces(settings).run / "bridges"
         self._locks = locks.Locks(Path(order.data_directory) / "locks")
         self._bridge = Bridge(self._bridges / self._id, self._dial)
         self._guest = GuestClient(self._dial)
@@ -122,8 +123,8 @@ class SandboxProcess:
         return await self._runtime.dial(self._id, name, patience_seconds=patience_seconds)
 
 
-def _settings(order: LaunchRequest) -> OciSettings:
-    return OciSettings(
+def _settings(order: LaunchRequest) -> RuntimeSettings:
+    return RuntimeSettings(
         runtime=order.runtime,
         data_directory=Path(order.data_directory),
         run_directory=Path(order.run_directory),

@@ -56,7 +56,7 @@ class LauncherRuntime:
             raise
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
-        await self._ask(wire.MarkFurnished(sandbox_id), wire.Nothing)
+        await self._ask(wire.MarkWorkspaceReady(sandbox_id), wire.Nothing)
 
     async def reopen(self, sandbox_id: str) -> None:
         await self._ask(wire.Reopen(sandbox_id), wire.Nothing)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from kernels.launcher.checks import Bounds
-from kernels.oci.places import OciSettings
+from kernels.sandbox import RuntimeSettings
 
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
@@ -61,7 +61,7 @@ class ServicePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All of it."""
 
-    oci: OciSettings
+    oci: RuntimeSettings
     environments: str
     bounds: Bounds
     service: ServicePlan

@@ -34,7 +34,9 @@ from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers, start_confined
 from kernels.log_text import OneLine
-from kernels.oci.runtime import OciRuntime
+from kernels.oci.cgroups import Cgroups
+from kernels.oci.places import HostPlaces
+from kernels.runtimes import open_runtime
 
 log = logging.getLogger("sandcell.launcher")
 
@@ -66,9 +68,11 @@ class Launcher:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._runtime = OciRuntime(plan.oci)
+        self._runtime = open_runtime(plan.oci)
         self._checks = Checks(Path(plan.environments), plan.bounds)
-        self._group = ServiceGroup(self._runtime.cgroups.of_service())
+        # The service's own directories and group, whatever the runtime makes of sandboxes.
+        self._places = HostPlaces(plan.oci)
+        self._group = ServiceGroup(Cgroups(self._places.cgroup).of_service())
         self._token_file = TokenFile(plan.token)
         self._opened = ExitStack()
         self._outputs = open_outputs(self._opened)
@@ -150,13 +154,13 @@ class Launcher:
             uid=service.uid,
             command=[*service.command, str(theirs.fileno())],
             directory=service.directory,
-            reach=[*service.reach, str(self._runtime.places.views)],
-            views=str(self._runtime.places.views),
+            reach=[*service.reach, str(self._places.views)],
+            views=str(self._places.views),
             group=str(self._group.entrance),
             parent=os.getpid(),
             refusal=service.refusal,
         )
-        self._runtime.places.prepare()
+        self._places.prepare()
         said = in_memory("sandcell-confinement", msgspec.json.encode(confinement))
         try:
             return subprocess.Popen(

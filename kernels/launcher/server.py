@@ -13,13 +13,15 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from msgspec import structs
+
 from kernels.errors import DeadlineExceeded, KernelsError, LauncherRefused
 from kernels.launcher import wire
 from kernels.launcher.checks import Checks
 from kernels.launcher.packets import Packet, Packets
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers
-from kernels.sandbox import SandboxRuntime
+from kernels.sandbox import SandboxRuntime, SandboxUsage
 
 log = logging.getLogger(__name__)
 
@@ -51,18 +53,10 @@ class Server:
         self._counting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken = asyncio.Event()
-        self._verbs: dict[type[Any], Callable[[Any], Awaitable[_Done]]] = {
+        self._checked: dict[type[Any], Callable[[Any], Awaitable[_Done]]] = {
             wire.Check: self._check,
             wire.Create: self._create,
-            wire.MarkFurnished: self._mark_furnished,
-            wire.Reopen: self._reopen,
             wire.List: self._list,
-            wire.Running: self._running,
-            wire.Usage: self._usage,
-            wire.Dial: self._dial,
-            wire.Listen: self._listen,
-            wire.OpenBeneath: self._open_beneath,
-            wire.Destroy: self._destroy,
             wire.SaveToken: self._save_token,
             wire.View: self._view,
         }
@@ -122,7 +116,7 @@ class Server:
             request = _request(call)
             seconds = _SECONDS.get(type(request), _OTHER_SECONDS)
             async with asyncio.timeout(seconds):
-                done = await self._verbs[type(request)](request)
+                done = await self._do(request)
         except TimeoutError:
             return _failed(DeadlineExceeded(f"the launcher did not do this within {seconds:g} s")), None
         except (KernelsError, OSError) as error:
@@ -132,6 +126,12 @@ class Server:
             return _failed(KernelsError("the launcher failed at this; its log has the particulars")), None
         self.answered += 1
         return done
+
+    async def _do(self, request: wire.Request) -> _Done:
+        """Hand a plain verb to the runtime as it is; what needs a check, a page or no sandbox has a method here."""
+        if isinstance(request, wire.Verb):
+            return _answer(await getattr(self._runtime, request.verb)(**structs.asdict(request)))
+        return await self._checked[type(request)](request)
 
     async def _say(self, number: int, answer: wire.Answer, descriptor: int | None = None) -> None:
         packet = wire.encode(wire.Reply(number, answer))
@@ -159,39 +159,10 @@ class Server:
         finally:
             self._making.discard(request.sandbox_id)
 
-    async def _mark_furnished(self, request: wire.MarkFurnished) -> _Done:
-        await self._runtime.mark_workspace_ready(request.sandbox_id)
-        return wire.Nothing(), None
-
-    async def _reopen(self, request: wire.Reopen) -> _Done:
-        await self._runtime.reopen(request.sandbox_id)
-        return wire.Nothing(), None
-
     async def _list(self, request: wire.List) -> _Done:
         infos = sorted(await self._runtime.list(), key=lambda info: info.sandbox_id)
         later = [info for info in infos if info.sandbox_id > request.after]
         return wire.Page(later[: wire.PAGE], more=len(later) > wire.PAGE), None
-
-    async def _running(self, request: wire.Running) -> _Done:
-        return wire.Truth(await self._runtime.running(request.sandbox_id)), None
-
-    async def _usage(self, request: wire.Usage) -> _Done:
-        return wire.Used(await self._runtime.usage(request.sandbox_id)), None
-
-    async def _dial(self, request: wire.Dial) -> _Done:
-        patience = request.patience_seconds
-        client = await self._runtime.dial(request.sandbox_id, request.name, patience_seconds=patience)
-        return wire.Descriptor(), client.detach()
-
-    async def _listen(self, request: wire.Listen) -> _Done:
-        return wire.Descriptor(), (await self._runtime.listen(request.sandbox_id, request.name)).detach()
-
-    async def _open_beneath(self, request: wire.OpenBeneath) -> _Done:
-        return wire.Descriptor(), await self._runtime.open_beneath(request.sandbox_id, request.path)
-
-    async def _destroy(self, request: wire.Destroy) -> _Done:
-        await self._runtime.destroy(request.sandbox_id)
-        return wire.Nothing(), None
 
     async def _view(self, request: wire.View) -> _Done:
         return wire.Descriptor(), (await self._viewers.start(request.form)).detach()
@@ -199,6 +170,19 @@ class Server:
     async def _save_token(self, request: wire.SaveToken) -> _Done:
         self._token_file.save(request.token)
         return wire.Nothing(), None
+
+
+def _answer(found: object) -> _Done:
+    """What a verb returned, as it is told."""
+    if isinstance(found, socket.socket):
+        return wire.Descriptor(), found.detach()
+    if isinstance(found, bool):  # before the descriptors: a bool is an int as well
+        return wire.Truth(found), None
+    if isinstance(found, int):
+        return wire.Descriptor(), found
+    if isinstance(found, SandboxUsage):
+        return wire.Used(found), None
+    return wire.Nothing(), None
 
 
 def _parsed(packet: Packet) -> wire.Call:

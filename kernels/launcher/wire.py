@@ -8,7 +8,7 @@ no path on the host, no command line, no environment variable and no root file s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -39,6 +39,15 @@ class _Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
     """One thing said; its class name travels with it."""
 
 
+class _Verb(_Said, frozen=True):
+    """A request that is the method `verb` of `SandboxRuntime`, its fields the arguments.
+
+    The server calls it as it is: a new verb is a class here, a line of `Request` and a method of the client.
+    """
+
+    verb: ClassVar[str]
+
+
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the guest is told of an execution role; credentials are none of the launcher's business."""
 
@@ -63,20 +72,22 @@ class Create(_Said, frozen=True):
     memory_mb: Count
     storage_mb: Count
     pids: Count
-    runtime: Annotated[str, Meta(pattern=r"^[a-z]{0,16}\Z")]
+    runtime: Annotated[str, Meta(pattern=r"^([a-z][a-z0-9-]{0,31})?\Z")]
     network: NetworkMode
     role: Role | None
 
 
-class MarkFurnished(_Said, frozen=True):
-    """`SandboxRuntime.mark_workspace_ready`."""
+class MarkWorkspaceReady(_Verb, frozen=True):
+    """All that belongs in the workspace at its start is there."""
 
+    verb = "mark_workspace_ready"
     sandbox_id: SandboxId
 
 
-class Reopen(_Said, frozen=True):
-    """`SandboxRuntime.reopen`."""
+class Reopen(_Verb, frozen=True):
+    """Make the workspace readable again."""
 
+    verb = "reopen"
     sandbox_id: SandboxId
 
 
@@ -86,43 +97,49 @@ class List(_Said, frozen=True):
     after: Annotated[str, Meta(pattern=rf"^({_UUID})?\Z")]
 
 
-class Running(_Said, frozen=True):
-    """`SandboxRuntime.running`."""
+class Running(_Verb, frozen=True):
+    """Whether PID 1 is alive."""
 
+    verb = "running"
     sandbox_id: SandboxId
 
 
-class Usage(_Said, frozen=True):
-    """`SandboxRuntime.usage`."""
+class Usage(_Verb, frozen=True):
+    """Counters and limits."""
 
+    verb = "usage"
     sandbox_id: SandboxId
 
 
-class Dial(_Said, frozen=True):
-    """`SandboxRuntime.dial`; the answer brings the socket."""
+class Dial(_Verb, frozen=True):
+    """The answer brings the socket."""
 
+    verb = "dial"
     sandbox_id: SandboxId
     name: SocketName
     patience_seconds: Annotated[float, Meta(ge=0, le=1)]
 
 
-class Listen(_Said, frozen=True):
-    """`SandboxRuntime.listen`; the answer brings the socket."""
+class Listen(_Verb, frozen=True):
+    """The answer brings the socket."""
 
+    verb = "listen"
     sandbox_id: SandboxId
     name: Literal["http", "s3"]
 
 
-class OpenBeneath(_Said, frozen=True):
-    """`SandboxRuntime.open_beneath`; the answer brings the descriptor."""
+class OpenBeneath(_Verb, frozen=True):
+    """The answer brings the descriptor."""
 
+    verb = "open_beneath"
     sandbox_id: SandboxId
     path: Annotated[bytes, Meta(max_length=4096)]
 
 
-class Destroy(_Said, frozen=True):
-    """`SandboxRuntime.destroy`."""
+class Destroy(_Verb, frozen=True):
+    """Remove every trace."""
 
+    verb = "destroy"
     sandbox_id: SandboxId
 
 
@@ -138,9 +155,11 @@ class View(_Said, frozen=True):
     form: Literal["html", "py"]
 
 
+Verb = MarkWorkspaceReady | Reopen | Running | Usage | Dial | Listen | OpenBeneath | Destroy
+"""Requests that the server hands to the runtime as they are."""
 Request = (
-    Check | Create | MarkFurnished | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy | SaveToken
-    | View
+    Check | Create | MarkWorkspaceReady | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy
+    | SaveToken | View
 )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""The OCI command line: one table of what each runtime needs, one way to call them.
+"""The OCI command line: what each runtime needs, and one way to call them.
 
-runc, crun and runsc (gVisor) take the same bundle; what differs between them is a row of `RUNTIMES`, not a branch in
-the code. `docs/runtimes.md` says why each difference is there.
+runc, crun and runsc (gVisor) take the same bundle; what differs between them is an `OciProgram`, not a branch in the
+code. `docs/runtimes.md` says why each difference is there. Other distributions add programs of their own by entry point
+(`kernels.installed_runtimes`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kernels import installed_runtimes
 from kernels.errors import RuntimeUnusable, SandboxFailed
 from kernels.oci import bundle
 from kernels.oci.namespaces import apart
@@ -24,8 +26,8 @@ _QUESTION_SECONDS: Final = 10
 
 
 @dataclass(frozen=True)
-class Flags:
-    """How one runtime spells what we ask of it; `always` goes before the verb.
+class OciProgram:
+    """An OCI runtime's executable and how it spells what we ask of it; `always` goes before the verb.
 
     `platforms` are gVisor's ways to intercept system calls, the first that the build has is taken: a runtime that has
     some brings a kernel of its own. `if_known` are flags given to builds that have them. `mapped` runtimes reach what
@@ -46,25 +48,31 @@ class Flags:
     one_proc: bool = False
 
 
-RUNTIMES: Final[dict[str, Flags]] = {
-    "runc": Flags("runc"),
-    "crun": Flags("crun", top=True, unified_apart=True, one_proc=True),
-    "runsc": Flags(
-        "runsc",
-        always=(
-            "--network=none",
-            "--host-uds=all",
-            "--oci-seccomp",
-            "--overlay2=none",
-            "--file-access-mounts=shared",
-            "--cpu-num-from-quota",
-        ),
-        platforms=("systrap", "ptrace"),
-        if_known=("--directfs=false",),
-        mapped=True,
+RUNC: Final = OciProgram("runc")
+CRUN: Final = OciProgram("crun", top=True, unified_apart=True, one_proc=True)
+RUNSC: Final = OciProgram(
+    "runsc",
+    always=(
+        "--network=none",
+        "--host-uds=all",
+        "--oci-seccomp",
+        "--overlay2=none",
+        "--file-access-mounts=shared",
+        "--cpu-num-from-quota",
     ),
-}
-"""Runtimes that the tests hold to the whole profile."""
+    platforms=("systrap", "ptrace"),
+    if_known=("--directfs=false",),
+    mapped=True,
+)
+# The three that the tests hold to the whole profile.
+
+
+def find_program(name: str) -> OciProgram:
+    """The OCI program that is installed under this name; raises `RuntimeUnusable`."""
+    found = installed_runtimes.find(name)
+    if not isinstance(found, OciProgram):
+        raise RuntimeUnusable(f"the runtime {name!r} is no OCI program; it cannot run beside others in one service")
+    return found
 
 
 class OciCommand:
@@ -73,28 +81,26 @@ class OciCommand:
     def __init__(
         self, name: str, state_directory: Path, *, unified: Path | None = None, deadline_seconds: float = 30
     ) -> None:
-        if name not in RUNTIMES:
-            raise RuntimeUnusable(f"unknown sandbox runtime {name!r}; choose one of: {', '.join(RUNTIMES)}")
         self.name = name
-        self._flags = RUNTIMES[name]
+        self._program = find_program(name)
         self._state_directory = state_directory
-        self._unified = unified if self._flags.unified_apart else None
+        self._unified = unified if self._program.unified_apart else None
         self._deadline_seconds = deadline_seconds
 
     @property
     def program(self) -> str:
         """The name of the executable, as looked up on PATH."""
-        return self._flags.program
+        return self._program.program
 
     @property
     def own_kernel(self) -> bool:
         """Whether sandboxes get a kernel of their own (gVisor's) instead of the host's."""
-        return bool(self._flags.platforms)
+        return bool(self._program.platforms)
 
     @property
     def groups_at_top(self) -> bool:
         """Whether sandboxes' groups lie below the topmost one of cgroup v1, not below the service's."""
-        return self._flags.top
+        return self._program.top
 
     def version(self) -> str | None:
         """First line of `--version`, or None when the program is missing or does not answer."""
@@ -108,19 +114,19 @@ class OciCommand:
         Raises `RuntimeUnusable` when the build has no platform that is known to hold.
         """
         if not self.own_kernel:
-            return self._flags.always
+            return self._program.always
         offered = self._ask("help", "platforms").split()
-        platform = next((one for one in self._flags.platforms if one in offered), None)
+        platform = next((one for one in self._program.platforms if one in offered), None)
         if platform is None:
             raise RuntimeUnusable(
                 f"{self.program} offers the platforms {', '.join(offered) or '(none)'}; needed is one of:"
-                f" {', '.join(self._flags.platforms)}"
+                f" {', '.join(self._program.platforms)}"
             )
         known = self._ask("flags").split()
         if not known:  # without them a flag that closes something would be left out unsaid
             raise RuntimeUnusable(f"{self.program} does not say which flags it has; see whether `runsc flags` answers")
-        new = (flag for flag in self._flags.if_known if flag.partition("=")[0].removeprefix("-") in known)
-        return (f"--platform={platform}", *self._flags.always, *new)
+        new = (flag for flag in self._program.if_known if flag.partition("=")[0].removeprefix("-") in known)
+        return (f"--platform={platform}", *self._program.always, *new)
 
     def require(self) -> None:
         """Raise `RuntimeUnusable` when the program is not there, or is a build that cannot do what is needed."""
@@ -137,26 +143,26 @@ class OciCommand:
         config, sources = self._adapted(config)
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(config))
-        run = (*self._flags.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
+        run = (*self._program.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
         with log.open("ab") as output:
             self._call(*run, image=image, sources=sources, output=output, log=log)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
-        self._call(*self._flags.delete, sandbox_id)
+        self._call(*self._program.delete, sandbox_id)
 
     def _adapted(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """The bundle as this runtime has to be told it, and the host paths that it must find behind `apart.PLACE`."""
-        if self._flags.top:
+        if self._program.top:
             group = config["linux"]["cgroupsPath"].lstrip("/")
             config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
         if self.own_kernel:
             config = bundle.with_kernel_of_its_own(config)
-        if self._flags.one_proc:
+        if self._program.one_proc:
             config = bundle.without_guest_proc(config)
         if not self.own_kernel:
             return bundle.with_own_views(config, apart.IMAGE, apart.PLACE)
-        return bundle.rebased(config, apart.PLACE) if self._flags.mapped else (config, [])
+        return bundle.rebased(config, apart.PLACE) if self._program.mapped else (config, [])
 
     def _ask(self, *question: str) -> str:
         """What the program says to a harmless question; nothing when it is missing or does not answer."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +30,7 @@ from kernels.oci.recipe import Recipe
 Progress = Callable[[str], None]
 
 _STEP_SECONDS: Final = 1800
+_SAY_SECONDS: Final = 5.0
 _MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014")
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
@@ -66,11 +70,11 @@ def build(name: str, directory: Path, progress: Progress, *, variables: Mapping[
     """
     recipe = recipes.read(name)
     target = directory / name / _folder(recipe)
-    with _building(directory / name):
+    with building(directory / name):
         if not (target / "environment.json").exists():
             _require_tools()
             _build(recipe, target, progress, variables)
-        _point(target.parent / "current", target.name)
+        point(target.parent / "current", target.name)
     return _environment(target / "environment.json")
 
 
@@ -82,8 +86,8 @@ def adopt(name: str, root: Path) -> Environment:
     recipe = recipes.read(name)
     _declare(recipe, root.parent)
     by_digest = root.parent.with_name(_folder(recipe))
-    _point(by_digest, root.parent.name)
-    _point(root.parent.parent / "current", by_digest.name)
+    point(by_digest, root.parent.name)
+    point(root.parent.parent / "current", by_digest.name)
     return _environment(root.parent / "environment.json")
 
 
@@ -107,18 +111,22 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
     log = unfinished / "build.log"
     started = time.monotonic()
     try:
-        progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}")
-        _run("mmdebstrap", _bootstrap(recipe, root), log, variables)
-        progress("2/3 Python packages")
-        _run("pip", _install(recipe, root), log, variables)
+        progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}, about 300 MB")
+        _run(_Step("mmdebstrap", _bootstrap(recipe, root), progress, tell=tell_of_mmdebstrap), log, variables)
+        packages = recipe.requirements.read_text().count("==")
+        progress(f"2/3 {packages} Python packages")
+        tell = functools.partial(tell_of_pip, packages=packages)
+        _run(_Step("pip", _install(recipe, root), progress, tell=tell), log, variables)
         progress("3/3 compiling, fonts, the user")
-        _run("finish.sh", _finish(root), log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, stdin=recipe.finish)
+        finish = _Step("finish.sh", _finish(root), progress, stdin=recipe.finish)
+        _run(finish, log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
         _declare(recipe, unfinished)
         unfinished.rename(target)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    progress(f"environment {recipe.name} built in {time.monotonic() - started:.0f} s")
+    seconds = time.monotonic() - started
+    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(_size(target))}")
 
 
 def _declare(recipe: Recipe, build: Path) -> None:
@@ -163,23 +171,74 @@ def _apart(*command: str) -> list[str]:
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
 
 
-def _run(step: str, command: list[str], log: Path, variables: Mapping[str, str], *, stdin: Path | None = None) -> None:
-    with log.open("ab") as output, (stdin or Path(os.devnull)).open("rb") as source:
+def _run(step: _Step, log: Path, variables: Mapping[str, str]) -> None:
+    """Run a step of a build; says every few seconds how long it takes, how much there is and what it does."""
+    started = time.monotonic()
+    with log.open("ab") as output, (step.stdin or Path(os.devnull)).open("rb") as source:
+        begun = output.tell()
+        child = subprocess.Popen(step.command, stdin=source, stdout=output, stderr=output, env=dict(variables))
         try:
-            done = subprocess.run(
-                command,
-                stdin=source,
-                stdout=output,
-                stderr=output,
-                env=dict(variables),
-                timeout=_STEP_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise EnvironmentBuildFailed(f"{step} did not end in {_STEP_SECONDS} s; see the network") from None
-    if done.returncode != 0:
+            while (status := _wait(child, _SAY_SECONDS)) is None:
+                seconds = time.monotonic() - started
+                if seconds > _STEP_SECONDS:
+                    raise EnvironmentBuildFailed(f"{step.name} did not end in {_STEP_SECONDS} s; see the network")
+                with log.open("rb") as written:
+                    written.seek(begun)
+                    doing = step.tell(written.read().decode(errors="replace"))
+                size = megabytes(_size(log.parent))
+                step.progress(f"    {seconds:.0f} s, {size} so far{', ' if doing else ''}{doing}")
+        finally:
+            if child.poll() is None:  # the process that keeps its mounts apart takes all of them along
+                child.kill()
+                child.wait()
+    if status != 0:
         last = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise EnvironmentBuildFailed(f"{step} failed with exit status {done.returncode}:\n{last}")
+        raise EnvironmentBuildFailed(f"{step.name} failed with exit status {status}:\n{last}")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One command of a build; `tell` makes of what it has written what it does, in a few words."""
+
+    name: str
+    command: list[str]
+    progress: Progress
+    stdin: Path | None = None
+    tell: Callable[[str], str] = lambda _: ""
+
+
+def tell_of_mmdebstrap(written: str) -> str:
+    """Its last word on what it does."""
+    said = re.findall(r"^I: (.+)$", written, re.MULTILINE)
+    return said[-1][:80].rstrip(".") if said else ""
+
+
+def tell_of_pip(written: str, packages: int) -> str:
+    """How many of the packages it has come to."""
+    if "Installing collected packages" in written:
+        return f"installing {packages} packages"
+    return f"package {written.count('Collecting ')} of {packages}"
+
+
+def megabytes(size: int) -> str:
+    """A size for people."""
+    return f"{size / 1_000_000:,.0f} MB"
+
+
+def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return child.wait(seconds)
+    return None
+
+
+def _size(directory: Path) -> int:
+    """What lies below a directory, in bytes; what goes away meanwhile counts nothing."""
+    size = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - tens of thousands of files
+    return size
 
 
 def _require_tools() -> None:
@@ -192,7 +251,7 @@ def _require_tools() -> None:
         raise EnvironmentBuildFailed("building an environment makes a root file system: run it as root (sudo)")
 
 
-def _point(link: Path, target: str) -> None:
+def point(link: Path, target: str) -> None:
     fresh = link.with_name(f".{link.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
@@ -200,10 +259,16 @@ def _point(link: Path, target: str) -> None:
 
 
 @contextlib.contextmanager
-def _building(directory: Path) -> Iterator[None]:
-    """One build of an environment at a time on this host."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("a") as lock:
-        os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def building(directory: Path) -> Iterator[None]:
+    """One build of an environment at a time on this host; what is made meanwhile can be changed by its owner alone."""
+    mask = os.umask(0o022)  # sudo-rs hands on the user's, and the launcher takes no image that others can change
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for each in (directory, directory.parent):
+            each.chmod(each.stat().st_mode & 0o7755)
+        with (directory / ".lock").open("a") as lock:
+            os.fchmod(lock.fileno(), 0o600)  # who may read it may hold its lock
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    finally:
+        os.umask(mask)

@@ -16,16 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from kernels.errors import RuntimeUnusable
 from kernels.oci.namespaces import mounts
-from kernels.sandbox import SandboxInfo
+from kernels.sandbox import RuntimeSettings, SandboxInfo
 
 _LONGEST_SOCKET_NAME: Final = "/guest/deno-g99999999-4"
 _SUN_PATH_BYTES: Final = 107
 _ID_LENGTH: Final = 36
 _JOURNAL: Final = "sandbox.json"
+_PREPARING: Final = threading.Lock()
 
 
 def journalled_uid_base(home: Path) -> int | None:
@@ -34,24 +33,6 @@ def journalled_uid_base(home: Path) -> int | None:
         return int(json.loads((home / _JOURNAL).read_text())["uid_base"])
     except (OSError, ValueError, KeyError):
         return None
-
-
-class OciSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an operator decides: the runtime, directories, the uid ranges and the free disk space a start must leave.
-
-    `service_uid` is the user (and group) that workspaces are shown to: 0 when the runtime is part of a root process.
-    """
-
-    runtime: str
-    data_directory: Path
-    run_directory: Path
-    cgroup_parent: str = "sandcell"
-    uid_base: int = 1_200_000_000
-    uid_ranges: int = 4096
-    disk_reserve_bytes: int = 512_000_000
-    service_uid: int = 0
-    more_runtimes: tuple[str, ...] = ()
-    """Runtimes besides `runtime` that an environment may ask for."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +110,11 @@ class SandboxPlaces:
 class HostPlaces:
     """The directories of one service: two services on one host never see each other's sandboxes."""
 
-    def __init__(self, settings: OciSettings) -> None:
+    def __init__(self, settings: RuntimeSettings) -> None:
         data_directory, run_directory = settings.data_directory, settings.run_directory
         self.tag = hashlib.sha256(str(data_directory).encode()).hexdigest()[:8]
+        self.cgroup = f"{settings.cgroup_parent}-{self.tag}"
+        """The parent group of the sandboxes, and of the service."""
         self.data = data_directory
         self.sandboxes = data_directory / "sandboxes"
         self.guests = data_directory / "guest"
@@ -139,7 +122,6 @@ class HostPlaces:
         self.views = self.run / "views"
         self.runtime_state = self.run / "oci"
         self._service = settings.service_uid
-        self._preparing = threading.Lock()
         self.uid_claims = run_directory / "uids"
         longest = len(str(self.run)) + 1 + _ID_LENGTH + len(_LONGEST_SOCKET_NAME)
         if longest > _SUN_PATH_BYTES:
@@ -158,7 +140,7 @@ class HostPlaces:
             for directory in (self.run, self.views):
                 os.chown(directory, 0, self._service)
                 directory.chmod(0o710)
-            with self._preparing:  # a second mount on top would hide the views of the first
+            with _PREPARING:  # a second mount on top would hide the views of the first
                 if not mounts.is_mounted(self.views):
                     mounts.share(self.views)
 

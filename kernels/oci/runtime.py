@@ -27,16 +27,15 @@ from typing import Any, Final, TypeVar
 
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed, SandboxGone
 from kernels.guest.processors import whole
-from kernels.oci import bundle, egress_sockets, safe_open, storage
+from kernels.oci import bundle, egress_sockets, safe_open, sockets, storage
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.host import findings as host
 from kernels.oci.host import shares as host_shares
 from kernels.oci.namespaces import idmap, user_namespace
-from kernels.oci.places import HostPlaces, OciSettings, SandboxPlaces, journalled_uid_base
+from kernels.oci.places import HostPlaces, SandboxPlaces, journalled_uid_base
 from kernels.oci.uid_ranges import UidRanges
-from kernels.sandbox import Finding, SandboxInfo, SandboxSpec, SandboxUsage
-from kernels.wire import dialing
+from kernels.sandbox import Finding, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 
 # Directories that are made once and shared: built beside their place and renamed into it, so never seen unfinished.
 
@@ -94,10 +93,10 @@ def _guest_source() -> tuple[dict[str, bytes], str]:
 class OciRuntime:
     """Sandboxes of one data directory. See `SandboxRuntime` for the contract."""
 
-    def __init__(self, settings: OciSettings) -> None:
+    def __init__(self, settings: RuntimeSettings) -> None:
         self.settings = settings
         self.places = HostPlaces(settings)
-        self.cgroups = Cgroups(f"{settings.cgroup_parent}-{self.places.tag}")
+        self.cgroups = Cgroups(self.places.cgroup)
         self.commands = {name: self._oci_command(name) for name in (settings.runtime, *settings.more_runtimes)}
         self._uids = UidRanges(
             self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=journalled_uid_base
@@ -139,7 +138,7 @@ class OciRuntime:
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         # Not in a thread: a step on a tmpfs does not block, and threads are for what does.
-        return await dialing.dial_in(str(self._places(sandbox_id).transport))(name, patience_seconds=patience_seconds)
+        return await sockets.dial_in(str(self._places(sandbox_id).transport))(name, patience_seconds=patience_seconds)
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
         places = self._places(sandbox_id)
@@ -379,9 +378,10 @@ class OciRuntime:
             shutil.rmtree(places.home)
 
     def _remove_empty(self) -> None:
-        if not self.places.known():
-            self.cgroups.remove_parent()
-            self.places.remove_empty()
+        with contextlib.suppress(PermissionError):  # the doctor of an ordinary user: nothing here is its own
+            if not self.places.known():
+                self.cgroups.remove_parent()
+                self.places.remove_empty()
 
     @contextlib.contextmanager
     def _alone(self, sandbox_id: str) -> Iterator[None]:

@@ -136,7 +136,7 @@ async def open_channel(
     """
     connected = await _connect(connection, name)
     try:
-        _, channel = await asyncio.get_running_loop().create_unix_connection(
+        _, channel = await asyncio.get_running_loop().create_connection(
             lambda: Channel(received, lost, pace or Pace()), sock=connected
         )
     except BaseException:

@@ -1,1 +1,1 @@
-"""Verbs that work on this host and need no service: `serve`, `doctor`, `kernelspec`, builds, verification."""
+"""Verbs of this host that need no service: `serve`, `doctor`, `token recover`, images, `kernelspec`, verification."""

@@ -22,8 +22,7 @@ from kernels.oci.command import OciCommand
 from kernels.oci.host import shares as host_shares
 from kernels.oci.host import trial
 from kernels.oci.namespaces import idmap
-from kernels.oci.places import OciSettings
-from kernels.sandbox import Finding
+from kernels.sandbox import Finding, RuntimeSettings
 
 _TOOLS: Final = {
     "mkfs.ext4": "e2fsprogs",
@@ -36,7 +35,7 @@ _SAMPLE_ID: Final = 65_600
 """A user id for trials; nothing is left that belongs to it."""
 
 
-def check(settings: OciSettings, commands: Mapping[str, OciCommand], cgroups: Cgroups) -> tuple[Finding, ...]:
+def check(settings: RuntimeSettings, commands: Mapping[str, OciCommand], cgroups: Cgroups) -> tuple[Finding, ...]:
     """Every finding, in the order a person would mend them."""
     root = _root()
     findings = [
@@ -87,7 +86,7 @@ def _architecture() -> Finding:
     return _holds("architecture", machine)
 
 
-def _runtime(command: OciCommand, settings: OciSettings, cgroups: Cgroups) -> Finding:
+def _runtime(command: OciCommand, settings: RuntimeSettings, cgroups: Cgroups) -> Finding:
     """One of the runtimes that sandboxes may have: there, and able to run a container held as they are."""
     name, other = f"runtime {command.name}", "choose another runtime"
     version = command.version()
@@ -149,7 +148,7 @@ def _swap(cgroups: Cgroups) -> Finding:
     return _fails("swap limit", "swap cannot be limited", "boot with swapaccount=1, or turn swap off (swapoff -a)")
 
 
-def _uid_ranges(settings: OciSettings) -> Finding:
+def _uid_ranges(settings: RuntimeSettings) -> Finding:
     first, last = settings.uid_base, settings.uid_base + settings.uid_ranges * UID_RANGE - 1
     clash = [line for name in ("/etc/subuid", "/etc/subgid") for line in _lines(name) if _overlaps(line, first, last)]
     if clash:
@@ -157,7 +156,7 @@ def _uid_ranges(settings: OciSettings) -> Finding:
     return _holds("uid ranges", f"{first} to {last}")
 
 
-def _free_space(settings: OciSettings) -> Finding:
+def _free_space(settings: RuntimeSettings) -> Finding:
     free = shutil.disk_usage(_existing(settings.data_directory)).free
     if free < settings.disk_reserve_bytes:
         return _fails("disk", f"{free >> 20} MB free", "free some space or lower disk_reserve_bytes")

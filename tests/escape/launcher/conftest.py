@@ -32,9 +32,8 @@ from kernels.launcher.plan import TokenPlan
 from kernels.launcher.server import Server
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers, start_confined
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo
+from kernels.sandbox import RuntimeSettings, SandboxInfo
 
 SERVICE = 1_199_999_999
 MOST_SANDBOXES = 4
@@ -149,7 +148,7 @@ def launcher(
     monkeypatch.setattr(serving, "_SEND_SECONDS", 1.0)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.settimeout(120)
-    runtime = OciRuntime(OciSettings("runc", *directories, service_uid=SERVICE))
+    runtime = OciRuntime(RuntimeSettings("runc", *directories, service_uid=SERVICE))
     ended = threading.Event()
     token_file = os.open(directories[1] / "client.toml", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     plan = TokenPlan(token_file, 'url = "http://127.0.0.1:1"\ntoken = ', "\n", "")

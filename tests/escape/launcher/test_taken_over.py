@@ -69,7 +69,7 @@ NO_REQUESTS: dict[str, tuple[Any, str]] = {
     "empty id": ({"type": "Reopen", "sandbox_id": ""}, "matching regex"),
     "pattern as id": ({"type": "Running", "sandbox_id": "*"}, "matching regex"),
     "number as id": ({"type": "Usage", "sandbox_id": 1}, "Expected `str`"),
-    "list as id": ({"type": "MarkFurnished", "sandbox_id": [ID]}, "Expected `str`"),
+    "list as id": ({"type": "MarkWorkspaceReady", "sandbox_id": [ID]}, "Expected `str`"),
     "path to list after": ({"type": "List", "after": "../"}, "matching regex"),
     "a socket of the host": (
         {"type": "Dial", "sandbox_id": ID, "name": "/run/dbus/system_bus_socket", "patience_seconds": 0},
@@ -313,7 +313,9 @@ def test_there_are_only_so_many_sandboxes_also_when_all_are_asked_for_at_once(la
     assert len(launcher.sandboxes()) == MOST_SANDBOXES
 
 
-@pytest.mark.parametrize("kind", ["Reopen", "Running", "Usage", "Destroy", "MarkFurnished", "OpenBeneath", "Listen"])
+@pytest.mark.parametrize(
+    "kind", ["Reopen", "Running", "Usage", "Destroy", "MarkWorkspaceReady", "OpenBeneath", "Listen"]
+)
 def test_a_sandbox_that_is_not_there_touches_nothing_of_the_host(launcher: Launcher, kind: str) -> None:
     more = {"OpenBeneath": {"path": "eA=="}, "Listen": {"name": "http"}}.get(kind, {})
     answer = launcher.ask({"type": kind, "sandbox_id": str(uuid.uuid4()), **more})
@@ -412,7 +414,7 @@ def test_links_in_a_workspace_lead_the_launcher_nowhere(launcher: Launcher, sand
     places = launcher.runtime.places.of(sandbox)
     for name in ("storage", "bundle", "sandbox.json", "furnished", "egress", "guest"):
         (places.storage / "workspace" / name).symlink_to(tmp_path / "precious")
-    for kind in ("MarkFurnished", "Reopen", "Usage", "Running"):
+    for kind in ("MarkWorkspaceReady", "Reopen", "Usage", "Running"):
         assert launcher.ask({"type": kind, "sandbox_id": sandbox})["type"] != "Failed"
     assert launcher.ask({"type": "Listen", "sandbox_id": sandbox, "name": "http"})["type"] == "Descriptor"
     assert launcher.ask({"type": "Destroy", "sandbox_id": sandbox})["type"] == "Nothing"
@@ -484,7 +486,7 @@ def test_an_honest_request_is_granted_with_descriptors_that_are_the_sandboxs(lau
     assert launcher.ask({"type": "Usage", "sandbox_id": sandbox})["usage"]["memory_limit_bytes"] == 2048 << 20
     assert [info["sandbox_id"] for info in launcher.ask({"type": "List", "after": ""})["infos"]] == [sandbox]
     assert launcher.ask({"type": "List", "after": sandbox})["infos"] == []
-    assert launcher.ask({"type": "MarkFurnished", "sandbox_id": sandbox})["type"] == "Nothing"
+    assert launcher.ask({"type": "MarkWorkspaceReady", "sandbox_id": sandbox})["type"] == "Nothing"
     assert launcher.ask({"type": "List", "after": ""})["infos"][0]["furnished"] is True
     assert launcher.ask({"type": "Listen", "sandbox_id": sandbox, "name": "s3"})["type"] == "Descriptor"
     assert launcher.brought == 1

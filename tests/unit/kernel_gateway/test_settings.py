@@ -29,7 +29,6 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ({"SANDCELL_PORT": "http"}, "a whole number"),
         ({"SANDCELL_PORT": "1.5"}, "a whole number"),
         ({"SANDCELL_DRAIN_SECONDS": "nan"}, "between"),
-        ({"SANDCELL_RUNTIME": "docker"}, "one of runc"),
         ({"SANDCELL_KEEP_SESSIONS_ON_SHUTDOWN": "maybe"}, "true or false"),
         ({"SANDCELL_DATA_DIR": "relative"}, "absolute"),
         ({"SANDCELL_EXECUTION_TIMEOUT_SECONDS": "900", "SANDCELL_EXECUTION_TIMEOUT_MAX_SECONDS": "10"}, "larger"),
@@ -106,11 +105,6 @@ def test_a_file_is_checked_too(tmp_path: Path, line: str) -> None:
 
 def test_the_clients_variables_are_no_settings() -> None:
     settings.load(environ={"SANDCELL_URL": "http://x", "SANDCELL_SESSION": "s"})
-
-
-@pytest.mark.parametrize("runtime", ["runc", "crun", "runsc"])
-def test_every_runtime_can_be_chosen(runtime: str) -> None:
-    assert settings.load(environ={"SANDCELL_RUNTIME": runtime}).runtime == runtime
 
 
 def test_private_endpoints_are_a_list() -> None:

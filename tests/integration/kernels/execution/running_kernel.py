@@ -16,8 +16,8 @@ from typing import Any
 from kernels.execution.execution import Event, Outcome, execute
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import OutputCaps
+from kernels.oci.sockets import dial_in
 from kernels.wire.connection import KernelConnection
-from kernels.wire.dialing import dial_in
 
 LAUNCHER = Path(__file__).parents[4] / "kernels" / "guest" / "in_kernel" / "kernel_main.py"
 PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}

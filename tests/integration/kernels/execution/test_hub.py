@@ -19,9 +19,9 @@ from kernels.execution import hub as hub_module
 from kernels.execution.execution import execute
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import OutputCaps
+from kernels.oci.sockets import dial_in
 from kernels.wire.client_request import client_request, code_of
 from kernels.wire.connection import KernelConnection
-from kernels.wire.dialing import dial_in
 from kernels.wire.message import Message
 from tests.integration.kernels.execution.running_kernel import Runner, RunningKernel, with_hub
 

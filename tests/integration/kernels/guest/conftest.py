@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
-from kernels.wire.dialing import dial_in
+from kernels.oci.sockets import dial_in
 from tests.doubles.server_process import free_port
 
 GUEST = Path(__file__).parents[4] / "kernels/guest"

@@ -14,7 +14,7 @@ import pytest
 from kernels.errors import DeadlineExceeded, SandboxFailed, SandboxGone
 from kernels.guest_client import client as guest_client
 from kernels.guest_client.client import GuestClient
-from kernels.wire.dialing import dial_in
+from kernels.oci.sockets import dial_in
 
 Answer = Callable[[asyncio.StreamWriter], None]
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

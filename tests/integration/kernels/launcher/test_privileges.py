@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kernels.oci.places import HostPlaces, OciSettings
+from kernels.oci.places import HostPlaces
+from kernels.sandbox import RuntimeSettings
 from tests import leftovers
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
@@ -216,7 +217,7 @@ print(json.dumps({
 def test_of_a_sandbox_the_service_has_the_view_of_its_workspace_and_nothing_else(
     service: RunningService, session: LiveSession
 ) -> None:
-    places = HostPlaces(OciSettings("runc", service.data_dir, leftovers.RUN_DIR)).of(session.id)
+    places = HostPlaces(RuntimeSettings("runc", service.data_dir, leftovers.RUN_DIR)).of(session.id)
     seen = as_the_service(service, SANDBOX, places.transport, places.view, places.image, places.storage)
     assert (seen.pop("mine"), seen.pop("owner")) == ("the user wrote this", SERVICE_UID)
     allowed = {"Permission denied", "Operation not permitted"}

@@ -12,14 +12,13 @@ import pytest
 
 from kernels.environment import Environment
 from kernels.guest_client.client import CommandResult, GuestClient
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
 
 
 @pytest.fixture
-def settings(runtime_name: str, tmp_path: Path, short_directory: Path) -> OciSettings:
-    return OciSettings(runtime_name, tmp_path / "data", short_directory)
+def settings(runtime_name: str, tmp_path: Path, short_directory: Path) -> RuntimeSettings:
+    return RuntimeSettings(runtime_name, tmp_path / "data", short_directory)
 
 
 @dataclass
@@ -52,7 +51,7 @@ Test = Callable[[Sandboxes], Awaitable[None]]
 
 
 @pytest.fixture
-def in_sandboxes(settings: OciSettings, environment: Environment) -> Iterator[Callable[[Test], None]]:
+def in_sandboxes(settings: RuntimeSettings, environment: Environment) -> Iterator[Callable[[Test], None]]:
     """Runs a coroutine function with sandboxes; whatever it made is destroyed."""
     import asyncio
 

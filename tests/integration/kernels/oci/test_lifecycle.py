@@ -18,16 +18,15 @@ from msgspec import structs
 
 from kernels.environment import Environment
 from kernels.errors import SandboxFailed, SandboxGone
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxSpec
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
 WHATEVER_RUNTIME = pytest.mark.parametrize("runtime_name", ["runc"])
 """Of tests of what happens before a runtime is called, or around it."""
 
 
-def traces(settings: OciSettings, sandbox_id: str) -> list[str]:
+def traces(settings: RuntimeSettings, sandbox_id: str) -> list[str]:
     """Everything on the host that carries the sandbox's id, and claims of uid ranges."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if sandbox_id in line]
     groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{sandbox_id}")]
@@ -177,7 +176,7 @@ def test_an_id_that_is_no_uuid_is_refused(in_sandboxes: Callable[[Test], None], 
 
 
 @WHATEVER_RUNTIME
-def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: Environment) -> None:
+def test_a_full_host_disk_refuses_the_start(settings: RuntimeSettings, environment: Environment) -> None:
     greedy = structs.replace(settings, disk_reserve_bytes=1 << 60)
 
     async def test() -> None:
@@ -195,7 +194,7 @@ def test_a_full_host_disk_refuses_the_start(settings: OciSettings, environment: 
 
 @WHATEVER_RUNTIME
 def test_a_run_directory_that_cannot_be_one_fails_the_start(
-    settings: OciSettings, environment: Environment, short_directory: Path
+    settings: RuntimeSettings, environment: Environment, short_directory: Path
 ) -> None:
     (short_directory / "file").touch()
 
@@ -220,7 +219,7 @@ def test_every_check_of_the_host_holds_here(in_sandboxes: Callable[[Test], None]
 
 
 @WHATEVER_RUNTIME
-def test_an_interrupt_at_the_terminal_does_not_reach_what_the_runtime_calls(settings: OciSettings) -> None:
+def test_an_interrupt_at_the_terminal_does_not_reach_what_the_runtime_calls(settings: RuntimeSettings) -> None:
     """A stand-in for the runtime's program says which session it is in: not the caller's."""
     said = subprocess.run(
         [sys.executable, "-c", SESSION_OF_A_CALL, str(settings.data_directory)],
@@ -239,7 +238,7 @@ directory = pathlib.Path(sys.argv[1]); directory.mkdir(parents=True)
 program = directory / "runtime"
 program.write_text("#!/bin/sh\\ncut -d ' ' -f 6 /proc/$$/stat > " + str(directory / "sid"))
 program.chmod(0o755)
-command.RUNTIMES["runc"] = dataclasses.replace(command.RUNTIMES["runc"], program=str(program))
+command.RUNC = dataclasses.replace(command.RUNC, program=str(program))
 command.OciCommand("runc", directory).delete("x")
 print(os.getsid(0), (directory / "sid").read_text().strip())
 """

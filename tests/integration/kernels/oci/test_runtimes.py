@@ -20,14 +20,13 @@ from kernels.errors import RuntimeUnusable, SandboxFailed
 from kernels.guest_client.client import GuestClient
 from kernels.oci import command as commands
 from kernels.oci.cgroups import Cgroups
-from kernels.oci.command import RUNTIMES, OciCommand
+from kernels.oci.command import RUNSC, OciCommand
 from kernels.oci.host import findings as host
 from kernels.oci.host import trial
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxSpec
 
-NAMES = tuple(RUNTIMES)
+NAMES = ("runc", "crun", "runsc")
 TRIAL_UID = 1_600_000_000
 
 
@@ -38,7 +37,7 @@ def runtime_name() -> str:
 
 
 @asynccontextmanager
-async def opened(settings: OciSettings) -> AsyncIterator[OciRuntime]:
+async def opened(settings: RuntimeSettings) -> AsyncIterator[OciRuntime]:
     runtime = OciRuntime(settings)
     try:
         yield runtime
@@ -63,7 +62,7 @@ async def kernel_version(runtime: OciRuntime, sandbox_id: str) -> str:
 
 
 def test_environments_choose_and_a_later_service_removes_with_what_made(
-    settings: OciSettings, environment: Environment
+    settings: RuntimeSettings, environment: Environment
 ) -> None:
     """The later one has only the service's own runtime left in its settings."""
 
@@ -89,7 +88,7 @@ def test_environments_choose_and_a_later_service_removes_with_what_made(
 
 @pytest.mark.parametrize("asked", ["crun", "docker", "../runc"])
 def test_an_environment_gets_no_runtime_but_those_the_service_was_started_with(
-    settings: OciSettings, environment: Environment, asked: str
+    settings: RuntimeSettings, environment: Environment, asked: str
 ) -> None:
     async def test() -> None:
         async with opened(settings) as runtime:
@@ -102,11 +101,10 @@ def test_an_environment_gets_no_runtime_but_those_the_service_was_started_with(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_program_is_refused_with_its_package(
-    settings: OciSettings, environment: Environment, name: str, monkeypatch: pytest.MonkeyPatch
+    settings: RuntimeSettings, environment: Environment, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        commands.RUNTIMES, name, dataclasses.replace(RUNTIMES[name], program=f"{name}-that-is-not-there")
-    )
+    absent = dataclasses.replace(commands.find_program(name), program=f"{name}-that-is-not-there")
+    monkeypatch.setattr(commands, name.upper(), absent)
 
     async def test() -> None:
         async with opened(structs.replace(settings, runtime=name)) as runtime:
@@ -145,7 +143,7 @@ def test_crun_says_what_it_has_against_a_hybrid_host(tmp_path: Path) -> None:
 def test_a_build_of_runsc_without_a_platform_that_holds_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(commands.RUNTIMES, "runsc", dataclasses.replace(RUNTIMES["runsc"], platforms=("none-such",)))
+    monkeypatch.setattr(commands, "RUNSC", dataclasses.replace(RUNSC, platforms=("none-such",)))
     with pytest.raises(RuntimeUnusable, match=r"runsc offers the platforms .*ptrace.*needed is one of: none-such"):
         trial.run(OciCommand("runsc", tmp_path), Cgroups("sandcell-trial"), TRIAL_UID)
 
@@ -162,7 +160,7 @@ def test_a_container_that_does_not_run_fails_the_trial_with_what_the_runtime_say
     cgroups.remove_parent()
 
 
-def test_the_guests_code_is_compiled_once_for_all_sandboxes(settings: OciSettings) -> None:
+def test_the_guests_code_is_compiled_once_for_all_sandboxes(settings: RuntimeSettings) -> None:
     """Each sandbox would compile it at its start."""
     runtime = OciRuntime(settings)
     runtime.places.guests.mkdir(parents=True)

@@ -18,8 +18,8 @@ from kernels.guest_client.client import GuestClient
 from kernels.oci import egress_sockets
 from kernels.oci.namespaces import mounts
 from kernels.oci.namespaces.mounts import is_mounted
-from kernels.oci.places import HostPlaces, OciSettings
-from kernels.sandbox import SandboxInfo
+from kernels.oci.places import HostPlaces
+from kernels.sandbox import RuntimeSettings, SandboxInfo
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
 InSandboxes = Callable[[Test], None]
@@ -176,7 +176,7 @@ def test_a_guest_is_spoken_to_through_the_runtime(in_sandboxes: InSandboxes) -> 
 def test_sandboxes_made_at_once_share_one_mount_of_views(
     tmp_path: Path, short_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = HostPlaces(OciSettings("runc", tmp_path / "data", short_directory, service_uid=65533))
+    places = HostPlaces(RuntimeSettings("runc", tmp_path / "data", short_directory, service_uid=65533))
     looked = threading.Event()
 
     def look_slowly(directory: Path) -> bool:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from kernels.environment import Environment
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelEvent
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -23,7 +22,7 @@ def on_stage(runtime_name: str, tmp_path: Path, short_directory: Path, environme
     """Runs a coroutine function with a live sandbox, which is destroyed afterwards."""
 
     async def run(test: Test) -> None:
-        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        runtime = OciRuntime(RuntimeSettings(runtime_name, tmp_path / "data", short_directory))
         launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=GRACE_SECONDS))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), environment)

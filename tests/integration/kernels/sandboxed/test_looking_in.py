@@ -8,9 +8,8 @@ from pathlib import Path
 
 from kernels.environment import Environment
 from kernels.execution import variables
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -44,7 +43,7 @@ async def look(kernel: SandboxedKernel) -> None:
 
 def test_variables_and_usage_under_gvisor(tmp_path: Path, short_directory: Path, environment: Environment) -> None:
     async def run() -> None:
-        runtime = OciRuntime(OciSettings("runsc", tmp_path / "data", short_directory))
+        runtime = OciRuntime(RuntimeSettings("runsc", tmp_path / "data", short_directory))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), environment)
             launcher = KernelLauncher(runtime, KernelLimits(start_seconds=120))

@@ -16,9 +16,8 @@ import pytest
 from kernels.environment import Environment, Resources
 from kernels.errors import Death, SandboxFailed, SandboxGone
 from kernels.execution.execution import Event, Outcome
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo, SandboxSpec
+from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -77,7 +76,7 @@ def on_stage(
     """Runs a coroutine function with a live kernel; its sandbox is destroyed afterwards."""
 
     async def run(test: Test) -> None:
-        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        runtime = OciRuntime(RuntimeSettings(runtime_name, tmp_path / "data", short_directory))
         launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=1))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), dataclasses.replace(environment, resources=resources))
@@ -349,7 +348,7 @@ def test_a_preparation_that_fails_leaves_no_sandbox(
         raise ValueError("the workspace could not be restored")
 
     async def test() -> None:
-        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        runtime = OciRuntime(RuntimeSettings(runtime_name, tmp_path / "data", short_directory))
         try:
             with pytest.raises(ValueError, match="restored"):
                 await KernelLauncher(runtime, KernelLimits()).launch(
@@ -369,7 +368,7 @@ def test_a_sandbox_that_ends_while_it_starts_is_said_at_once(
     broken = dataclasses.replace(environment, python="/bin/true")
 
     async def test() -> None:
-        runtime = OciRuntime(OciSettings(runtime_name, tmp_path / "data", short_directory))
+        runtime = OciRuntime(RuntimeSettings(runtime_name, tmp_path / "data", short_directory))
         launcher = KernelLauncher(runtime, KernelLimits(start_seconds=100))
         try:
             async with asyncio.timeout(120):

@@ -14,11 +14,11 @@ from kernels.environment import Environment, NetworkMode, Resources
 from kernels.errors import LauncherRefused
 from kernels.launcher import wire
 from kernels.launcher.checks import Bounds, Checks
-from kernels.oci.places import OciSettings
+from kernels.sandbox import RuntimeSettings
 
 DIGEST = "sha256:" + "ab" * 32
 HOST = Environment("python", "/e/root", DIGEST, image="python", resources=Resources(2048, 512, 512))
-OCI = OciSettings("runc", Path("/var/lib/x"), Path("/run/x"))
+OCI = RuntimeSettings("runc", Path("/var/lib/x"), Path("/run/x"))
 
 
 def bounds(settings: Settings, *environments: Environment) -> Bounds:

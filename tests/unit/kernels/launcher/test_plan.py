@@ -10,10 +10,12 @@ import pytest
 
 from kernels.launcher.checks import Bounds
 from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, ViewerPlan, in_memory, read_back
-from kernels.oci.places import OciSettings
+from kernels.sandbox import RuntimeSettings
 
 PLAN = Plan(
-    oci=OciSettings("runc", Path("/var/lib/x"), Path("/run/x"), uid_ranges=7, service_uid=9, more_runtimes=("runsc",)),
+    oci=RuntimeSettings(
+        "runc", Path("/var/lib/x"), Path("/run/x"), uid_ranges=7, service_uid=9, more_runtimes=("runsc",)
+    ),
     environments="/var/lib/x/environments",
     bounds=Bounds(memory_mb=2048, storage_mb=512, pids=64, sandboxes=3, runtimes=("runc", "runsc")),
     service=ServicePlan(

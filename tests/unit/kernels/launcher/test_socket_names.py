@@ -7,7 +7,7 @@ import pytest
 
 from kernels.errors import SandboxFailed
 from kernels.launcher.wire import Dial
-from kernels.wire import dialing
+from kernels.oci import sockets
 
 ID = "00000000-0000-4000-8000-000000000000"
 PLACES = {
@@ -45,7 +45,7 @@ def asked(name: str) -> Dial:
 @pytest.mark.parametrize(("name", "place"), PLACES.items())
 def test_each_name_is_one_place(name: str, place: tuple[str, str]) -> None:
     assert asked(name).name == name
-    assert dialing._place(name) == place
+    assert sockets._place(name) == place
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -53,4 +53,4 @@ def test_there_are_no_others(name: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         asked(name)
     with pytest.raises(SandboxFailed, match="no socket"):
-        dialing._place(name)
+        sockets._place(name)

@@ -12,8 +12,9 @@ import pytest
 from kernels.errors import RuntimeUnusable, SandboxFailed, UnknownEnvironment
 from kernels.oci import recipe
 from kernels.oci.command import OciCommand
-from kernels.oci.places import HostPlaces, OciSettings, journalled_uid_base
+from kernels.oci.places import HostPlaces, journalled_uid_base
 from kernels.oci.uid_ranges import UidRanges
+from kernels.sandbox import RuntimeSettings
 
 
 def owner(tmp_path: Path, name: str) -> Path:
@@ -76,12 +77,12 @@ def test_a_claim_of_an_older_version_holds_what_its_sandbox_has(tmp_path: Path) 
 
 def test_a_run_directory_too_long_for_sockets_is_refused_at_start(tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnusable, match=r"run_dir .* at most"):
-        HostPlaces(OciSettings("runc", tmp_path, Path("/run") / ("x" * 60)))
+        HostPlaces(RuntimeSettings("runc", tmp_path, Path("/run") / ("x" * 60)))
 
 
 def test_two_services_on_one_host_have_directories_of_their_own() -> None:
     run = Path("/run/sandcell")
-    one, two = (HostPlaces(OciSettings("runc", Path(data), run)) for data in ("/a", "/b"))
+    one, two = (HostPlaces(RuntimeSettings("runc", Path(data), run)) for data in ("/a", "/b"))
     assert one.run != two.run
     assert one.uid_claims == two.uid_claims
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from kernels.errors import NotListening, RuntimeUnusable, SandboxFailed, SandboxGone
+from kernels.oci import sockets
 from kernels.oci.command import OciCommand
-from kernels.oci.places import HostPlaces, OciSettings
-from kernels.wire import dialing
+from kernels.oci.places import HostPlaces
+from kernels.sandbox import RuntimeSettings
 
 
 @contextmanager
@@ -32,17 +33,17 @@ def descriptors_left(number: int) -> Iterator[None]:
 def test_a_sandbox_is_not_gone_when_descriptors_are(tmp_path: Path) -> None:
     (tmp_path / "guest").mkdir()
     with pytest.raises(SandboxGone):
-        dialing.connect(str(tmp_path / "none"), "guest")
+        sockets.connect(str(tmp_path / "none"), "guest")
     with pytest.raises(NotListening):
-        dialing.connect(str(tmp_path), "guest")
+        sockets.connect(str(tmp_path), "guest")
     for left in (0, 1):
         with descriptors_left(left), pytest.raises(SandboxFailed) as refused:
-            dialing.connect(str(tmp_path), "guest")
+            sockets.connect(str(tmp_path), "guest")
         assert type(refused.value) is SandboxFailed
 
 
 def test_no_process_is_not_read_out_of_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
-    places = HostPlaces(OciSettings("runc", tmp_path / "data", Path("/run/x"))).of("sandbox")
+    places = HostPlaces(RuntimeSettings("runc", tmp_path / "data", Path("/run/x"))).of("sandbox")
     assert places.first_process() is None
     places.bundle.mkdir(parents=True)
     (places.bundle / "pid").write_text("1")

@@ -15,7 +15,8 @@ import pytest
 
 from kernels.errors import GuestRefused, NotListening
 from kernels.guest_client.client import KernelExit
-from kernels.wire.dialing import deno_socket, dial_in
+from kernels.oci.sockets import dial_in
+from kernels.wire.dialing import deno_socket
 from tests.integration.kernels.guest.conftest import Guests, RunningGuest, Test
 
 Runner = Callable[[Test], None]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.oci.places import OciSettings
+from kernels.sandbox import RuntimeSettings
 from tests.integration.kernels.oci.conftest import in_sandboxes
 
 __all__ = ["in_sandboxes"]
@@ -19,5 +19,5 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def settings(tmp_path: Path, short_directory: Path, runtime: str) -> OciSettings:
-    return OciSettings(runtime, tmp_path / "data", short_directory)
+def settings(tmp_path: Path, short_directory: Path, runtime: str) -> RuntimeSettings:
+    return RuntimeSettings(runtime, tmp_path / "data", short_directory)

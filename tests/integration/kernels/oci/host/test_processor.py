@@ -19,9 +19,8 @@ from kernels.environment import Environment, Resources
 from kernels.guest.processors import VARIABLES
 from kernels.oci.cgroups import Cgroups
 from kernels.oci.host import shares as host_shares
-from kernels.oci.places import OciSettings
 from kernels.oci.runtime import OciRuntime
-from kernels.sandbox import SandboxInfo
+from kernels.sandbox import RuntimeSettings, SandboxInfo
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
 SPIN = 'for n in 1 2 3 4; do sh -c "while :; do :; done" & done; wait'
@@ -102,7 +101,7 @@ def half_a_processor() -> Iterator[str]:
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
 def test_a_sandbox_below_a_smaller_quota_starts_and_is_held_to_that(
-    settings: OciSettings, environment: Environment, half_a_processor: str
+    settings: RuntimeSettings, environment: Environment, half_a_processor: str
 ) -> None:
     """On cgroup v1 the kernel refuses a group more than the one above it has."""
 

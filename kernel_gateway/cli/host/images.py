@@ -1,0 +1,45 @@
+"""`sandcell environments import` and `export`: this host's images from files and into files, without the service."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from kernel_gateway.cli.options import configured
+from kernel_gateway.settings import Settings, process_environment
+from sandcell.cli.screen import say
+
+
+@click.command("import", short_help="Import an image on this host; as root, without the service.")
+@click.argument("image", metavar="FILE|REFERENCE")
+@click.option("--name", default="", metavar="NAME", help="Of the environment.  [default: as the image says]")
+@click.option("--python", default="", metavar="PATH", help="Its interpreter.  [default: as the image says]")
+@configured
+def import_(settings: Settings, *, image: str, name: str, python: str) -> None:
+    """Import an image instead of building one: from an OCI archive, from what `docker save` writes, or by reference.
+
+    A reference is pulled by podman, docker or skopeo. Code of the image runs in sandboxes only. An image that
+    `environments export` made of this version's recipe counts as built.
+    """
+    from kernels.oci import image_archives  # noqa: PLC0415 - the client's verbs need none of it
+
+    with tempfile.TemporaryDirectory(prefix="sandcell-") as place:
+        archive = Path(image)
+        if not archive.exists():
+            archive = Path(place, "image.tar")
+            image_archives.fetch(image, archive, say, variables=process_environment())
+        found = image_archives.import_image(archive, name, python, settings.environments_path, say)
+    say(f"{found.name} is imported: {found.digest}")
+
+
+@click.command(short_help="Write an image of this host to a file; as root, without the service.")
+@click.argument("name")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@configured
+def export(settings: Settings, *, name: str, file: Path) -> None:
+    """Write the image NAME to FILE, an OCI archive that `environments import` and container tools read."""
+    from kernels.oci.image_archives import export_image  # noqa: PLC0415
+
+    export_image(name, settings.environments_path, file, say)
