@@ -1,7 +1,7 @@
 """The OCI command line: one table of what each runtime needs, one way to call them.
 
 runc, crun and runsc (gVisor) take the same bundle; what differs between them is a row of `RUNTIMES`, not a branch in
-the code. `docs/runtimes.md` says why each difference is there.
+the code. `docs/reference/runtimes.md` says why each difference is there.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def find(method: str, raw_path: str) -> tuple[Operation, dict[str, str]]:
     """The operation at this address and the labels in it; raises UnknownRoute, MethodNotAllowed."""
     methods, labels = at(raw_path)
     if not methods:
-        raise UnknownRoute("there is no such operation; docs/agentcore.md lists those there are")
+        raise UnknownRoute("there is no such operation; docs/reference/agentcore.md lists those there are")
     if method not in methods:
         raise MethodNotAllowed(method[:32], sorted(methods))
     return methods[method], labels

@@ -1,7 +1,8 @@
 """A session's notebook: its written cells between a head and an ending, and kept beside the workspace in the store.
 
 It is saved when it has grown by half since the last time, or after a time that rises with its size, and at the
-session's end: all that is ever written of it is a few times what it is, however long the session (docs/notebook.md).
+session's end: all that is ever written of it is a few times what it is, however long the session. The reasons:
+docs/explanation/notebook-chain.md.
 """
 
 from __future__ import annotations
