@@ -21,10 +21,11 @@ LONGEST_FORMULA: Final = 4_000
 MOST_FORMULAS: Final = 1_000
 """Converted on one page."""
 
-_TAGS: Final = (
+_NAMES: Final = (
     "math menclose merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt "
     "mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none"
 )
+_TAGS: Final = frozenset(_NAMES.split())
 _PARTS: Final = {
     **dict.fromkeys(("mfrac", "mover", "mroot", "msub", "msup", "munder"), 2),
     **dict.fromkeys(("msubsup", "munderover"), 3),
@@ -98,7 +99,7 @@ def _written(element: Element) -> str:
     if element.tag == "mover" and len(unescape("".join(element[0].itertext()))) == 1:
         element[1].set("stretchy", "false")  # the arrow of a vector, which browsers draw wider than a letter is
     inside = _text(element.text) + "".join(_written(child) + _text(child.tail) for child in element)
-    if element.tag not in _TAGS.split():
+    if element.tag not in _TAGS:
         return f"<mrow>{inside}</mrow>"
     attributes = "".join(
         f" {name}={value}"

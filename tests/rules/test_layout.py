@@ -21,7 +21,7 @@ SMALL = {
     "kernel_gateway.faces.rest.resources.attaching": "one resource a module",
     "kernel_gateway.faces.rest.resources.files": "one resource a module",
     "kernel_gateway.services.admission.disk_room": "the host's disk, apart from who asks for it",
-    "kernel_gateway.views.exporter": "imports nbconvert, which takes long: only when a page is asked for",
+    "kernel_gateway.views.folding": "pure, beside colours: where HTML of a terminal may be cut",
     "kernels.guest.processes.capture": "pure, beside processes",
     "kernels.guest.server.routes": "the guest's routes in one table",
     "kernels.guest.workspace.shared_memory": "segments are removed by the user's identity, apart from requests",
