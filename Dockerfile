@@ -1,6 +1,6 @@
 # Two images from one recipe. `service` is Sandcell itself, ready to run offline; `kernel` is the root file system that
 # code runs in, the same as `sandcell environments build python` makes. They share no layer above Debian: what the
-# service imports and what kernels import are two separate sets of packages. How to build and run: docs/containers.md.
+# service imports and what kernels import are two separate sets of packages. How to build and run: docs/how-to/containers.md.
 
 ARG BASE=debian:bookworm-slim
 

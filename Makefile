@@ -16,7 +16,7 @@ SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
-.PHONY: run demo test retest coverage escape test-long check format bench image
+.PHONY: run demo test retest coverage escape test-long check docs format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -52,7 +52,7 @@ test-long: ## the soaks and full-size runs, and every case of the matrices of wh
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
 
-check: ## format, lint, types, import contracts, declared packages, the tables of the docs
+check: ## format, lint, types, import contracts, declared packages, the tables of the docs, the docs site
 	@scripts/install dev
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
@@ -62,13 +62,18 @@ check: ## format, lint, types, import contracts, declared packages, the tables o
 	cd client && ../.venv/bin/deptry --no-ansi sandcell
 	.venv/bin/python scripts/docs.py --check
 	.venv/bin/python scripts/lock --check
+	@$(MAKE) --no-print-directory docs
+
+docs: ## the docs site, into .site/: open .site/index.html
+	@scripts/install dev
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 
 format:
 	@scripts/install dev
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: ## the figures of docs/figures.md, as ratios measured in one run
+bench: ## the figures of docs/explanation/figures.md, as ratios measured in one run
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
 	$(SUDO) .venv/bin/python -m benchmarks

@@ -1,1 +1,1 @@
-"""What the figures of docs/figures.md come from; each benchmark prints ratios or differences measured in one run."""
+"""What the figures of docs/explanation/figures.md come from: ratios or differences, each measured in one run."""

@@ -141,7 +141,7 @@ class Settings:
     tls_cert: str = setting("", "PEM file of the certificate and its chain, to serve HTTPS; empty: HTTP")
     tls_key: str = setting("", "PEM file of tls_cert's key, unencrypted, readable for service_uid")
     allowed_hosts: str = setting(
-        "", "names that requests may be addressed to, a,b,*.c, or *; empty: see operations", lines=True
+        "", "names that requests may be addressed to, a,b,*.c, or *; empty: those that no public DNS has", lines=True
     )
     trusted_proxies: str = setting(
         "", "addresses and networks of proxies that say in X-Forwarded-For for whom they ask, with commas between"

@@ -1,8 +1,8 @@
 """The sandbox runtimes that are installed: entry points of the group `sandcell.runtimes`, ours among them.
 
 An entry point's name is what the setting `runtime` and the environments file call the runtime. It refers to an
-`OciProgram` or to a function that opens a `SandboxRuntime`; `docs/own-runtime.md` says how to write one. Only what is
-asked for is imported: as root, by the launcher. So its code is trusted like this installation itself.
+`OciProgram` or to a function that opens a `SandboxRuntime`; `docs/how-to/own-runtime.md` says how to write one. Only
+what is asked for is imported: as root, by the launcher. So its code is trusted like this installation itself.
 """
 
 from __future__ import annotations

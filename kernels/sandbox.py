@@ -5,8 +5,8 @@ knows nothing of kernels, sessions or HTTP. Its values cross a process boundary 
 
 A sandbox may be on another machine: nothing here is a socket's path, and streams are of any family. What is still bound
 to the service's own host is marked *host-bound*: the directory of a workspace with `reopen` and `open_beneath`, and an
-image's unpacked root file system (`Environment.root`). `docs/own-runtime.md` says what a runtime that has no such
-directory has to bring until the mirror of a workspace can run beside the sandbox.
+image's unpacked root file system (`Environment.root`). `docs/how-to/own-runtime.md` says what a runtime that has no
+such directory has to bring until the mirror of a workspace can run beside the sandbox.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the generated tables into docs/: settings, routes, errors, bounds. `--check` only compares.
+"""Writes the generated tables into docs/: settings, routes, errors, limits. `--check` only compares.
 
 A table stands between `<!-- NAME: made by scripts/docs.py -->` and `<!-- end of NAME -->`. The code is the source;
 what a bound is and what happens at it is said in docs/bounds.toml, which must name every bound there is and no other.
@@ -50,7 +50,7 @@ FROM = "<!-- {0}: made by scripts/docs.py -->"
 
 def documents() -> list[Path]:
     """The README, the other pages at the root, and all of docs/."""
-    return [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+    return [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("**/*.md"))]
 
 
 def rows(header: str, lines: Iterable[Iterable[str]]) -> str:
@@ -146,14 +146,20 @@ def _first(one: type) -> str:
     return (one.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
-def bound_table() -> str:
-    """Every bound on memory, queues and sizes: the settings first, then those that are fixed."""
-    said, values = bound_words(), bounds()
+def limit_table() -> str:
+    """The limits that a client can meet: the settings first, then those that are fixed."""
+    said, values, met = bound_words(), bounds(), met_by_clients()
     lines = []
     for name, (what, then) in said.items():
-        kind = "setting" if "." not in name else "fixed"
-        lines.append((what, human(name, values.get(name)), f"`{name}` ({kind})", then))
-    return rows("what is bounded | bound | name | at the bound", lines)
+        if "." not in name or what in met:
+            setting = "" if "." in name else f"`{name}`"
+            lines.append((what, human(name, values.get(name)), setting, then))
+    return rows("what is limited | limit | setting | at the limit", lines)
+
+
+def met_by_clients() -> set[str]:
+    """What the fixed bounds bound that a client can meet."""
+    return set(tomllib.loads(BOUNDS.read_text())["clients"]["meet"])
 
 
 def bound_words() -> dict[str, tuple[str, str]]:
@@ -278,7 +284,7 @@ TABLES = {
     "settings": setting_table,
     "routes": route_table,
     "errors": error_table,
-    "bounds": bound_table,
+    "limits": limit_table,
     "operations": operation_table,
     "jupyter-routes": jupyter_table,
     "shapes": shape_table,

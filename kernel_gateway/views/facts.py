@@ -12,16 +12,37 @@ _FACT_CHARACTERS: Final = 80
 _NAMED_FILES: Final = 3
 _NAMED_OUTPUTS: Final = 20
 _FINE: Final = frozenset({"ok"})
+_LANGUAGES: Final = {
+    "bash": "Shell",
+    "html": "HTML",
+    "javascript": "JavaScript",
+    "python": "Python",
+    "r": "R",
+    "sql": "SQL",
+    "typescript": "TypeScript",
+}
 
 
 def heading(document: dict[str, Any]) -> tuple[str, str]:
-    """Title and subtitle of the page."""
+    """Title and subtitle of the page: the session's name, and what else identifies it."""
     record = _record(document)
-    session, environment = _text(record.get("session_id")), _text(record.get("environment"))
+    session, environment, name = (_text(record.get(key)) for key in ("session_id", "environment", "name"))
+    count = f"{len(document['cells']):,} cells"
     if not session:
-        return "Notebook", f"{len(document['cells']):,} cells"
+        return "Notebook", count
     where = f" in {environment}" if environment else ""
-    return f"Session {session}", f"{len(document['cells']):,} cells, run{where}"
+    return (name, f"Session {session}, {count}, run{where}") if name else (f"Session {session}", f"{count}, run{where}")
+
+
+def failed(cell: dict[str, Any]) -> bool:
+    """Whether the record says that the cell did not end well."""
+    status = _text(_record(cell).get("status"))
+    return bool(status) and status not in _FINE
+
+
+def language_label(language: str) -> str:
+    """A language as people write it."""
+    return _LANGUAGES.get(language, language.capitalize())
 
 
 def facts(cell: dict[str, Any]) -> list[dict[str, str]]:

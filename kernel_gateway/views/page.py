@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from kernel_gateway.views.facts import facts, heading, in_full
+from kernel_gateway.views.contents import contents
+from kernel_gateway.views.facts import facts, heading, in_full, language_label
+from kernel_gateway.views.folding import fold
 from kernel_gateway.views.sanitising import clean, clean_page
 from kernel_gateway.views.shown_outputs import left_out, shown
 from kernel_gateway.views.terminal_colours import coloured
@@ -22,14 +25,14 @@ MOST_HIGHLIGHTED_BYTES: Final = 200_000
 """Code of one cell that is coloured; finding out what is what takes a second for every megabyte."""
 
 _HERE: Final = Path(__file__).parent
-_SHELLS: Final = {"%%bash": "bash", "%%sh": "bash", "%%javascript": "javascript", "%%html": "html"}
+_MAGICS: Final = {"%%bash": "bash", "%%sh": "bash", "%%javascript": "javascript", "%%html": "html"}
 _LANGUAGE: Final = re.compile(r"[a-z][a-z0-9+]{0,20}")
 
 
 def html(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
     """The page, UTF-8, complete and self-contained; raises `InvalidNotebook`."""
     document = read_document(notebook, most_bytes)
-    body = clean_page(_rendered(document))
+    body = _rendered(document, hashlib.sha256(notebook).hexdigest())
     title, subtitle = heading(document)
     parts = {
         "policy": escape(POLICY),
@@ -42,45 +45,53 @@ def html(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame).encode("utf-8", "replace")
 
 
-def _rendered(document: dict[str, Any]) -> str:
+def _rendered(document: dict[str, Any], key: str) -> str:
+    """The body, cleaned as a whole; `key` is what nobody who wrote the notebook could know."""
     # The service asks this module for its policy and renders nothing; both take a second to import.
     import nbformat  # noqa: PLC0415
 
     from kernel_gateway.views.exporter import PageExporter  # noqa: PLC0415
+    from kernel_gateway.views.formulas import Formulas  # noqa: PLC0415
+    from kernel_gateway.views.tracebacks import colour_traceback  # noqa: PLC0415
 
+    formulas = Formulas(key)
     exporter = PageExporter(
-        template_name="sandcell", extra_template_basedirs=[str(_HERE / "templates")], exclude_anchor_links=True
+        formulas,
+        template_name="sandcell",
+        extra_template_basedirs=[str(_HERE / "templates")],
+        exclude_anchor_links=True,
     )
-    exporter.register_filter("ansi2html", coloured)
-    exporter.register_filter("clean", clean)
-    return str(exporter.from_notebook_node(nbformat.from_dict(_prepared(document)))[0])
+    filters = {"ansi2html": coloured, "clean": clean, "colour_traceback": colour_traceback, "fold": fold}
+    for name, function in filters.items():
+        exporter.register_filter(name, function)
+    rendered = str(exporter.from_notebook_node(nbformat.from_dict(_prepared(document)))[0])
+    return formulas.insert(clean_page(contents(document["cells"]) + rendered))
 
 
 def _prepared(document: dict[str, Any]) -> dict[str, Any]:
     """The notebook reduced to what is shown of it: nothing else of a stranger's metadata meets the template."""
-    language = document["metadata"].get("language_info")
-    named = language.get("name") if isinstance(language, dict) else None
+    info = document["metadata"].get("language_info")
+    language = (_language(info.get("name")) if isinstance(info, dict) else None) or "python"
     return {
         "nbformat": 4,
         "nbformat_minor": 5,
-        "metadata": {"language_info": {"name": _language(named) or "python"}},
-        "cells": [_cell(cell) for cell in document["cells"]],
+        "metadata": {"language_info": {"name": language}},
+        "cells": [_cell(cell, language) for cell in document["cells"]],
     }
 
 
-def _cell(cell: dict[str, Any]) -> dict[str, Any]:
-    about = {"facts": facts(cell), "kind": "note" if _is_note(cell) else cell["cell_type"]}
+def _cell(cell: dict[str, Any], language: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"facts": facts(cell), "kind": "note" if _is_note(cell) else cell["cell_type"]}
     made = {"id": cell["id"], "cell_type": cell["cell_type"], "source": cell["source"], "metadata": {"view": about}}
     if cell["cell_type"] == "markdown":
         return made | {"attachments": _pictures(cell.get("attachments", {}))}
     if cell["cell_type"] != "code":
         return made
-    if len(cell["source"]) > MOST_HIGHLIGHTED_BYTES:
-        made["metadata"]["magics_language"] = "text"
-    elif language := _SHELLS.get(cell["source"].partition("\n")[0].strip()) or _language(
-        cell["metadata"].get("language")
-    ):
-        made["metadata"]["magics_language"] = language
+    first_line = cell["source"].partition("\n")[0].strip()
+    language = _MAGICS.get(first_line) or _language(cell["metadata"].get("language")) or language
+    about["language"] = language_label(language)
+    lexer = "ipython3" if language == "python" else language
+    about["lexer"] = "text" if len(cell["source"]) > MOST_HIGHLIGHTED_BYTES else lexer
     outputs = [shown(output) for output in cell["outputs"]]
     omitted = dict.fromkeys(said for each in cell["outputs"] if (said := left_out(each)))
     about["left_out"] = [*omitted, *in_full(cell)]

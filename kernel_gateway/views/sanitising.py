@@ -23,7 +23,7 @@ _TAGS: Final = _words(
     "figure font h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q rp rt ruby s samp small span strike strong sub "
     "summary sup table tbody td tfoot th thead time tr tt u ul var wbr"
 )
-_PAGE_TAGS: Final = _TAGS | {"article", "footer", "header", "main"}
+_PAGE_TAGS: Final = _TAGS | {"article", "footer", "header", "main", "nav"}
 _WITH_CONTENT: Final = _words(
     "applet audio base button canvas embed form frame frameset head iframe input link math meta noembed noframes "
     "noscript object option plaintext script select style svg template textarea title video xmp"

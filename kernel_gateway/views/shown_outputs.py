@@ -28,7 +28,7 @@ Data = dict[str, Any]
 
 
 def shown(output: Output) -> Output:
-    """The nbformat output, valid, with text, an error, or one representation: HTML that is clean, Markdown or text."""
+    """The nbformat output, valid: text, an error, or one representation (clean HTML, Markdown, LaTeX or text)."""
     kind = output["output_type"]
     if kind == "stream":
         return {"output_type": "stream", "name": _stream(output["name"]), "text": _cut(output["text"])}
@@ -72,6 +72,10 @@ def _markdown(text: str) -> tuple[str, str]:
     return "text/markdown", _cut(text)
 
 
+def _latex(text: str) -> tuple[str, str]:
+    return "text/latex", _cut(text)
+
+
 def _text(text: str) -> tuple[str, str]:
     return "text/plain", _cut(text)
 
@@ -88,7 +92,7 @@ _WAYS: Final[dict[str, Callable[[Any], tuple[str, str] | None]]] = {
     "image/jpeg": _image("image/jpeg"),
     "image/gif": _image("image/gif"),
     "image/webp": _image("image/webp"),
-    "text/latex": _text,
+    "text/latex": _latex,
     "text/plain": _text,
     "application/json": _json,
 }

@@ -156,9 +156,13 @@ def seal(cell: dict[str, Any], previous: str) -> Sealed:
     return Sealed(cell["id"], msgspec.json.encode(linked), about["hash"])
 
 
-def ending(session_id: str, environment: str, *, cells: int, head: str, kernel_name: str = "python3") -> bytes:
+def ending(
+    session_id: str, environment: str, *, cells: int, head: str, name: str = "", kernel_name: str = "python3"
+) -> bytes:
     """What follows the written cells, of which there are so many; `head` is the link of the last one."""
-    about = {"session_id": _plain(session_id), "environment": _plain(environment), "cells": cells, "head": head}
+    about: dict[str, Any] = {"session_id": _plain(session_id), "environment": _plain(environment)}
+    about |= {"name": _plain(name)} if name else {}
+    about |= {"cells": cells, "head": head}
     metadata = msgspec.json.encode({**_language_of(kernel_name), "sandcell": about})
     return b'\n], "metadata": ' + metadata + b', "nbformat": 4, "nbformat_minor": 5}\n'
 

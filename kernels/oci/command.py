@@ -1,8 +1,8 @@
 """The OCI command line: what each runtime needs, and one way to call them.
 
 runc, crun and runsc (gVisor) take the same bundle; what differs between them is an `OciProgram`, not a branch in the
-code. `docs/runtimes.md` says why each difference is there. Other distributions add programs of their own by entry point
-(`kernels.installed_runtimes`).
+code. `docs/reference/runtimes.md` says why each difference is there. Other distributions add programs of their own by
+entry point (`kernels.installed_runtimes`).
 """
 
 from __future__ import annotations

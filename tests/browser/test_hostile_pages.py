@@ -36,6 +36,9 @@ MORE = [
     "<a href='https://a.example' style='display:block;height:100px' onmouseover=run()>x</a>",
     "\x1b]8;;javascript:run()\x07x\x1b]8;;\x07\x1b[31m<script>run()</script>",
     "![x](http://evil.example/markdown.png) [x](javascript:run()) <http://evil.example/auto>",
+    r"$\href{javascript:run()}{x}$ $$\style{background: url(http://evil.example/tex)}{x}$$",
+    r"$\text{</mtext></math><img src=x onerror=run()>}$ $\text{<script>run()</script>}$",
+    '<img alt="$\\text{" onerror=run() x=}$" src=x> ![$\\text{" onerror=run() x=}$](data:image/png;base64,AAAA)',
     "[x]: http://evil.example/ref\n\n![x]\n\n$$<img src=x onerror=run()>$$ `<script>run()</script>`",
 ]
 PAYLOADS = [
@@ -109,7 +112,7 @@ async def nothing_acts(url: str, content: bytes, token: str, tmp_path: Path) -> 
             assert page.navigations() == [url]
             assert page.of("Page.javascriptDialogOpening") == page.of("Runtime.consoleAPICalled") == []
             assert [each for each in page.of("Log.entryAdded") if "violates" in each["entry"]["text"]] == []
-            assert (await page.evaluate("document.title")).startswith("Session ")
+            assert (await page.evaluate("document.title")).startswith("session-")
 
             canary.pages["/bare"] = without_policy(content)
             bare = f"http://127.0.0.1:{canary.port}/bare"

@@ -24,7 +24,7 @@ from scripts import docs
 REPOSITORY = Path(__file__).parent.parent.parent
 README = REPOSITORY / "README.md"
 PAGES = [*docs.documents(), *sorted((REPOSITORY / "examples").glob("**/*.md"))]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```(\w*)[^\n`]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 
@@ -48,9 +48,26 @@ def test_the_readme_is_read_in_one_go_and_holds_no_generated_table() -> None:
     assert "made by scripts/docs.py" not in README.read_text()
 
 
-def test_every_page_is_reached_from_the_readme() -> None:
-    linked = {target.partition("#")[0] for target in LINK.findall(README.read_text())}
-    assert {f"docs/{page.name}" for page in (REPOSITORY / "docs").glob("*.md")} <= linked
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    placed = re.findall(
+        r"^ +- .*: (\S+\.md)$|^  - \w+: (\S+\.md)$", (REPOSITORY / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+    pages = {str(page.relative_to(REPOSITORY / "docs")) for page in (REPOSITORY / "docs").glob("**/*.md")}
+    assert {one or other for one, other in placed} == pages
+
+
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs").glob("**/*.md")), ids=name)
+def test_a_page_of_the_docs_is_read_in_one_go(page: Path) -> None:
+    assert len(page.read_text().splitlines()) <= 250, "one page, one question: move a part of it to a page of its own"
+    headings = re.findall(r"^# .+$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    assert len(headings) == 1
+
+
+def test_pages_name_no_internal_bounds() -> None:
+    inner = {bound.rpartition(".")[2] for bound in docs.bound_words() if "." in bound}
+    inner = {bound for bound in inner if bound.isupper() and "_" in bound}
+    for page in docs.documents():
+        assert not inner & set(re.findall(r"`(?:\w+\.)+(\w+)`", page.read_text())), page
 
 
 @pytest.mark.parametrize("page", docs.documents(), ids=name)
@@ -81,6 +98,7 @@ def test_every_bound_is_explained_and_every_explanation_has_its_bound() -> None:
     assert not found - said - others, "say in docs/bounds.toml what these bound and what happens at them"
     assert not (said | others) - found, "docs/bounds.toml names what the code does not have"
     assert not said & others
+    assert docs.met_by_clients() <= {what for what, _ in docs.bound_words().values()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -3,7 +3,7 @@
 One task per mirror does all flushing, so two flushes of a directory never overlap. Requests made while one runs become
 one more run; one made when nothing changed is complete at once. What fails is tried again until it succeeds or the
 mirror is closed. Files go first, the manifest last: it names one consistent state, as of the newest execution that was
-told of before its flush began (docs/workspace.md has the contract).
+told of before its flush began (docs/reference/workspaces.md has the contract).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ WORDS: Final = {
     "target": "a request line that is not a plain path",
     "version": "a version of an object",
 }
-"""Every word a refusal starts with, and what it stands for; docs/execution-role.md lists them."""
+"""Every word a refusal starts with, and what it stands for; docs/reference/execution-roles.md lists them."""
 
 
 class Refused(Exception):

@@ -1,4 +1,4 @@
-"""Our errors as AWS's: which shape, which status, which words. Pure; docs/agentcore.md has the table.
+"""Our errors as AWS's: which shape, which status, which words. Pure; docs/reference/agentcore.md has the table.
 
 What a client sees: the status, `x-amzn-ErrorType` with the shape's name, and JSON with `message` (and for a
 ValidationException `reason` and `fieldList`). Retryable errors that no shape of the model fits are

@@ -178,7 +178,7 @@ def find_address(raw_path: str) -> Address[Operation]:
 def require(address: Address[Operation], method: str) -> Operation:
     """The operation at this address; raises UnknownRoute, MethodNotAllowed."""
     if not address.routes:
-        raise UnknownRoute("there is no such operation; docs/agentcore.md lists those there are")
+        raise UnknownRoute("there is no such operation; docs/reference/agentcore.md lists those there are")
     return address.require(method)
 
 

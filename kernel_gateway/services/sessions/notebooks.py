@@ -1,7 +1,8 @@
 """A session's notebook: its written cells between a head and an ending, and kept beside the workspace in the store.
 
 It is saved when it has grown by half since the last time, or after a time that rises with its size, and at the
-session's end: all that is ever written of it is a few times what it is, however long the session (docs/notebook.md).
+session's end: all that is ever written of it is a few times what it is, however long the session. The reasons:
+docs/explanation/notebook-chain.md.
 """
 
 from __future__ import annotations
@@ -202,9 +203,9 @@ class Notebooks:
             return await self._database.run(lambda c: cells.head(c, session_id))
 
     async def _open(self, session_id: str) -> Reading:
-        head, environment = await self._settle_record(session_id), await self._environment(session_id)
+        head, (environment, name) = await self._settle_record(session_id), await self._environment_and_name(session_id)
         last = head.hash or chain.genesis(session_id, environment)
-        ending = transcript.ending(session_id, environment, cells=head.cells, head=last)
+        ending = transcript.ending(session_id, environment, cells=head.cells, head=last, name=name)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
         shown = await self._database.run(lambda c: shown_bytes(c, session_id, head))
         size = len(transcript.HEAD) + shown + between + len(ending)
@@ -229,14 +230,14 @@ class Notebooks:
         yield ending if head.cells else lead + ending
 
     async def _manifest(self, session_id: str, head: Head) -> bytes:
-        environment = await self._environment(session_id)
+        environment, _ = await self._environment_and_name(session_id)
         found = await self._database.run(lambda c: cells.links(c, session_id))
         links = [chain.Link(*each) for each in found[: head.cells]]
         return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
 
-    async def _environment(self, session_id: str) -> str:
+    async def _environment_and_name(self, session_id: str) -> tuple[str, str]:
         row = await self._database.run(lambda c: sessions.find(c, session_id))
-        return row.environment if row else ""
+        return (row.environment, row.name) if row else ("", "")
 
 
 def worth_saving(saved_bytes: int, total_bytes: int, waited_seconds: float) -> bool:

@@ -1,6 +1,6 @@
 """What the host's kernel has once for all sandboxes, as far as a host's settings decide who bounds it.
 
-`docs/kernel-objects.md` has the whole list. What a sandbox's own profile bounds is not here.
+`docs/explanation/kernel-objects.md` has the whole list. What a sandbox's own profile bounds is not here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Attempts to use up, or to speak through, what the host's kernel has once for all sandboxes.
 
-`docs/kernel-objects.md` is the list. What an attempt could take is shown by the refusal of a few, never by filling what
-others on this host need. `hold` takes all that there is of everything that is bounded, at once, and keeps it while
-another principal's session is started: it must start, and all of this must work in it.
+`docs/explanation/kernel-objects.md` is the list. What an attempt could take is shown by the refusal of a few, never by
+filling what others on this host need. `hold` takes all that there is of everything that is bounded, at once, and keeps
+it while another principal's session is started: it must start, and all of this must work in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The nine tools of AgentCore's InvokeCodeInterpreter: arguments checked, carried out by the services, answered.
 
 `tool_of` refuses what makes no sense before anything is sent; after that whatever happens is a `Result`.
-docs/agentcore-tools.md says what each tool answers, and where that was ours to choose.
+docs/reference/agentcore-tools.md says what each tool answers, and where that was ours to choose.
 """
 
 from __future__ import annotations

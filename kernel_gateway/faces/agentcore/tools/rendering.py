@@ -1,6 +1,6 @@
 """An execution as a result: text blocks of what it printed, showed and failed with, image blocks of its plots. Pure.
 
-docs/agentcore-tools.md describes the shape; images and the values of last expressions are more than AWS sends.
+docs/reference/agentcore-tools.md describes the shape; images and values of last expressions are more than AWS sends.
 """
 
 from __future__ import annotations

@@ -30,6 +30,10 @@ def test_the_page_is_complete_says_its_policy_and_is_the_same_each_time() -> Non
     assert whole.startswith("<!DOCTYPE html>\n<html")
     assert POLICY.replace("'", "&#x27;") in whole.partition("<style>")[0]
     assert "<title>Session s</title>" in whole
+    assert (
+        "<h1>flights &lt;1&gt;</h1>\n<p>Session s, 1 cells, run in python</p>"
+        in html(written(code(), sandcell={"session_id": "s", "environment": "python", "name": "flights <1>"})).decode()
+    )
     assert not re.search(r"<script|<link|<iframe|@import|url\(", whole)
     assert set(re.findall(r"https?://[^\s\"'<]*", whole)) == set()
 
@@ -59,12 +63,12 @@ def test_each_kind_of_output_is_shown() -> None:
         f'src="data:image/png;base64,{PNG}"',
         'src="data:image/svg+xml;base64,',
         "<em>soft</em>",
-        "$x &lt; 1$",
+        "<mi>x</mi><mo>&lt;</mo><mn>1</mn>",
         '"&lt;b&gt;"',
         "&lt;Figure&gt;",
         "[application/pdf: not shown]",
         '<span class="ansi-red-fg">line &lt;1&gt;</span>',
-        "OnlyName: value",
+        '<span class="sandcell-raised">OnlyName</span>: value',
         '<article class="sandcell-cell" id="cell-c0">',
     ):
         assert part in made, part
@@ -100,6 +104,26 @@ def test_facts_of_the_record_are_said_and_odd_ones_are_not() -> None:
         assert said in made
     odd = {"author": 5, "face": [], "status": {}, "exit_code": "x", "started_at": 7, "provenance": "x", "full": {}}
     assert '<span class="sandcell-fact' not in page({**code(), "metadata": {"sandcell": odd}})
+
+
+def test_cells_are_labelled_and_coloured_by_their_language() -> None:
+    made = page(
+        code("const x: number = 1", language="typescript"),
+        code("%%bash\nif true; then echo; fi"),
+        code("def f(): pass"),
+        code("x <- 1", language="x<b>"),
+    )
+    labels = re.findall(r'<span class="sandcell-language">(.*?)</span>', made)
+    assert labels == ["TypeScript", "Shell", "Python", "Python"]
+    assert '<span class="kt">number</span>' in made
+    assert '<span class="k">then</span>' in made
+    assert '<span class="nf">f</span>' in made
+
+
+def test_a_picture_that_is_not_attached_is_its_words() -> None:
+    made = page(markdown("![words](attachment:none.png) ![more](attachment:empty.png)", attachments={"empty.png": {}}))
+    assert "words more" in made
+    assert "<img" not in made
 
 
 def test_notes_and_texts_are_markdown() -> None:

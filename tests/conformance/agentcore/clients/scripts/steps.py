@@ -1,7 +1,7 @@
 """What a client's script does, step by step, and what came of each: a line of JSON at the end.
 
 A step that fails says why and does not keep the others from being tried. Steps are named as the rows of the table in
-docs/agentcore-clients.md; a row that a client has nothing for is left out.
+docs/reference/agentcore-clients.md; a row that a client has nothing for is left out.
 """
 
 import json
