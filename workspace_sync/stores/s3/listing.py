@@ -78,10 +78,22 @@ def _parse(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
 
 
 def _object(contents: Element, *, encoded: bool) -> StoredObject:
-    fields = {_name(each): each.text or "" for each in contents}
-    key = unquote_plus(fields["Key"], errors="strict") if encoded else fields["Key"]
-    etag = fields.get("ETag", "").strip('"')
-    return StoredObject(key, int(fields["Size"]), _seconds(fields["LastModified"]), etag)
+    space = contents.tag.removesuffix("Contents")
+    key = _text(contents, f"{space}Key")
+    etag = contents.findtext(f"{space}ETag", "").strip('"')
+    return StoredObject(
+        unquote_plus(key, errors="strict") if encoded else key,
+        int(_text(contents, f"{space}Size")),
+        _seconds(_text(contents, f"{space}LastModified")),
+        etag,
+    )
+
+
+def _text(element: Element, name: str) -> str:
+    text = element.findtext(name)
+    if text is None:
+        raise LookupError(name)
+    return text
 
 
 def _name(element: Element) -> str:
