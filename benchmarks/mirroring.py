@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, s3_server
+from tests.doubles.s3_servers import ACCESS_KEY, BIN, BUCKET, bare_s3_server
 from tests.running_service import RunningService
 
 DEADLINE_SECONDS = 3600
@@ -94,7 +94,7 @@ class Comparison:
     def run(self, changed: tuple[str, Change] | None) -> None:
         """Upload, then once more after a change, then restore."""
         with contextlib.ExitStack() as stack:
-            at = {tool: stack.enter_context(s3_server(self.kind, self._made(f"{tool}-server"))) for tool in TOOLS}
+            at = {tool: stack.enter_context(bare_s3_server(self.kind, self._server_directory(tool))) for tool in TOOLS}
             with contextlib.closing(Peer(at["mirror"])) as peer:
                 self._up("first upload", at, peer)
                 if changed is not None:
@@ -105,6 +105,15 @@ class Comparison:
     @property
     def _source(self) -> Path:
         return self.top / "source"
+
+    def _server_directory(self, tool: str) -> Path:
+        """rclone's server makes a directory twice when two writes need it, and loses files: it finds ours there."""
+        directory = self._made(f"{tool}-server")
+        if self.kind == "rclone" and tool == "mirror":
+            place = directory / "buckets" / BUCKET / "mirror" / "workspace"
+            for each in (place, *(place / below.name for below in self._source.iterdir() if below.is_dir())):
+                each.mkdir(parents=True)
+        return directory
 
     def _made(self, name: str) -> Path:
         directory = self.top / name

@@ -104,8 +104,9 @@ PERMISSION = {
 class FaultyS3:
     """`endpoint` is the proxy's address; `requests` are the operations that came, in order."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, one_write_at_a_time: bool = False) -> None:
         parts = urlsplit(endpoint)
+        self.writing = threading.Lock() if one_write_at_a_time else None
         self.server = (parts.hostname or "", parts.port or 0)
         self.requests: list[Request] = []
         self.denied: set[str] = set()
@@ -252,8 +253,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
         elif request.operation == "DeleteObjects" and "s3:DeleteObject" in self.proxy.denied:
             self._refuse_each(body)
-        else:
+        elif self.proxy.writing is None or self.command in ("GET", "HEAD"):
             self._pass(request, body, fault)
+        else:
+            with self.proxy.writing:
+                self._pass(request, body, fault)
 
     def _refuse(self, refusal: Refusal) -> None:
         text = f"<?xml version='1.0'?><Error><Code>{refusal.code}</Code><Message>{refusal.message}</Message></Error>"

@@ -10,6 +10,7 @@ from pathlib import Path
 import boto3
 
 from tests.doubles.ceph import ceph_gateway
+from tests.doubles.faulty_s3 import FaultyS3
 from tests.doubles.server_process import answers, free_port, server_process
 
 ACCESS_KEY = ("AKIASANDCELLTESTS000", "sandcell-tests-secret-key-0123456789")
@@ -36,7 +37,22 @@ def moto_command(port: int, directory: Path) -> list[str]:
 
 @contextlib.contextmanager
 def s3_server(kind: str, directory: Path) -> Iterator[str]:
-    """Start `rclone`, `moto` or `ceph`; yields its endpoint URL with the bucket made; stopped at the end."""
+    """Start `rclone`, `moto` or `ceph`; yields its endpoint URL with the bucket made; stopped at the end.
+
+    rclone's makes a directory twice when two writes that need it come at once, acknowledges both objects, and shows one
+    of them; so writes reach it one by one.
+    """
+    with bare_s3_server(kind, directory) as endpoint:
+        if kind != "rclone":
+            yield endpoint
+            return
+        with FaultyS3(endpoint, one_write_at_a_time=True) as orderly:
+            yield orderly.endpoint
+
+
+@contextlib.contextmanager
+def bare_s3_server(kind: str, directory: Path) -> Iterator[str]:
+    """The server itself, for a benchmark; into rclone's, write only to directories that are there already."""
     with ceph_gateway(directory, ACCESS_KEY) if kind == "ceph" else _of_one_process(kind, directory) as port:
         endpoint = f"http://127.0.0.1:{port}"
         make_bucket(endpoint)

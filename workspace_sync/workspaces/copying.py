@@ -19,7 +19,6 @@ from workspace_sync.errors import (
     ObjectNotFound,
     PathConflict,
     StoreError,
-    StoreUnavailable,
     WorkspaceTooLarge,
 )
 from workspace_sync.limits import TransferLimits
@@ -134,23 +133,12 @@ class WorkspaceCopy:
             done.append(self._copy(move))  # noted in its thread: one that others' failure cuts off is done all the same
 
         try:
-            left = plan.files
-            for _ in range(COPY_ATTEMPTS):
-                await threads.each(copy, left)
-                if not (left := await threads.run(partial(self._dropped, plan.files))):
-                    break
-            else:
-                raise StoreUnavailable(f"{self._store.description} took {len(left)} copies and does not have them")
+            await threads.each(copy, plan.files)
         except StoreError:
             if done:
                 await threads.run(partial(self._write, done))
             raise
         await threads.run(partial(self._write, [*done, *plan.others]))
-
-    def _dropped(self, moves: list[Move]) -> list[Move]:
-        """Copies that the store took and does not have: rclone's server loses some in directories it has just made."""
-        there = {stored.key for stored in self._target.objects()} if moves else set()
-        return [move for move in moves if key_of(move.entry.path) not in there]
 
     def _copy(self, move: Move) -> Entry:
         target = self._target.files_prefix + key_of(move.entry.path)

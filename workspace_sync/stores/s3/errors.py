@@ -29,7 +29,6 @@ from workspace_sync.errors import (
 # answer counts as none.
 
 _MARKS = {
-    "ListObjectsV2": b"ListBucketResult",
     "DeleteObjects": b"DeleteResult",
     "CopyObject": b"ETag",
     "CreateMultipartUpload": b"UploadId",
@@ -80,7 +79,8 @@ PERMISSIONS = {
 _NAMED = re.compile(r"perform: ((?:s3|kms):[A-Za-z]{3,40})\b")
 """The permission in the text of Amazon's refusals, more exact than what an operation asks for: of a key, for one."""
 WAITS = "what waits is kept and retried"
-_ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
+ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
+"""Codes of an object that is not there."""
 _FORBIDDEN = frozenset({"AccessDenied", "403", "Forbidden", "AllAccessDisabled", "UnauthorizedAccess"})
 _FULL = frozenset({"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"})
 _BUSY = frozenset({
@@ -161,7 +161,7 @@ def refused(where: str, code: str, status: int, operation: str, key: str = "") -
 
 
 def _kind(code: str, status: int, operation: str) -> tuple[type[StoreError], str]:
-    if code in _ABSENT:
+    if code in ABSENT:
         return ObjectNotFound, ""
     if status == 507 or code in _FULL:
         return StoreFull, ". Free space in it; what waits is written then"

@@ -1,23 +1,25 @@
-"""One page of a listing as an S3 server writes it (no I/O), read at a tenth of the cost of botocore's way.
+"""Pages of a bucket's listing: boto3 asks for them, and what it gets is read here.
 
-Source of the form: Amazon S3 API Reference, "ListObjectsV2", with `encoding-type=url`, without which a key may hold
-what XML cannot.
+botocore reads a page of a thousand keys by its model, at six times the cost; a start waits for the listing, so a
+hook takes that over. Source of the form: Amazon S3 API Reference, "ListObjectsV2".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
-from workspace_sync.store import StoredObject
-from workspace_sync.stores.s3.errors import etag_of
+from botocore.parsers import ResponseParserError
 
-PAGE_BYTES = 8 << 20
-"""A page of a thousand keys, each as long as it can be and written at three letters a byte."""
+from workspace_sync.store import StoredObject
+
+_PAGE = "Page"
+"""The name of a page in botocore's answer."""
+_READ = b"<ListBucketResult/>"
+"""What is left for botocore to read."""
 
 
 @dataclass(frozen=True)
@@ -28,48 +30,63 @@ class Page:
     token: str
 
 
-def page_query(prefix: str, token: str) -> dict[str, str]:
-    """What a page is asked for with."""
-    query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
-    return {**query, "continuation-token": token} if token else query
+def parse_listings(client: Any) -> None:
+    """Let this client's answers to `list_objects_v2` hold a `Page`."""
+    client.meta.events.register("before-parse.s3.ListObjectsV2", _parse)
 
 
-def read_page(body: bytes | bytearray, ask: Callable[[str], object] = lambda _token: None) -> Page | None:
-    """The page; None for what is none, or is written otherwise: botocore reads that, or says what it is.
+def request_page(client: Any, bucket: str, prefix: str, token: str) -> Page:
+    """One page of the keys that begin so, by a client that parses listings; `token` is empty for the first."""
+    after = {"ContinuationToken": token} if token else {}
+    # Without `url` a key may hold what XML cannot.
+    answer = client.list_objects_v2(Bucket=bucket, Prefix=prefix, EncodingType="url", **after)
+    page: Page | None = answer.get(_PAGE)
+    if page is None:
+        raise ResponseParserError("an answer to ListObjectsV2 that is none")
+    return page
 
-    `ask` is called with the token of the next page, if there is one, before the objects of this one are looked at.
-    """
+
+def read_page(root: Element) -> Page:
+    """What a page says. Raises `ValueError` or `LookupError` for what no server writes so."""
+    fields: dict[str, str] = {}
+    listed = []
+    for each in root:
+        name = _name(each)
+        if name == "Contents":
+            listed.append(each)
+        else:
+            fields[name] = each.text or ""
+    encoded = fields.get("EncodingType") == "url"
+    objects = [_object(each, encoded=encoded) for each in listed]
+    return Page(objects, fields["NextContinuationToken"] if fields.get("IsTruncated") == "true" else "")
+
+
+def _parse(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
+    """Called by botocore before it parses an answer."""
+    if response_dict["status_code"] >= 300:
+        return
     try:
-        root = fromstring(bytes(body))  # noqa: S314 - botocore reads with it too
-        space, _, name = root.tag.rpartition("}")
-        within = f"{space}}}" if space else ""
-        if name != "ListBucketResult" or root.findtext(f"{within}EncodingType") != "url":
-            return None
-        if any(each.tag.rpartition("}")[0] != space for each in root):
-            return None
-        more = _text(root, f"{within}IsTruncated") == "true"
-        token = _text(root, f"{within}NextContinuationToken") if more else ""
-        if token:
-            ask(token)
-        return Page([_object(each, within) for each in root.iterfind(f"{within}Contents")], token)
-    except (ParseError, LookupError, ValueError):
-        return None
+        root = fromstring(response_dict["body"])  # noqa: S314 - botocore reads with it too
+        if _name(root) == "Error":  # a success by its status alone: botocore tells it
+            return
+        if _name(root) != "ListBucketResult":
+            raise ValueError(_name(root))
+        customized_response_dict[_PAGE] = read_page(root)
+    except (ParseError, LookupError, ValueError) as error:
+        raise ResponseParserError("an answer to ListObjectsV2 that is none") from error
+    response_dict["body"] = _READ
 
 
-def page_of_botocore(told: Any) -> Page:
-    """The same of botocore's answer."""
-    objects = [
-        StoredObject(each["Key"], each["Size"], each["LastModified"].timestamp(), etag_of(each))
-        for each in told.get("Contents", ())
-    ]
-    return Page(objects, told["NextContinuationToken"] if told.get("IsTruncated") else "")
-
-
-def _object(contents: Element, within: str) -> StoredObject:
-    key = unquote_plus(_text(contents, f"{within}Key"), errors="strict")
-    modified = _seconds(_text(contents, f"{within}LastModified"))
-    etag = contents.findtext(f"{within}ETag", "").strip('"')
-    return StoredObject(key, int(_text(contents, f"{within}Size")), modified, etag)
+def _object(contents: Element, *, encoded: bool) -> StoredObject:
+    space = contents.tag.removesuffix("Contents")
+    key = _text(contents, f"{space}Key")
+    etag = contents.findtext(f"{space}ETag", "").strip('"')
+    return StoredObject(
+        unquote_plus(key, errors="strict") if encoded else key,
+        int(_text(contents, f"{space}Size")),
+        _seconds(_text(contents, f"{space}LastModified")),
+        etag,
+    )
 
 
 def _text(element: Element, name: str) -> str:
@@ -79,9 +96,11 @@ def _text(element: Element, name: str) -> str:
     return text
 
 
+def _name(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
 def _seconds(text: str) -> float:
-    """Of a time in UTC, whose fraction has any number of digits."""
-    whole, _, fraction = text.removesuffix("Z").partition(".")
-    if not text.endswith("Z"):
-        raise ValueError("a time of another zone")
-    return datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp() + float(f"0.{fraction or 0}")
+    """Of a time with any fraction, in UTC unless it says otherwise."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

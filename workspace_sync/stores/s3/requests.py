@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -21,10 +21,9 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
-from workspace_sync.errors import StoreRefused, StoreUnavailable
+from workspace_sync.errors import StoreUnavailable
 from workspace_sync.store import FileSource, Written
 from workspace_sync.stores.s3.errors import etag_of
-from workspace_sync.stores.s3.listing import PAGE_BYTES, Page, page_of_botocore, page_query, read_page
 from workspace_sync.stores.s3.payload import Body, Payload, md5_of, sha256_of
 from workspace_sync.stores.s3.stretch import BEYOND_THE_END, ByteRange, StreamedBody, stretch_of
 from workspace_sync.stores.s3.wire import Address, Answer, Incoming, Key, Wire, WireBroken
@@ -103,11 +102,11 @@ class Requests:
             raise StoreUnavailable(f"{self._where}: an object was replaced while it was read; it is read again")
         return stretch
 
-    def ask(self, key: str, query: dict[str, str] | None = None) -> socket.socket | None:
-        """Ask for a whole object, to be `opened` once it comes, or what is queried; None where that fails."""
+    def ask(self, key: str) -> socket.socket | None:
+        """Ask for a whole object, to be `opened` once it comes; None where that fails."""
         wire = self._found_wire()
         try:
-            return None if wire is None else wire.ask(key, query)
+            return None if wire is None else wire.ask(key)
         except (WireBroken, TimeoutError):
             return None
 
@@ -115,46 +114,6 @@ class Requests:
         """What was asked for on this connection, which goes on here; as of `open`."""
         incoming = self._lean(lambda wire: wire.opened(connection), asked=connection)
         return self._by_botocore(key, "bytes=0-", 0) if incoming is None else stretch_of(incoming, 0)
-
-    def pages(self, prefix: str) -> Generator[Page]:
-        """The listing of all keys that begin so: a page is asked for while the one before is looked at.
-
-        Raises as botocore, and `StoreRefused` when there is no end.
-        """
-        token, asked = "", list[socket.socket]()
-
-        def ask(following: str) -> None:
-            if (connection := self.ask("", page_query(prefix, following))) is not None:
-                asked.append(connection)
-
-        def let_go() -> None:
-            while asked:
-                asked.pop().close()
-
-        try:
-            while True:
-                page = self._page(prefix, token, asked.pop() if asked else None, ask)
-                if page is None:
-                    let_go()  # what was asked for may not be what follows
-                    after = {"ContinuationToken": token} if token else {}
-                    page = page_of_botocore(self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, **after))
-                yield page
-                if not page.token:
-                    return
-                if page.token == token:
-                    raise StoreRefused(f"{self._where}: its listing comes to no end")
-                token = page.token
-        finally:
-            let_go()
-
-    def _page(self, prefix: str, token: str, asked: socket.socket | None, ask: Callable[[str], object]) -> Page | None:
-        """What comes of a page that was `asked` for or is now; None when botocore has to ask."""
-        if asked is None:
-            query = page_query(prefix, token)
-            answer = self._lean(lambda wire: wire.exchange("GET", "", query=query, most_bytes=PAGE_BYTES), tagged=False)
-        else:
-            answer = self._lean(lambda wire: wire.answered(asked, PAGE_BYTES), tagged=False, asked=asked)
-        return None if answer is None else read_page(answer.body, ask)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -175,10 +134,8 @@ class Requests:
         headers = {"content-range": told.get("ContentRange", ""), "etag": told["ETag"]}
         return stretch_of(StreamedBody(Answer(200, headers), int(told["ContentLength"]), told["Body"]), offset)
 
-    def _lean(
-        self, ask: Callable[[Wire], Told], *, tagged: bool = True, asked: socket.socket | None = None
-    ) -> Told | None:
-        """What tells of a success (`tagged`: by an ETag), or None when botocore has to ask.
+    def _lean(self, ask: Callable[[Wire], Told], *, asked: socket.socket | None = None) -> Told | None:
+        """What tells of a success, by an ETag, or None when botocore has to ask.
 
         `asked` is the connection on which it comes, if it was asked for already.
         """
@@ -194,7 +151,7 @@ class Requests:
         except TimeoutError as error:
             raise ReadTimeoutError(endpoint_url=self._where, error=error) from error
         answer = told.answer if isinstance(told, Incoming) else told
-        if answer.status == BEYOND_THE_END or (answer.status in (200, 206) and (answer.etag or not tagged)):
+        if answer.status == BEYOND_THE_END or (answer.status in (200, 206) and answer.etag):
             self._refusals = 0
             return told
         if isinstance(told, Incoming):

@@ -19,18 +19,19 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
+import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.handlers import add_expect_header
 from botocore.loaders import JSONFileLoader
 
-from workspace_sync.errors import ObjectNotFound, StoreError, StoreUnavailable
+from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
 from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
 from workspace_sync.stores.s3.check import Probe
 from workspace_sync.stores.s3.credentials import renew_from_files
 from workspace_sync.stores.s3.download import ObjectReader, ahead
-from workspace_sync.stores.s3.errors import Translated, etag_of, refused, require_s3_answers
-from workspace_sync.stores.s3.new_directories import DirectoryCreationLock, Entered
+from workspace_sync.stores.s3.errors import ABSENT, Translated, etag_of, refused, require_s3_answers
+from workspace_sync.stores.s3.listing import parse_listings, request_page
 from workspace_sync.stores.s3.requests import Requests
 from workspace_sync.stores.s3.stretch import ByteRange
 from workspace_sync.stores.s3.upload import PART_BYTES, Uploads
@@ -61,43 +62,6 @@ def _said(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: "" if name == "documentation" and isinstance(value, str) else value for name, value in pairs}
 
 
-# Where a directory may stand in an object's way on servers that keep objects as files.
-#
-# Such a server may keep the directory of objects that were removed. rclone's then acknowledges an object of that name
-# and drops it; only a second look tells. So what is written under such a name is looked at once more.
-
-MOST_BYTES = 1024 * 1024
-"""Names that are remembered, together; the oldest are forgotten."""
-
-
-class Leftovers:
-    """The directories of keys that were removed by this process; safe to use from several threads."""
-
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most = most_bytes
-        self._bytes = 0
-        self._names: dict[str, None] = {}
-        self._guard = threading.Lock()
-
-    def note(self, removed: Iterable[str]) -> None:
-        """These keys were removed."""
-        with self._guard:
-            for key in removed:
-                name = key
-                while (name := name.rpartition("/")[0]) and name not in self._names:
-                    self._names[name] = None
-                    self._bytes += len(name)
-            while self._bytes > self._most:
-                oldest = next(iter(self._names))
-                del self._names[oldest]
-                self._bytes -= len(oldest)
-
-    def may_stand_at(self, key: str) -> bool:
-        """Whether there may be a directory of this name."""
-        with self._guard:
-            return key in self._names
-
-
 CONNECT_TIMEOUT_SECONDS = 5.0
 READ_TIMEOUT_SECONDS = 30.0
 REQUEST_ATTEMPTS = 3
@@ -112,8 +76,6 @@ IN_ONE_BYTES = 64 << 20
 """A file up to this size that can be read again goes by one request: there is nothing to be held for another one."""
 AT_ONCE_BYTES = 64 * 1024
 """A smaller object is read as soon as it is opened, so that its connection is free again."""
-
-_ABSENT = frozenset({"NoSuchKey", "404", "NotFound"})
 
 
 class S3Store:
@@ -136,24 +98,22 @@ class S3Store:
         self._bucket = bucket
         self._prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self._where = f"s3://{bucket}/{self._prefix}".rstrip("/") + (f" at {endpoint_url}" if endpoint_url else "")
-        session = botocore.session.get_session()
         with self._errors():
-            strip_documentation(session)
+            core = botocore.session.get_session()
+            strip_documentation(core)
             if access_key is not None:
-                session.set_credentials(*access_key)
+                core.set_credentials(*access_key)
             else:
-                renew_from_files(session)
+                renew_from_files(core)
+            session = boto3.session.Session(botocore_session=core)
             make = partial(_client, session, endpoint_url, region, connect_timeout_seconds)
             self._client = make(read_timeout_seconds)
         self._make_patient = partial(make, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
         self._patient: Any = None
         self._silence_seconds = read_timeout_seconds
         self._guard = threading.Lock()
-        self._requests = Requests(session, self._client, bucket, self.description, self._key)
-        self._leftovers = Leftovers()
-        self._directories = DirectoryCreationLock()
-        self._entered: Entered = self._directories.entered if endpoint_url is not None else _entered
-        self._uploads = Uploads(self._requests, self._client, bucket, self.description, self._entered)
+        self._requests = Requests(core, self._client, bucket, self.description, self._key)
+        self._uploads = Uploads(self._requests, self._client, bucket, self.description)
 
     @property
     def description(self) -> str:
@@ -167,15 +127,10 @@ class S3Store:
                 with memoryview(data) as view:
                     for start in range(0, max(size, 1), CHUNK_BYTES):
                         exact.readinto(view[start : start + CHUNK_BYTES])
-                with self._entered(self._key(key)):
-                    written = self._requests.put(self._key(key), data)
-            elif isinstance(source, FileSource) and size <= IN_ONE_BYTES:
-                with self._entered(self._key(key)):
-                    written = self._requests.put(self._key(key), source)
-            else:
-                written = self._uploads.put(self._key(key), exact, size)
-        self._look_again(key)
-        return written
+                return self._requests.put(self._key(key), data)
+            if isinstance(source, FileSource) and size <= IN_ONE_BYTES:
+                return self._requests.put(self._key(key), source)
+            return self._uploads.put(self._key(key), exact, size)
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         if size == 0:
@@ -217,28 +172,28 @@ class S3Store:
         return StoredObject(key, answer["ContentLength"], modified, etag_of(answer), answer.get("VersionId", ""))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        start = self._prefix + prefix
-        with contextlib.closing(self._requests.pages(start)) as pages:
-            while True:
-                with self._errors(prefix):
-                    page = next(pages, None)
-                if page is None:
-                    return
-                for each in page.objects:
-                    if each.key.startswith(start):
-                        yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
+        start, token = self._prefix + prefix, ""
+        while True:
+            with self._errors(prefix):
+                page = request_page(self._client, self._bucket, start, token)
+            for each in page.objects:
+                if each.key.startswith(start):
+                    yield StoredObject(each.key[len(self._prefix) :], each.size, each.modified, each.etag)
+            if not page.token:
+                return
+            if page.token == token:
+                raise StoreRefused(f"{self.description}: its listing comes to no end")
+            token = page.token
 
     def delete(self, keys: Iterable[str]) -> None:
         waiting = [self._prefix + key for key in keys]  # also what other tools made and `check_key` would refuse
-        self._leftovers.note(waiting)
-        self._directories.forget(waiting)
         for start in range(0, len(waiting), DELETE_BATCH):
             batch = waiting[start : start + DELETE_BATCH]
             with self._errors():
                 answer = self._client.delete_objects(
                     Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
                 )
-            failed = [error for error in answer.get("Errors", ()) if error.get("Code") not in _ABSENT]
+            failed = [error for error in answer.get("Errors", ()) if error.get("Code") not in ABSENT]
             if failed:
                 raise refused(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
 
@@ -247,7 +202,7 @@ class S3Store:
         if etag and now.etag != etag:
             raise ObjectNotFound(f"{self.description}: {source!a} is not what it was")
         place = {"Bucket": self._bucket, "Key": self._key(source)}
-        with self._errors(source), self._entered(self._key(target)):
+        with self._errors(source):
             if now.size > COPY_BYTES:
                 self._copy_in_parts(place, target)
                 copied = self.stat(target)
@@ -256,7 +211,6 @@ class S3Store:
             told = client.copy_object(
                 CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
             )
-        self._look_again(target)
         return Written(etag_of(told["CopyObjectResult"]), told.get("VersionId", ""))
 
     def _patient_client(self) -> Any:
@@ -295,14 +249,6 @@ class S3Store:
         if self._patient is not None:
             self._patient.close()
 
-    def _look_again(self, key: str) -> None:
-        """Raise `StoreUnavailable` (it is sent again) for an object that was acknowledged and is not there."""
-        if self._leftovers.may_stand_at(self._key(key)):
-            try:
-                self.stat(key)
-            except ObjectNotFound as error:
-                raise StoreUnavailable(f"{self.description} took {key!a} and does not have it") from error
-
     def _key(self, key: str) -> str:
         return self._prefix + check_key(key)
 
@@ -313,7 +259,7 @@ class S3Store:
 def _client(
     session: Any, endpoint_url: str | None, region: str | None, connect_seconds: float, read_seconds: float
 ) -> Any:
-    client = session.create_client(
+    client = session.client(
         "s3",
         endpoint_url=endpoint_url,
         region_name=region or ("us-east-1" if endpoint_url else None),
@@ -322,6 +268,7 @@ def _client(
     # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
     client.meta.events.unregister("before-call.s3", add_expect_header)
     require_s3_answers(client)
+    parse_listings(client)
     return client
 
 
@@ -336,8 +283,3 @@ def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) 
         request_checksum_calculation="when_required",  # other servers than Amazon's refuse the newer checksums
         response_checksum_validation="when_required",
     )
-
-
-def _entered(_key: str, *, makes: bool = True) -> contextlib.AbstractContextManager[None]:
-    """Amazon has no directories."""
-    return contextlib.nullcontext()

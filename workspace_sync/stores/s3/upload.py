@@ -19,8 +19,7 @@ from botocore.exceptions import ClientError
 
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
-from workspace_sync.stores.s3.errors import etag_of
-from workspace_sync.stores.s3.new_directories import Entered
+from workspace_sync.stores.s3.errors import ABSENT, etag_of
 from workspace_sync.stores.s3.requests import Requests
 
 PART_BYTES = 5 << 20
@@ -58,9 +57,8 @@ class _Upload:
 class Uploads:
     """All large uploads of one store. Keys are the bucket's; errors are botocore's and the source's."""
 
-    def __init__(self, requests: Requests, client: Any, bucket: str, where: str, entered: Entered) -> None:
+    def __init__(self, requests: Requests, client: Any, bucket: str, where: str) -> None:
         self._requests = requests
-        self._entered = entered
         self._client = client
         self._bucket = bucket
         self._where = where
@@ -68,19 +66,15 @@ class Uploads:
         self._buffers = _Buffers()
         self._under_way: set[str] = set()
         self._guard = threading.Lock()
-        self._tagged_as_whole: bool | None = None
-        """Whether an object in parts has the MD5 of all bytes for its ETag, as on rclone's server; the first tells."""
 
     def put(self, key: str, source: ExactReader, size: int) -> Written:
         """Send the object; it is written whole, once every part is there."""
-        self._requests.compares_sha256()  # first: its object comes and goes, and on some servers a directory with it
-        whole = None if self._tagged_as_whole is False else hashlib.md5(usedforsecurity=False)
+        self._requests.compares_sha256()  # before anything is begun: its object comes and goes beside this one
         upload = self._taken_up(key) or self._begun(key)
         try:
-            parts = self._send_all(upload, source, size, whole)
-            return self._complete(upload, parts, size, "" if whole is None else whole.hexdigest())
+            return self._complete(upload, self._send_all(upload, source, size), size)
         except ClientError as error:
-            if error.response.get("Error", {}).get("Code") not in _GONE:
+            if _code(error) not in _GONE:
                 raise
             with contextlib.suppress(ClientError):
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload.id)
@@ -122,8 +116,7 @@ class Uploads:
             self._under_way.discard(upload_id)
 
     def _begun(self, key: str) -> _Upload:
-        with self._entered(key, makes=False):
-            told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
+        told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
         upload_id = str(told["UploadId"])
         with self._guard:
             self._under_way.add(upload_id)
@@ -142,8 +135,8 @@ class Uploads:
             part["PartNumber"]: _Part(etag_of(part), part["Size"]) for page in pages for part in page.get("Parts", ())
         }
 
-    def _send_all(self, upload: _Upload, source: ExactReader, size: int, whole: Any) -> list[dict[str, Any]]:
-        """Every part, read in order here (and hashed by `whole`) and sent by the threads; what completes the upload."""
+    def _send_all(self, upload: _Upload, source: ExactReader, size: int) -> list[dict[str, Any]]:
+        """Every part, read in order here and sent by the threads; what completes the upload."""
         under_way: list[Future[dict[str, Any]]] = []
         part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
 
@@ -160,7 +153,7 @@ class Uploads:
                 if buffer is None:
                     break
                 try:
-                    filled = _fill(buffer, source, min(left, part_bytes), whole)
+                    filled = _fill(buffer, source, min(left, part_bytes))
                     under_way.append(self._executor.submit(send, number, buffer, filled))
                 except BaseException:
                     self._buffers.give(buffer)
@@ -184,39 +177,31 @@ class Uploads:
         etag = self._requests.put_part(upload.key, upload.id, number, data)
         return {"PartNumber": number, "ETag": f'"{etag}"'}
 
-    def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int, md5: str) -> Written:
-        """`md5` is that of all bytes, if it can be the ETag that stays, whatever the answer says it is."""
-        by_rule = {_composed(parts), md5} - {""}
+    def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
+        """Make the object of its parts, and look at it once: not every server tells here the ETag that stays."""
         try:
-            with self._entered(upload.key):
-                told = self._client.complete_multipart_upload(
-                    Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
-                )
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=upload.key, UploadId=upload.id, MultipartUpload={"Parts": parts}
+            )
         except ClientError as error:
-            lost = error.response.get("Error", {}).get("Code") == "NoSuchUpload"
-            told = self._completed(upload.key, by_rule) if lost else None
-            if told is None:
+            # Of a request that was sent again the first answer may have been lost: then the object is there.
+            made = self._find(upload.key) if _code(error) == "NoSuchUpload" else None
+            if made is None or etag_of(made) != _composed(parts):
                 raise
-        etag = etag_of(told)
-        # Told by no rule, or not at all (by Ceph's gateway): then the size has to tell.
-        if self._tagged_as_whole is None or etag not in by_rule:
-            told = self._client.head_object(Bucket=self._bucket, Key=upload.key)
-            if told["ContentLength"] != size:
-                raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
-            etag = etag_of(told)
-            if self._tagged_as_whole is None:
-                self._tagged_as_whole = etag == md5
-        elif self._tagged_as_whole:
-            etag = md5
-        return Written(etag, told.get("VersionId", ""))
+        else:
+            made = self._find(upload.key)
+        if made is None or made["ContentLength"] != size:
+            raise StoreUnavailable(f"{self._where}: what was sent arrived damaged; it is sent again")
+        return Written(etag_of(made), made.get("VersionId", ""))
 
-    def _completed(self, key: str, etags: set[str]) -> Any:
-        """The object, when it has one of these: of a request that was sent again the first answer was lost."""
+    def _find(self, key: str) -> Any:
+        """What the server says of the object; None when there is none."""
         try:
-            found = self._client.head_object(Bucket=self._bucket, Key=key)
-        except ClientError:
-            return None
-        return found if etag_of(found) in etags else None
+            return self._client.head_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if _code(error) in ABSENT:
+                return None
+            raise
 
 
 class _Buffers:
@@ -259,18 +244,20 @@ class _Buffers:
             self._changed.notify_all()
 
 
-def _fill(buffer: bytearray, source: ExactReader, wanted: int, whole: Any) -> int:
+def _fill(buffer: bytearray, source: ExactReader, wanted: int) -> int:
     with memoryview(buffer) as view:
         filled = 0
         while filled < wanted:
             filled += source.readinto(view[filled : min(wanted, filled + CHUNK_BYTES)])
-        if whole is not None:
-            whole.update(view[:filled])
     return filled
 
 
 def _failed(future: Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is not None
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code"))
 
 
 def _composed(parts: list[dict[str, Any]]) -> str:

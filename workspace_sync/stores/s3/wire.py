@@ -295,12 +295,12 @@ class Wire:
         request = self._request("GET", key, headers)
         return self._incoming(*self._carry(lambda: Opening(most_bytes), request, b"", None))
 
-    def ask(self, key: str, query: Mapping[str, str] | None = None) -> socket.socket:
-        """GET; the answer comes on this connection, for `opened` (an object's) or `answered` to read it.
+    def ask(self, key: str) -> socket.socket:
+        """GET an object; the answer comes on this connection, for `opened` to read it.
 
         Raises `WireBroken`, `TimeoutError`, both of them also when the server has just closed a kept connection.
         """
-        request = self._request("GET", key, {}, query=query)
+        request = self._request("GET", key, {})
         connection = self._kept() or self._connected()
         with _ClosedOnErrors(connection):
             connection.sendall(request)
@@ -310,11 +310,6 @@ class Wire:
         """The answer to what was asked, as of `open`; the connection is not the caller's any more. Raises as `ask`."""
         until = time.monotonic() + EXCHANGE_SECONDS
         return self._incoming(connection, _answered(connection, Opening(most_bytes), until))
-
-    def answered(self, connection: socket.socket, most_bytes: int) -> Answer:
-        """The answer to what was asked, read whole; the connection is not the caller's any more. Raises as `ask`."""
-        until = time.monotonic() + EXCHANGE_SECONDS
-        return self._read(connection, _answered(connection, Reading(most_bytes), until))
 
     def _read(self, connection: socket.socket, reading: Reading) -> Answer:
         self._keep(connection, again=reading.again)

@@ -16,7 +16,6 @@ from workspace_sync.errors import (
     IllegalName,
     ObjectNotFound,
     PathConflict,
-    StoreUnavailable,
     WorkspaceTooLarge,
 )
 from workspace_sync.mirroring.durable import DurableFiles
@@ -195,26 +194,3 @@ def test_a_copy_that_fails_goes_on_when_asked_again(local: LocalStore, executor:
     assert again.unchanged == len(copied)
     carry_out(copying, again, executor)
     assert contents(two) == contents(one)
-
-
-def test_copies_that_a_store_drops_are_made_again(local: LocalStore, executor: ThreadPoolExecutor) -> None:
-    one = put(local, ONE, a=b"1", b=b"2", c=b"3")
-
-    class Dropping:
-        def __getattr__(self, name: str) -> object:
-            return getattr(local, name)
-
-        def copy(self, source: str, target: str, *, etag: str = "") -> Written:
-            written = local.copy(source, target, etag=etag)
-            if target.endswith("/b") and drops:
-                drops.pop()
-                local.delete([target])
-            return written
-
-    copying = WorkspaceCopy(Dropping(), ONE, TWO)  # type: ignore[arg-type]
-    drops = [1, 2]
-    carry_out(copying, copying.plan([], "", overwrite=False), executor)
-    assert contents(DurableWorkspace(local, TWO)) == contents(one)
-    drops = [1, 2, 3]
-    with pytest.raises(StoreUnavailable, match="does not have"):
-        carry_out(copying, copying.plan([], "again", overwrite=False), executor)

@@ -7,9 +7,6 @@ import os
 import subprocess
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import boto3
@@ -19,9 +16,7 @@ from tests.doubles.faulty_s3 import Damaged, FaultyS3, Refusal, Reset, Stall, To
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from tests.integration.workspace_sync.s3_writing import on_its_own, peak_growth
 from workspace_sync.errors import StoreUnavailable
-from workspace_sync.stores.s3 import store as s3_store
 from workspace_sync.stores.s3 import upload as s3_store_upload
-from workspace_sync.stores.s3.new_directories import DirectoryCreationLock
 from workspace_sync.stores.s3.store import S3Store
 from workspace_sync.stores.s3.upload import PART_BYTES
 
@@ -137,10 +132,14 @@ def test_an_upload_whose_parts_cannot_be_listed_at_first_is_taken_up_later(
 
 
 def test_a_completed_upload_whose_answer_is_lost_is_not_sent_again(
-    faulty: FaultyS3, store: S3Store, content: bytes
+    faulty: FaultyS3, server_kind: str, store: S3Store, content: bytes
 ) -> None:
     faulty.fail(Reset(after=True), "CompleteMultipartUpload", times=1)
     faulty.fail(Refusal(404, "NoSuchUpload"), "CompleteMultipartUpload")
+    if server_kind == "rclone":  # its ETags do not tell which parts an object was made of
+        with pytest.raises(StoreUnavailable, match="begins again"):
+            store.put("large", io.BytesIO(content), SIZE)
+        return
     written = store.put("large", io.BytesIO(content), SIZE)
     assert faulty.operations().count("UploadPart") == PARTS
     assert written.etag == store.stat("large").etag
@@ -180,24 +179,27 @@ def test_what_arrives_damaged_is_not_taken_for_written(
         assert stream.read() == data
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
-def test_an_object_in_parts_is_known_by_the_etag_it_will_have(
-    faulty: FaultyS3, server_kind: str, store: S3Store, content: bytes, *, told: bool
-) -> None:
-    if not told:  # as Ceph's gateway answers, release 16 at least
-        complete = "after-call.s3.CompleteMultipartUpload"
-        store._client.meta.events.register(complete, lambda parsed, **_: parsed.update(ETag=""))
-    tells = told and server_kind != "ceph"
+def test_an_object_in_parts_is_known_by_the_etag_it_has(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
     for key in ("first", "second"):
         faulty.requests.clear()
         written = store.put(key, io.BytesIO(content), SIZE)
-        looked = faulty.operations().count("HeadObject")
-        assert looked == (key == "first" or not tells), "the first one tells how the server is"
+        assert faulty.operations().count("HeadObject") == 1
         assert written.etag == store.stat(key).etag
         assert [each.etag for each in store.list(key)] == [written.etag]
         store.copy(key, "renamed", etag=written.etag)
         with store.get("renamed") as stream:
             assert stream.read() == content
+
+
+def test_an_object_that_is_not_there_once_its_parts_are_is_sent_again(
+    faulty: FaultyS3, store: S3Store, content: bytes
+) -> None:
+    faulty.fail(Refusal(404, "NoSuchKey"), "HeadObject", times=1)
+    with pytest.raises(StoreUnavailable, match="sent again"):
+        store.put("large", io.BytesIO(content), SIZE)
+    store.put("large", io.BytesIO(content), SIZE)
+    with store.get("large") as stream:
+        assert stream.read() == content
 
 
 def test_a_range_is_read_from_where_it_begins(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
@@ -242,30 +244,6 @@ def test_an_object_replaced_while_it_is_read_is_not_torn(faulty: FaultyS3, store
         store.put("large", io.BytesIO(content[::-1]), SIZE)
         with pytest.raises(StoreUnavailable, match="replaced"):
             stream.read()
-
-
-def test_the_first_write_into_a_directory_goes_ahead_of_others(
-    faulty: FaultyS3, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """rclone's server makes a directory twice when two writes come at once, and shows the files of one of them."""
-    monkeypatch.setattr(s3_store, "DirectoryCreationLock", partial(DirectoryCreationLock, SECONDS))
-    faulty.requests.clear()
-    faulty.fail(Stall(), "PutObject", times=1)
-    with (
-        closing(S3Store(BUCKET, prefix, endpoint_url=faulty.endpoint, access_key=ACCESS_KEY)) as store,
-        ThreadPoolExecutor(4) as executor,
-    ):
-        writes = [executor.submit(store.put, f"new/{number}", io.BytesIO(b"x"), 1) for number in range(4)]
-        until = time.monotonic() + SECONDS
-        while "PutObject" not in faulty.operations() and time.monotonic() < until:
-            time.sleep(0.01)
-        time.sleep(0.3)
-        ahead = faulty.operations().count("PutObject")
-        faulty.heal()
-        for each in writes:
-            each.result(SECONDS)
-        assert ahead == 1
-        assert len(list(store.list("new/"))) == 4
 
 
 def test_memory_is_bounded_both_ways(moto_endpoint: str, prefix: str, tmp_path: Path) -> None:
