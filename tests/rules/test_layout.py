@@ -19,7 +19,6 @@ SMALL_LINES = 40
 SMALL = {
     "kernel_gateway.dataset_profile.packing": "runs in the service; the rest of its folder runs in a sandbox",
     "kernel_gateway.faces.jupyter.service": "one resource a module",
-    "kernel_gateway.views.exporter": "imports nbconvert, which takes long: only when a page is asked for",
     "kernel_gateway.views.folding": "pure, beside colours: where HTML of a terminal may be cut",
     "kernels.guest.processes.capture": "pure, beside processes",
     "kernels.guest.server.routes": "the guest's routes in one table",

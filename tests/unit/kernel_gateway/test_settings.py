@@ -59,7 +59,7 @@ def test_what_makes_no_sense_is_refused(environ: dict[str, str], says: str) -> N
         ("PORT", "70000", "port in the environment must be a whole number between 0 and 65,535, not '70000'"),
         ("PORT", "http", "port in the environment must be a whole number between 0 and 65,535, not 'http'"),
         ("DRAIN_SECONDS", "nan", "drain_seconds in the environment must be a number between 0 and 3,600, not 'nan'"),
-        ("RUNTIME", "docker", "runtime in the environment must be one of runc, crun, runsc, not 'docker'"),
+        ("LOG_LEVEL", "loud", "log_level in the environment must be one of debug, info, warning, error, not 'loud'"),
         ("LOG_JSON", "maybe", "log_json in the environment must be true or false, not 'maybe'"),
     ],
 )

@@ -65,7 +65,9 @@ def test_one_that_is_no_oci_program_shares_no_service(install: Install, tmp_path
 def test_one_name_of_two_distributions_is_refused(install: Install) -> None:
     install("fake_runc", "RUNC = 1\n", runc="RUNC")
     assert installed_runtimes.names().count("runc") == 1
-    with pytest.raises(RuntimeUnusable, match=r"several distributions bring a runtime 'runc' \(fake_runc, sandcell\)"):
+    with pytest.raises(
+        RuntimeUnusable, match=r"several distributions bring a runtime 'runc' \(fake_runc, sandcell-server\)"
+    ):
         installed_runtimes.find("runc")
 
 

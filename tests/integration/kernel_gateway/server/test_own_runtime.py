@@ -105,7 +105,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("own")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True, timeout=120)
     found = place / "venv/bin/python"
-    paths = [str(REPOSITORY), *(each for each in sys.path if each.endswith("site-packages"))]
+    paths = [
+        str(REPOSITORY),
+        str(REPOSITORY / "client"),
+        *(each for each in sys.path if each.endswith("site-packages")),
+    ]
     (site,) = (place / "venv").glob("lib/python3*/site-packages")
     (site / "beside.pth").write_text("".join(f"{each}\n" for each in paths))
     wheel = place / "sandcell_far-1.0-py3-none-any.whl"

@@ -76,10 +76,14 @@ async def hard_end(gateway: Gateway) -> None:
     assert ended.ended.reason == "ttl"
     outcome = await gateway.services.executions.get(gateway.me, session.id, execution.id)
     assert (outcome.status, outcome.stdout) == ("interrupted", "so far\n")
-    deaf = "import time\nwhile True:\n    try: time.sleep(99)\n    except KeyboardInterrupt: pass"
+    deaf = (
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(3600)"
+    )
     second = await gateway.start(workspace_id=session.workspace_id)
     execution = await gateway.submit(second, deaf)
-    await gateway.until_running(second, execution)
+    async for event in await gateway.services.executions.events(gateway.me, second.id, execution.id):
+        if event.event == "stream":
+            break
     stops = [gateway.services.sessions.stop(gateway.me, second.id) for _ in range(4)]
     assert {each.ended and each.ended.reason for each in await asyncio.gather(*stops)} == {"stopped"}
     outcome = await gateway.services.executions.get(gateway.me, second.id, execution.id)

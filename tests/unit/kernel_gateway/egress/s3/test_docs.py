@@ -7,7 +7,7 @@ from pathlib import Path
 from kernel_gateway.egress.s3.operations import OPERATIONS
 from kernel_gateway.egress.s3.refusal import WORDS
 
-PAGE = (Path(__file__).parents[5] / "docs" / "execution-role.md").read_text()
+PAGE = (Path(__file__).parents[5] / "docs" / "reference" / "execution-roles.md").read_text()
 
 
 def test_the_page_lists_every_word_and_every_operation() -> None:

@@ -78,7 +78,7 @@ def test_a_move_is_made_or_refused_as_the_table_has_it(state: State, to: State) 
 
 
 def test_the_picture_in_the_docs_is_the_table() -> None:
-    page = (Path(__file__).parents[5] / "docs" / "architecture.md").read_text()
+    page = (Path(__file__).parents[5] / "docs" / "explanation" / "architecture.md").read_text()
     picture = page.partition("stateDiagram-v2")[2].partition("```")[0]
     arrows = {(one, other) for one, other in re.findall(r"(\w+) --> (\w+)", picture)}
     assert arrows == {(state.value, to.value) for state, following in MOVES.items() for to in following}
