@@ -117,7 +117,12 @@ ATTEMPTS = (
     ),
     Attempt("write the guest's program", "os.open('/opt/sandcell/guest/boot.py', os.O_WRONLY)", READ_ONLY),
     Attempt("remove the guest's program", "os.unlink('/opt/sandcell/guest/boot.py')", READ_ONLY),
-    Attempt("poison the guest's bytecode", "os.mkdir('/opt/sandcell/guest/__pycache__')", "EROFS"),
+    Attempt(
+        "poison the guest's bytecode",
+        "os.makedirs('/opt/sandcell/guest/__pycache__', exist_ok=True)\n"
+        "os.open('/opt/sandcell/guest/__pycache__/main.pyc', os.O_CREAT | os.O_WRONLY)",
+        READ_ONLY,
+    ),
     Attempt(
         "put a module beside the guest's",
         "os.open('/opt/sandcell/guest/tornado.py', os.O_CREAT | os.O_WRONLY)",
