@@ -88,7 +88,7 @@ def hand_over(path: Path) -> None:
         owner = path.parent.parent.stat()
         if os.geteuid() == 0 and owner.st_uid != 0:
             for one in (path.parent, path):
-                os.chown(one, owner.st_uid, owner.st_gid)
+                os.chown(one, owner.st_uid, owner.st_gid, follow_symlinks=False)  # links are of the user's making
 
 
 def file(settings: ClientSettings) -> Path:

@@ -21,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ def import_image(archive: Path, name: str, python: str, directory: Path, progres
     try:
         with tarfile.open(archive) as opened:
             return _import(opened, name, python, directory, progress)
-    except (OSError, tarfile.TarError, EOFError, KeyError, msgspec.MsgspecError) as error:
+    except (OSError, tarfile.TarError, zlib.error, EOFError, KeyError, msgspec.MsgspecError) as error:
         raise EnvironmentBuildFailed(f"{archive} cannot be imported: {error}") from None
 
 
@@ -198,9 +199,10 @@ def _read(archive: tarfile.TarFile) -> _Image:
         text = _blob(archive, manifest.config.digest)
         layers = [_blob_name(each.digest) for each in manifest.layers]
     elif "manifest.json" in names:
-        (saved, *more) = msgspec.json.decode(_json(archive, "manifest.json"), type=list[_Saved])
-        if more:
-            raise EnvironmentBuildFailed("the archive holds several images; save one")
+        images = msgspec.json.decode(_json(archive, "manifest.json"), type=list[_Saved])
+        if len(images) != 1:
+            raise EnvironmentBuildFailed(f"the archive holds {len(images) or 'no'} images; save one")
+        (saved,) = images
         text, layers = _json(archive, saved.config), saved.layers
     else:
         raise EnvironmentBuildFailed("it is no image: neither an OCI archive nor what `docker save` writes")

@@ -66,6 +66,8 @@ def _put(layer: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         _remove(f"{above}/{name.removeprefix(_WHITEOUT)}")
     elif member.isdir():
         _make_directory(path, member)
+    elif member.issparse():  # a few bytes of the layer may stand for any number in the file
+        raise ValueError(f"the layer has a sparse file, as no image should: {member.name[:200]!r}")
     elif member.isreg() or member.issym() or member.islnk():
         _remove(path)
         _make_file(layer, member, path)

@@ -50,7 +50,8 @@ def upload_in_parts(
     """
     owner = f"{SESSIONS}/{quoted(session_id)}"
     folder, _, name = path.rpartition("/")
-    growing = f"{folder}/" * bool(folder) + f".{name[:100]}.{_mark(path, content, size)}.part"
+    short = name.encode("utf-8", "surrogateescape")[:100].decode("utf-8", "ignore")  # a name may have 255 bytes
+    growing = f"{folder}/" * bool(folder) + f".{short}.{_mark(path, content, size)}.part"
     part = f"{growing}.next"
     start = (yield from _size_of(owner, folder, growing)) // PART_BYTES * PART_BYTES
     while start < size:
@@ -58,9 +59,9 @@ def upload_in_parts(
         piece = Piece(content, start, length) if isinstance(content, Path) else content[start : start + length]
         yield from _upload(owner, part, piece, on_progress=_shift(on_progress, start, size))
         place = f"of={shlex.quote(growing)} bs=1M oflag=seek_bytes seek={start} conv=notrunc status=none"
-        yield from _do_once(owner, part, f"dd if={shlex.quote(part)} {place} && rm -f {shlex.quote(part)}")
+        yield from _do_once(owner, part, f"dd if={shlex.quote(part)} {place} && rm -f -- {shlex.quote(part)}")
         start += length
-    yield from _do_once(owner, growing, f"mv -f -T {shlex.quote(growing)} {shlex.quote(path)}")
+    yield from _do_once(owner, growing, f"mv -f -T -- {shlex.quote(growing)} {shlex.quote(path)}")
     found = yield from _files(owner, folder, recursive=False)
     return next(each for each in found if each.path == path)
 

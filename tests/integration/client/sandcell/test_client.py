@@ -158,9 +158,10 @@ def test_large_files_go_over_in_parts_and_go_on_where_they_were(
         assert (entry.path, entry.size) == ("in it/it's large", len(content))
         assert 400_000 < seen[0] <= 400_000 + CHUNK
         assert session.download("in it/it's large") == content
-        assert session.upload("bytes", content).size == len(content)
-        assert session.download("bytes") == content
-        assert [each.path for each in session.files(recursive=True)] == ["bytes", "in it", "in it/it's large"]
+        awkward = "-" + "\u9577" * 80  # like an option, and near the most bytes that a name may have
+        assert session.upload(awkward, content).size == len(content)
+        assert session.download(awkward) == content
+        assert [each.path for each in session.files(recursive=True)] == [awkward, "in it", "in it/it's large"]
 
 
 def test_the_same_with_asyncio(service: RunningService, tmp_path: Path) -> None:

@@ -96,6 +96,22 @@ def test_what_root_makes_in_a_home_for_the_token_is_its_owners(home: Path, said:
     assert (directory / "sandcell").stat().st_mode & 0o777 == 0o700
 
 
+def test_a_link_in_a_home_does_not_give_its_owner_what_it_leads_to(home: Path, place: Path) -> None:
+    system = place / "system"
+    system.mkdir()
+    (home / ".config").mkdir()
+    (home / ".config/sandcell").symlink_to(system)
+    os.chown(home / ".config", USER, USER)
+    subprocess.run(
+        [sys.executable, "-c", "from kernel_gateway.server.token_file import open_token_file; open_token_file()"],
+        env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        cwd=REPOSITORY,
+        timeout=120,
+        check=True,
+    )
+    assert system.stat().st_uid == 0
+
+
 SUDO_RS = """#!/bin/sh
 # As sudo-rs: no --preserve-env, and of the environment nothing stays but PATH.
 [ "$1" = -- ] || exit 97

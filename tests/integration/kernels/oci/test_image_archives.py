@@ -184,6 +184,10 @@ BAD_LAYERS = {
         [member("way", kind=tarfile.SYMTYPE, linkname="/proc/self"), member("way/x", b"x")],
         "File exists: '/way'",
     ),
+    "a file that is far larger than what is read of it": (
+        [member("x", b"y", pax_headers={"GNU.sparse.map": "0,1", "GNU.sparse.size": str(100 << 20)})],
+        "sparse",
+    ),
     "a hard link to the host's": ([member("x", kind=tarfile.LNKTYPE, linkname="/etc/hostname")], "No such file"),
 }
 
@@ -202,6 +206,7 @@ def test_a_layer_that_reaches_out_is_refused_and_leaves_nothing(
 def test_what_is_not_what_it_says_is_refused(take: Callable[..., Environment], tmp_path: Path) -> None:
     base, other, place = layer(*BASE), layer(*BASE, member("more", b"x")), tmp_path / "image.tar"
     zstd = b"\x28\xb5\x2f\xfd" + bytes(100)
+    damaged = gzip.compress(base)[:10] + bytes([255]) * 100
     cut = oci(tmp_path / "cut.tar", config(base), base)
     cut.write_bytes(cut.read_bytes()[:1500])
     (tmp_path / "no.tar").write_bytes(b"no archive" * 100)
@@ -210,10 +215,12 @@ def test_what_is_not_what_it_says_is_refused(take: Callable[..., Environment], t
         (lambda: oci(place, config(base, base), base), "other layers than its manifest"),
         (lambda: oci(place, config(base, architecture="s390x"), base), "is for s390x"),
         (lambda: oci(place, config(zstd), zstd, compressed=False), "zstd"),
+        (lambda: oci(place, config(damaged), damaged, compressed=False), "cannot be imported"),
         (lambda: oci(place, config(layer(*PYTHON)), layer(*PYTHON)), "no ipykernel"),
         (lambda: oci(place, config(layer(BASE[2])), layer(BASE[2])), "no /usr/bin/python3"),
         (lambda: pack(place, {"x": b""}), "neither an OCI archive nor"),
         (lambda: pack(place, {"index.json": b"{"}), "cannot be imported"),
+        (lambda: pack(place, {"manifest.json": b"[]"}), "holds no images"),
         (lambda: cut, "cannot be imported"),
         (lambda: tmp_path / "no.tar", "cannot be imported"),
     ):
