@@ -10,6 +10,7 @@ with Client() as client, client.session(environment="python") as session:
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,8 +79,11 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for at its first use: the service needs the shapes alone, and `--help` no HTTP at all."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    now = _FORMER.get(name, name)
-    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF.get(now, 'errors')}"), now)
+    if name in _FORMER:
+        now = _FORMER[name]
+        warnings.warn(f"{name} is {now} now; this name goes with the next release", DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[now]}"), now)
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_OF.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
 

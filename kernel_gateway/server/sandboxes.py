@@ -17,8 +17,10 @@ from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime
 
 
-def runtime(settings: Settings) -> SandboxRuntime:
+def runtime(settings: Settings, place: Path | None = None) -> SandboxRuntime:
     """The runtime that the settings name, in this process, which is root.
+
+    Its sandboxes lie in `place`, or in the data directory.
 
     While the environments file cannot be read it knows no other: of that the start and the doctor speak themselves.
     """
@@ -26,11 +28,11 @@ def runtime(settings: Settings) -> SandboxRuntime:
         environments = installed(settings)
     except SettingInvalid:
         environments = {}
-    return open_runtime(runtime_settings(settings, environments.values()))
+    return open_runtime(runtime_settings(settings, environments.values(), place=place))
 
 
 def runtime_settings(
-    settings: Settings, environments: Iterable[Environment], *, service_uid: int = 0
+    settings: Settings, environments: Iterable[Environment], *, service_uid: int = 0, place: Path | None = None
 ) -> RuntimeSettings:
     """The runtime's part of the settings, with the runtimes that these environments name.
 
@@ -42,7 +44,7 @@ def runtime_settings(
     named = {one.runtime for one in environments if one.runtime}
     return RuntimeSettings(
         runtime=settings.runtime,
-        data_directory=Path(settings.data_dir),
+        data_directory=place or Path(settings.data_dir),
         run_directory=Path(settings.run_dir),
         cgroup_parent=settings.cgroup_parent,
         uid_base=settings.uid_base,

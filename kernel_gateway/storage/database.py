@@ -112,7 +112,9 @@ def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
     sqlite = make_url(url).get_backend_name() == "sqlite"
     path = make_url(url).database if sqlite else None
     if path and path != ":memory:" and not path.startswith("file:") and not os.access(path, os.R_OK):
-        raise StartRefused(f"there is no database {path} that this user may read")
+        raise StartRefused(
+            f"there is no database {path} that this user may read; --data-dir or SANDCELL_DATA_DIR names the service's"
+        )
     engine = create_engine(url) if sqlite else create_engine(url, isolation_level="REPEATABLE READ")
     try:
         with engine.connect() as connection:

@@ -94,7 +94,7 @@ def _open_lab(url: str, made: AttachToken) -> None:
     program = shutil.which("jupyter-lab")
     if program is None:
         raise click.ClickException(
-            "JupyterLab is not installed here (pip install jupyterlab); without --open you are told how to start one"
+            "JupyterLab is not installed here (pip install jupyterlab); without --open this says how to start one"
         )
     with tempfile.TemporaryDirectory(prefix="sandcell-") as directory:
         lab_config.write(Path(directory), url, made.token or "")

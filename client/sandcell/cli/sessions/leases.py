@@ -58,7 +58,7 @@ def lease(
     session_id = named(client, session_id)
     if release:
         client.give_back_lease(session_id)
-        say("no lease is held")
+        say(f"nobody holds session {session_id} now")
         return
     held: Lease
     if show:

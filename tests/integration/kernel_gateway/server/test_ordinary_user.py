@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sandcell import exits
+from tests import leftovers
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.running_service import RunningService
 
@@ -173,6 +174,22 @@ def test_what_the_greeting_says_works_as_typed(service: RunningService) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "42" in done.stdout.splitlines()
+
+
+def test_the_doctor_leaves_a_service_that_runs_as_it_is(service: RunningService, environments_dir: Path) -> None:
+    """Also one without a session, whose directories are empty."""
+    variables = {
+        "PATH": os.environ["PATH"],
+        "SANDCELL_DATA_DIR": str(service.data_dir),
+        "SANDCELL_ENVIRONMENTS_DIR": str(environments_dir),
+        "SANDCELL_RUN_DIR": str(leftovers.RUN_DIR),
+    }
+    doctor = [sys.executable, "-m", "kernel_gateway", "doctor", "--json"]
+    done = subprocess.run(doctor, env=variables, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (service.data_dir / "doctor").exists()
+    with service.client() as client, client.session() as session:
+        assert session.run("6 * 7").text == "42"
 
 
 def test_root_gets_another_token_when_all_are_lost(service: RunningService, home: Path) -> None:

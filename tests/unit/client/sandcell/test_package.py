@@ -22,6 +22,7 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.filterwarnings("ignore:.* this name goes with the next release:DeprecationWarning")
 def test_every_public_name_is_there() -> None:
     of_another_name = {"LiveSession": "Session", "AsyncLiveSession": "AsyncSession", "Output": None}  # a union
     for name in sandcell.__all__:
@@ -42,6 +43,16 @@ def test_the_client_loads_nothing_of_the_service() -> None:
     assert loaded & {"kernel_gateway", "kernels", "workspace_sync", "tornado", "zmq", "sqlalchemy", "botocore"} == set()
 
 
+@pytest.mark.parametrize("name", ["Session", "AsyncSession"])
+def test_the_former_names_of_sessions_warn_at_every_use(name: str) -> None:
+    former = name.replace("Session", "LiveSession")
+    for _ in range(2):
+        with pytest.warns(DeprecationWarning, match=f"{former} is {name} now") as caught:
+            assert getattr(sandcell, former) is getattr(sandcell, name)
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore:.* this name goes with the next release:DeprecationWarning")
 def test_the_former_name_gives_the_same_and_warns() -> None:
     sys.modules.pop("kernel_gateway.client", None)
     with pytest.warns(DeprecationWarning, match="the package sandcell now"):
