@@ -455,6 +455,8 @@ def _from_file(path: str) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as stream:
             return tomllib.load(stream)
+    except UnicodeDecodeError:
+        raise SettingInvalid(f"the settings file {path} cannot be read: it is not UTF-8") from None
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise SettingInvalid(f"the settings file {path} cannot be read: {error}") from error
 

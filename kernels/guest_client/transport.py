@@ -84,6 +84,10 @@ class _Stream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        # The sandbox may be given up between two pieces of a body: asyncio's transport, closed while it still had bytes
+        # to send and then done with them, fails with an AttributeError at the next.
+        if self._writer.is_closing():
+            raise httpcore.WriteError("the connection was closed under the call")
         try:
             self._writer.write(buffer)
             await self._writer.drain()

@@ -69,6 +69,13 @@ def test_a_refusal_says_where_it_stands_what_it_must_be_and_what_it_is(variable:
     assert str(refused.value) == says
 
 
+def test_a_settings_file_that_is_not_text_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "sandcell.toml"
+    config.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingInvalid, match=r"sandcell\.toml cannot be read: it is not UTF-8$"):
+        settings.load(environ={}, config=str(config))
+
+
 def test_a_secret_of_the_wrong_kind_is_not_shown(tmp_path: Path) -> None:
     config = tmp_path / "sandcell.toml"
     config.write_text("token = 123456789")
