@@ -15,7 +15,7 @@ from errno import errorcode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sandcell import Client, LiveSession, Result
+from sandcell import Client, Result, Session
 from tests.escape import traces
 from tests.escape.attempt import Attempt, Family
 
@@ -67,7 +67,7 @@ class Scene:
     neighbour: Neighbour
 
     @property
-    def session(self) -> LiveSession:
+    def session(self) -> Session:
         return self.position.session
 
     @property
@@ -86,7 +86,7 @@ class Position:
         self.known: dict[str, Any] = {}
         self._client = service.client()
         self.family = family.name
-        self.session = LiveSession(self._client, self._client.start_session(**family.session))
+        self.session = Session(self._client, self._client.start_session(**family.session))
         self._ready = False
 
     @property

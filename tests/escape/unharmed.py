@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 from tests.running_service import RunningService
 
 SETTINGS_OF_THE_KERNEL = (
@@ -166,7 +166,7 @@ class Neighbour:
         with service.client() as administrator:
             token = administrator.create_token(f"neighbour-{self.secret[-8:]}").token
         self._client = service.client(token)
-        self.session = LiveSession(self._client, self._client.start_session())
+        self.session = Session(self._client, self._client.start_session())
         program = NEIGHBOUR.format(secret=self.secret, opens=OPENED, locks=LOCKED, shared=SHARED)
         result = self.session.run(program, timeout_seconds=60)
         assert result.ok, result

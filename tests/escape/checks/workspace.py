@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from sandcell import LiveSession
+from sandcell import Session
 from tests.escape.outside import MEGABYTE, Durable, Routes, durable, routes, store_of, while_attacked
 from tests.escape.position import Scene
 
@@ -268,8 +268,8 @@ def next_session_finds_the_same(scene: Scene) -> None:
 
 
 @contextmanager
-def session(scene: Scene, **options: str) -> Iterator[LiveSession]:
-    live = LiveSession(scene.client, scene.client.start_session(**options))
+def session(scene: Scene, **options: str) -> Iterator[Session]:
+    live = Session(scene.client, scene.client.start_session(**options))
     try:
         yield live
     finally:

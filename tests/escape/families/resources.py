@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sandcell import LiveSession, Result
+from sandcell import Result, Session
 from sandcell.errors import ServiceUnavailable
 from sandcell.models.commands import Command
 from sandcell.models.executions import Execution
@@ -59,7 +59,7 @@ def _answered(scene: Scene) -> Result:
     return scene.session.run("6 * 7", timeout_seconds=30) if ended else told
 
 
-def _command(session: LiveSession, line: str) -> Command:
+def _command(session: Session, line: str) -> Command:
     """Run it; once more in the sandbox that follows when what an attempt has left ends this one, as gVisor's may."""
     try:
         return session.command(line, timeout_seconds=60)

@@ -7,7 +7,7 @@ it while another principal's session is started: it must start, and all of this 
 
 from __future__ import annotations
 
-from sandcell import LiveSession
+from sandcell import Session
 from tests.escape.attempt import Attempt, Family
 from tests.escape.position import Scene
 
@@ -226,7 +226,7 @@ print(pandas.Series(range(10)).sum())
 def others_start_and_work(scene: Scene) -> None:
     """Another principal's session, made while all is held, does what sessions do; then what was held is let go."""
     client, shared = scene.neighbour.client, scene.neighbour.known()["shared"]
-    session = LiveSession(client, client.start_session())
+    session = Session(client, client.start_session())
     try:
         result = session.run(f"SHARED = {shared!r}\n{WORKS}", timeout_seconds=60)
         assert result.ok, result

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 from tests.doubles.internet import (
     CARRIER,
     HOUSE,
@@ -82,7 +82,7 @@ class Place:
         self.internet = internet
         self.client: Client = service.client()
         self._service = service
-        self._sessions: dict[str, LiveSession] = {}
+        self._sessions: dict[str, Session] = {}
 
     def __getitem__(self, environment: str) -> Callable[[str], str]:
         """What a program prints in the session of this environment."""
@@ -97,8 +97,8 @@ class Place:
 
         return run
 
-    def start(self, environment: str) -> LiveSession:
-        session = LiveSession(self.client, self.client.start_session(environment))
+    def start(self, environment: str) -> Session:
+        session = Session(self.client, self.client.start_session(environment))
         pem = self.internet.authority.cert_pem.bytes().decode()
         assert session.run(f"{PRELUDE}\nwritten = open('/workspace/ca.pem', 'w').write({pem!r})").ok
         return session

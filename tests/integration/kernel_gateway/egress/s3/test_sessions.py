@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import boto3
 import pytest
 
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
 from tests.running_service import RunningService
 
@@ -48,11 +48,11 @@ class Place:
     server: str
     owner: Any
     client: Client
-    sessions: dict[str, LiveSession]
+    sessions: dict[str, Session]
 
-    def session(self, environment: str) -> LiveSession:
+    def session(self, environment: str) -> Session:
         if environment not in self.sessions:
-            live = LiveSession(self.client, self.client.start_session(environment=environment))
+            live = Session(self.client, self.client.start_session(environment=environment))
             result = live.run(PRELUDE)
             assert result.ok, (result.error, result.stderr, result.death)
             self.sessions[environment] = live

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from sandcell import LiveSession
+from sandcell import Session
 from tests.integration.kernel_gateway.faces.jupyter.conftest import Face, http_of
 from tests.integration.kernel_gateway.faces.jupyter.test_bad_frames import raw, until
 from tests.integration.kernel_gateway.faces.jupyter.wire import result_of, text_of
@@ -33,14 +33,14 @@ def own(make_service: Callable[..., RunningService]) -> RunningService:
 
 
 @pytest.fixture(scope="module")
-def session(own: RunningService) -> Iterator[LiveSession]:
+def session(own: RunningService) -> Iterator[Session]:
     """Ends with the service."""
     with own.client() as client:
         yield client.attach(client.start_session("python").id)
 
 
 @pytest.fixture(scope="module")
-def face(own: RunningService, session: LiveSession) -> Iterator[Face]:
+def face(own: RunningService, session: Session) -> Iterator[Face]:
     token = session.create_attach_token(name="Ada").token
     assert token is not None
     with http_of(own.url, token) as http:
@@ -61,7 +61,7 @@ def test_a_client_that_does_not_answer_pings_is_let_go(face: Face) -> None:
         until(lambda: face.http.get(f"/api/kernels/{face.kernel_id}").json()["connections"] == 0)
 
 
-def test_a_revoked_token_counts_no_longer_anywhere(face: Face, session: LiveSession) -> None:
+def test_a_revoked_token_counts_no_longer_anywhere(face: Face, session: Session) -> None:
     made = session.create_attach_token(name="Bob")
     assert made.token is not None
     with face.wire(token=made.token) as wire:
@@ -101,7 +101,7 @@ def test_who_does_not_read_costs_the_service_no_memory(face: Face, own: RunningS
     assert most - before < 70 * MEGABYTE
 
 
-def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningService, session: LiveSession) -> None:
+def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningService, session: Session) -> None:
     process = psutil.Process(own.service_pid)
     with face.wire() as wire:
         wire.run("1")

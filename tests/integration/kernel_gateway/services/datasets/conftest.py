@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.dataset_profile import packing
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 
@@ -24,7 +24,7 @@ def client(service: RunningService) -> Iterator[Client]:
 class Reader:
     """The program that describes files, as a module in a session's kernel."""
 
-    def __init__(self, session: LiveSession) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         session.upload("profile.pyz", packing.archive())
         self.run("import sys; sys.path.insert(0, 'profile.pyz')")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandcell import Client, Conflict, InvalidRequest, LiveSession, NotFound, SandcellError
+from sandcell import Client, Conflict, InvalidRequest, NotFound, SandcellError, Session
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 
@@ -25,19 +25,19 @@ open("ragged.csv", "w").write("a,b\\n1,2\\n3,4,secret-of-the-file\\n")
 
 
 @pytest.fixture(scope="module")
-def session(client: Client) -> Iterator[LiveSession]:
+def session(client: Client) -> Iterator[Session]:
     with client.session() as made:
         assert made.run(MAKE).error is None
         yield made
 
 
 @pytest.fixture(scope="module")
-def workspace_id(session: LiveSession) -> str:
+def workspace_id(session: Session) -> str:
     return session.info.workspace_id
 
 
 def test_a_file_of_a_live_session_is_described_as_it_is_now(
-    client: Client, session: LiveSession, workspace_id: str
+    client: Client, session: Session, workspace_id: str
 ) -> None:
     made = client.register_dataset(workspace_id, "table", "data/table.csv")
     assert (made.format, made.rows, made.rows_exact, made.column_count, made.stale) == ("csv", 20_000, True, 2, False)
@@ -55,7 +55,7 @@ def test_a_file_of_a_live_session_is_described_as_it_is_now(
     assert client.get_dataset(workspace_id, "table") == refreshed
 
 
-def test_parquet_by_its_handle(client: Client, session: LiveSession, workspace_id: str) -> None:
+def test_parquet_by_its_handle(client: Client, session: Session, workspace_id: str) -> None:
     made = client.register_dataset(workspace_id, "columns.v1", "data/table.parquet")
     assert (made.format, made.rows) == ("parquet", 20_000)
     assert session.run(f"len({made.load})").text == "20000"
@@ -108,9 +108,7 @@ def test_another_principals_workspace_is_not_found(service: RunningService, clie
                 call()
 
 
-def test_the_command_line_and_the_record(
-    client: Client, session: LiveSession, workspace_id: str, sandcell: Shell
-) -> None:
+def test_the_command_line_and_the_record(client: Client, session: Session, workspace_id: str, sandcell: Shell) -> None:
     (sandcell.directory / "own.csv").write_text("a,b\n1,x\n2,y\n")
     session.upload("own.csv", sandcell.directory / "own.csv")
     added = sandcell("dataset", "add", workspace_id, "own.csv", "--format", "csv")

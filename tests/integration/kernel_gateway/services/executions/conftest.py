@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 from tests.running_service import RunningService
 
 
@@ -18,7 +18,7 @@ def client(service: RunningService) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="module")
-def session(client: Client) -> Iterator[LiveSession]:
+def session(client: Client) -> Iterator[Session]:
     with client.session() as made:
         yield made
 

@@ -8,7 +8,7 @@ import json
 import httpx
 import pytest
 
-from sandcell import Client, LiveSession, NotFound
+from sandcell import Client, NotFound, Session
 
 TEXT = "".join(f"{n:07}\n" for n in range(60_000)).encode()
 DIGEST = hashlib.sha256(TEXT).hexdigest()
@@ -16,12 +16,12 @@ HTML = "<script>alert(1)</script>" * 100_000
 
 
 @pytest.fixture(scope="module")
-def address(session: LiveSession) -> str:
+def address(session: Session) -> str:
     assert session.run("for n in range(60_000): print(f'{n:07}')").error is None
     return f"/v1/sessions/{session.id}/outputs/{DIGEST}"
 
 
-def test_the_whole_and_parts_of_it(session: LiveSession, address: str) -> None:
+def test_the_whole_and_parts_of_it(session: Session, address: str) -> None:
     assert session.output(DIGEST) == TEXT
     assert session.output(DIGEST, start=100, end=108) == TEXT[100:108]
     assert session.output(DIGEST, start=479_990) == TEXT[479_990:]
@@ -61,11 +61,11 @@ def test_ranges_that_are_not_heeded_get_the_whole(http: httpx.Client, address: s
     "name",
     ["0" * 64, DIGEST.upper(), DIGEST[:-1], DIGEST + ".txt", "..%2f..%2f..%2fetc%2fpasswd", "%00", "*" * 64, "a" * 127],
 )
-def test_what_is_no_output_is_not_found(http: httpx.Client, session: LiveSession, name: str) -> None:
+def test_what_is_no_output_is_not_found(http: httpx.Client, session: Session, name: str) -> None:
     assert http.get(f"/v1/sessions/{session.id}/outputs/{name}").status_code == 404
 
 
-def test_a_large_page_is_bytes_to_a_browser(http: httpx.Client, session: LiveSession, client: Client) -> None:
+def test_a_large_page_is_bytes_to_a_browser(http: httpx.Client, session: Session, client: Client) -> None:
     code = "from IPython.display import HTML, display\ndisplay(HTML('<script>alert(1)</script>' * 100_000))"
     assert session.run(code).error is None
     notebook = json.loads(session.notebook())
@@ -84,7 +84,7 @@ def test_it_outlives_the_session(client: Client) -> None:
     assert client.output(ended.id, DIGEST, start=8, end=16) == b"0000001\n"
 
 
-def test_a_cell_says_what_it_used_and_changed(session: LiveSession) -> None:
+def test_a_cell_says_what_it_used_and_changed(session: Session) -> None:
     session.run("open('made', 'wb').write(bytes(2_000_000))")
     used = json.loads(session.notebook())["cells"][-1]["metadata"]["sandcell"]["provenance"]
     assert used["environment_digest"].startswith("sha256:")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from sandcell import Client, Conflict, LiveSession, NotFound
+from sandcell import Client, Conflict, NotFound, Session
 from sandcell.models.inspection import Variable
 
 TABLES = """
@@ -29,11 +29,11 @@ column = frame['n']
 """
 
 
-def found(session: LiveSession) -> dict[str, Variable]:
+def found(session: Session) -> dict[str, Variable]:
     return {each.name: each for each in session.variables().variables}
 
 
-def test_arrays_and_tables_say_their_shape_and_none_of_their_data(session: LiveSession) -> None:
+def test_arrays_and_tables_say_their_shape_and_none_of_their_data(session: Session) -> None:
     assert session.run(TABLES).error is None
     told = found(session)
     assert told["a"] == Variable("a", "ndarray", [3, 4], 3, 96, "float64")
@@ -50,7 +50,7 @@ def test_arrays_and_tables_say_their_shape_and_none_of_their_data(session: LiveS
     assert told["np"].preview == "<module numpy>"
 
 
-def test_an_array_has_its_shape_however_many_modules_came_before_numpy(session: LiveSession) -> None:
+def test_an_array_has_its_shape_however_many_modules_came_before_numpy(session: Session) -> None:
     session.restart()
     code = (
         "import sys, types\nfor n in range(2000):\n    sys.modules[f'm{n}'] = types.ModuleType(f'm{n}')\n"
@@ -61,7 +61,7 @@ def test_an_array_has_its_shape_however_many_modules_came_before_numpy(session: 
     session.restart()
 
 
-def test_a_frame_whose_class_was_tampered_with_runs_none_of_it(session: LiveSession) -> None:
+def test_a_frame_whose_class_was_tampered_with_runs_none_of_it(session: Session) -> None:
     code = (
         "import time, pandas as pd\ncalled = []\nkept = pd.DataFrame.shape\n"
         "def bad(self, *a):\n    called.append(1); time.sleep(60)\n"
@@ -75,7 +75,7 @@ def test_a_frame_whose_class_was_tampered_with_runs_none_of_it(session: LiveSess
     session.restart()
 
 
-def test_it_is_answered_while_code_sleeps_and_many_ask_at_once(session: LiveSession) -> None:
+def test_it_is_answered_while_code_sleeps_and_many_ask_at_once(session: Session) -> None:
     running = session.submit("answer = 42\nimport time; time.sleep(60)")
     until = time.monotonic() + 120
     while "answer" not in found(session) and time.monotonic() < until:
@@ -88,7 +88,7 @@ def test_it_is_answered_while_code_sleeps_and_many_ask_at_once(session: LiveSess
     assert session.wait(running.id).status == "interrupted"
 
 
-def test_it_says_of_which_kernel_it_speaks(session: LiveSession) -> None:
+def test_it_says_of_which_kernel_it_speaks(session: Session) -> None:
     session.run("before = 1")
     generation = session.variables().generation
     session.restart()
@@ -97,7 +97,7 @@ def test_it_says_of_which_kernel_it_speaks(session: LiveSession) -> None:
     assert after.variables == []
 
 
-def test_code_that_lets_nothing_else_run_is_told_apart_in_time(session: LiveSession, http: httpx.Client) -> None:
+def test_code_that_lets_nothing_else_run_is_told_apart_in_time(session: Session, http: httpx.Client) -> None:
     running = session.submit("import re; re.match('(a+)+b', 'a' * 60)")
     until = time.monotonic() + 120
     while session.get_execution(running.id).status != "running" and time.monotonic() < until:
@@ -110,7 +110,7 @@ def test_code_that_lets_nothing_else_run_is_told_apart_in_time(session: LiveSess
     assert session.wait(running.id).status == "died"
 
 
-def test_a_kernel_that_forges_its_answer_gets_an_error(session: LiveSession, http: httpx.Client) -> None:
+def test_a_kernel_that_forges_its_answer_gets_an_error(session: Session, http: httpx.Client) -> None:
     for lie in (
         "{'status': 'ok', 'variables': 5}",
         "{'status': 'ok', 'variables': [], 'omitted': -1}",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 from tests.replay_histories import History, load
 from tests.replay_histories.matrix import Matrix
 
@@ -78,7 +78,7 @@ def replay(client: Client, histories: Sequence[History], matrix: Matrix) -> None
             matrix.add(cell.label, verdict.verdict, cell.verdicts, where)
 
 
-def upload(session: LiveSession, histories: Sequence[History], run: str) -> None:
+def upload(session: Session, histories: Sequence[History], run: str) -> None:
     for history in histories:
         for path, text in history.files_of(run).items():
             session.upload(path, text.encode())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernels.replay import CellVerdict, Clock, Showing, judge
-from sandcell import Client, LiveSession
+from sandcell import Client, Session
 
 PREPARE = """
 import datetime, logging, os, sys, tempfile, threading, time, warnings
@@ -80,14 +80,14 @@ DIFFERENT = {
 
 
 @pytest.fixture(scope="module")
-def session(client: Client) -> Iterator[LiveSession]:
+def session(client: Client) -> Iterator[Session]:
     with client.session() as session:
         prepared = session.run(PREPARE)
         assert prepared.status == "ok", prepared.error
         yield session
 
 
-def run(session: LiveSession, code: str) -> tuple[str, Showing]:
+def run(session: Session, code: str) -> tuple[str, Showing]:
     found = session.run(code)
     assert found.outputs
     return found.status, Showing(found.outputs, Clock.of(None, found.execution.started_at, found.execution.ended_at))
@@ -99,13 +99,13 @@ def judged(*runs: tuple[str, Showing]) -> CellVerdict:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_the_same_code_shows_the_same(session: LiveSession, name: str) -> None:
+def test_the_same_code_shows_the_same(session: Session, name: str) -> None:
     found = judged(*(run(session, SAME[name]) for _ in range(3)))
     assert found.verdict == "same", found
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_code_that_shows_something_else_differs(session: LiveSession, name: str) -> None:
+def test_code_that_shows_something_else_differs(session: Session, name: str) -> None:
     recorded, first = (run(session, DIFFERENT[name]) for _ in range(2))
     found = judged(recorded, first, first)
     assert found.verdict == "different"
