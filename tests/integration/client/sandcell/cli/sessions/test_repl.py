@@ -25,7 +25,7 @@ class Terminal:
     def __init__(self, shell: Shell, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sandcell", *arguments],
+            ["env", "--default-signal=INT", sys.executable, "-m", "sandcell", *arguments],
             cwd=shell.directory,
             env={**shell.environment, "TERM": "dumb"},
             stdin=theirs,
