@@ -26,7 +26,7 @@ from tests.running_service import RunningService
 
 DEADLINE_SECONDS = 3600
 REST_SECONDS = 6.0
-"""An rclone server moves what it got from its cache to its place five seconds later; Ceph tidies up, too."""
+"""Ceph tidies up for some seconds after a write."""
 ATTEMPTS = 3
 KB = 10_000
 THEIRS = ("rclone", "aws")

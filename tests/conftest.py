@@ -64,6 +64,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
+        report.sections[:] = [(title, failure_report.cut_lines(text)) for title, text in report.sections]
         report.sections.extend(failure_report.sections(item))
     return report
 

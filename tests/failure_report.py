@@ -18,7 +18,7 @@ import pytest
 from tests.running_service import RunningService
 
 LINES = 100
-"""Of each service's log, the last ones."""
+"""Of each service's log and of what the test printed, the last ones."""
 
 _SESSIONS = 5
 _EXECUTIONS = 5
@@ -50,7 +50,7 @@ def sections(item: pytest.Item) -> list[Section]:
         # The log comes second: what the service has just printed reaches us while it is asked.
         in_time = time.monotonic() < give_up
         asked = _describe_sessions(service, since, give_up) if service.running and in_time else ""
-        log = _cut_lines(service.output[said.get(service, 0) :])
+        log = cut_lines("".join(service.output[said.get(service, 0) :]))
         name = service.url or "a service that has no address"
         if service.running or log:
             found.append((f"log of the service {name} since the test began", log or "(it printed nothing)"))
@@ -59,10 +59,11 @@ def sections(item: pytest.Item) -> list[Section]:
     return found
 
 
-def _cut_lines(output: list[str]) -> str:
-    lines = [_cut(line.rstrip("\n")) for line in output[-LINES:]]
-    if len(output) > LINES:
-        lines.insert(0, f"({len(output) - LINES} lines before these)")
+def cut_lines(text: str) -> str:
+    """The last LINES lines: a test that waits in vain can log for as long as its deadline."""
+    lines = [_cut(line) for line in text.splitlines()]
+    if len(lines) > LINES:
+        lines[:-LINES] = [f"({len(lines) - LINES} lines before these)"]
     return "\n".join(lines)
 
 

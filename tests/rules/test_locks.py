@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -28,7 +29,8 @@ def lock() -> Any:
 
 def test_the_locks_are_of_what_is_declared_now(lock: Any) -> None:
     names = {one.path.relative_to(REPOSITORY).as_posix() for one in lock.LOCKS}
-    assert names == {"requirements.lock", "environments/python/requirements.txt", "scripts/image-tools.txt"}
+    projects = {"requirements.lock", "requirements-dev.lock"}
+    assert names == projects | {"environments/python/requirements.txt", "scripts/image-tools.txt"}
     for one in lock.LOCKS:
         one.check()
 
@@ -46,20 +48,27 @@ STALE: dict[str, tuple[Callable[[str], str], str]] = {
 @pytest.mark.parametrize("name", STALE)
 def test_what_is_no_lock_of_it_is_found(name: str, lock: Any, tmp_path: Path) -> None:
     change, reason = STALE[name]
-    for one in lock.LOCKS[:2]:
+    for one in lock.LOCKS[:3]:
         changed = tmp_path / one.path.name
         changed.write_text(change(one.path.read_text()))
         with pytest.raises(lock.Stale, match=reason):
-            type(one)(changed, one.source, one.options).check()
+            replace(one, path=changed).check()
 
 
 def test_a_source_that_has_changed_is_found(lock: Any, tmp_path: Path) -> None:
-    one = lock.LOCKS[1]
+    one = next(each for each in lock.LOCKS if each.source != lock.PYPROJECT)
     shutil.copy(one.path, tmp_path)
     source = tmp_path / one.source.name
     source.write_text(one.source.read_text() + "# only a comment\n")
-    copied = type(one)(tmp_path / one.path.name, source, one.options)
+    copied = replace(one, path=tmp_path / one.path.name, source=source)
     copied.check()
     source.write_text(source.read_text() + "another==1.0\n")
     with pytest.raises(lock.Stale, match=r"run scripts/lock"):
         copied.check()
+
+
+def test_the_tests_run_on_the_versions_that_the_service_is_shipped_with(lock: Any) -> None:
+    service, dev = (
+        dict(re.findall(r"^([a-z0-9-]+)==(\S+)", one.path.read_text(), re.MULTILINE)) for one in lock.LOCKS[:2]
+    )
+    assert service.items() <= dev.items()
