@@ -1,6 +1,6 @@
 """`1+1` through boto3 on the AgentCore face, against the same through REST, in turn, each in a session of its own.
 
-What boto3 itself takes is told by a third way: the same request signed once and sent again as it is.
+A third way shows what boto3 itself takes: the same request signed once and sent again as it is.
 """
 
 from __future__ import annotations

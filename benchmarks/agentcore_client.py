@@ -1,4 +1,4 @@
-"""The AWS SDK pointed at a service of ours, as the benchmarks of the AgentCore face use it."""
+"""The AWS SDK pointed at our service, as the benchmarks of the AgentCore face use it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 15) ->
 
 
 def _resident(pid: int, *, most: bool = False) -> int:
-    """Resident memory of a process in bytes: now, from when on its peak counts anew, or that peak."""
+    """Resident memory of a process in bytes: now, a reset of its peak, or that peak."""
     name = "VmHWM:" if most else "VmRSS:"
     rows = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = next(int(row.split()[1]) * 1024 for row in rows if row.startswith(name))

@@ -1,4 +1,4 @@
-"""A live kernel behind the Jupyter protocol, whoever serves it: its clients, and what they cost its server."""
+"""A live kernel behind the Jupyter protocol, of any server: its clients, and what they cost its server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Server:
         return next(int(one.split()[1]) * 1024 for one in rows if one.startswith(f"{row}:"))
 
     def forget_peak(self) -> None:
-        """Have VmHWM start anew."""
+        """Reset VmHWM."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
 

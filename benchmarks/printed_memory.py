@@ -24,7 +24,7 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 1000) 
         http.post(path, json={"code": "for i in range(5_000): print('x' * 999)"}).raise_for_status()
         for way, code in WAYS.items():
             before = _resident(service.service_pid, "VmRSS")
-            Path(f"/proc/{service.service_pid}/clear_refs").write_text("5")  # the peak starts anew
+            Path(f"/proc/{service.service_pid}/clear_refs").write_text("5")  # resets the peak
             outcome = http.post(path, json={"code": code.format(megabytes=rounds)}).raise_for_status().json()
             assert outcome["status"] == "ok", outcome["status"]
             assert len(outcome["stdout"]) + outcome["truncated"]["stdout"] >= rounds * 1_000_000

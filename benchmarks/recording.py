@@ -53,14 +53,14 @@ async def _measured(directory: Path, rounds: int, long: int) -> str:
             await _one(database, record, f"short{number}", SHORT - 1)
             early.append(await _one(database, record, f"short{number}", SHORT))
             late.append(await _one(database, record, "long", long + number))
-        anew = await _anew(database)
+        rewritten = await _rewrite(database)
     finally:
         await database.aclose()
     first, last = statistics.median(early) * 1000, statistics.median(late) * 1000
     written = _saved_over_recorded()
     return (
         f"a cell of 1 KB at cell {SHORT} {first:.2f} ms, at cell {long:,} {last:.2f} ms: {last / first:.2f} times"
-        f" (at most 1.5); to write that notebook anew {anew * 1000:,.0f} ms; the store gets {written:.1f} times what is"
+        f" (at most 1.5); to write that notebook again {rewritten * 1000:,.0f} ms; the store gets {written:.1f} times what is"
         f" recorded in {HOURS} hours of a cell a second (at most 5)"
     )
 
@@ -106,7 +106,7 @@ def _ended(connection: executions.Connection, session_id: str, number: int) -> N
     executions.finish(connection, replace(row, status="ok", ended=number + 0.5, outcome=outcome))
 
 
-async def _anew(database: Database) -> float:
+async def _rewrite(database: Database) -> float:
     """The seconds to render and write the long notebook as a whole, as every save once did."""
     rows, cursor = await database.run(lambda c: executions.list_of(c, "long", 1_000, None))
     while cursor is not None:

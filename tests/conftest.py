@@ -73,7 +73,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not _one_of_several(session):
         os.environ[leftovers.MARK] = str(uuid.uuid4())
         leftovers.RUN_DIR.mkdir(exist_ok=True)
-        leftovers.RUN_DIR.chmod(0o755)  # whoever comes first would make it, and some for themselves alone
+        leftovers.RUN_DIR.chmod(0o755)  # the first process would make it, perhaps with a mode for itself alone
         session.stash[leftovers.BEFORE] = leftovers.snapshot()
 
 

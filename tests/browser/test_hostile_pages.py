@@ -1,6 +1,6 @@
 """The page of a session whose code put out all that attacks browsers: nothing runs, is asked for or moves.
 
-The same in three ways: as the service serves it; without the policy that the browser is told, so that the sanitiser
+The same in three ways: as the service serves it; without the policy that the browser is given, so that the sanitiser
 stands alone; and the attacks themselves on a bare page, which shows that they are some.
 """
 

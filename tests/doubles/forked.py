@@ -52,7 +52,7 @@ class Forked:
         )
 
     def carry_out(self, order: dict[str, Any], begun: Callable[[int], None] = lambda _: None) -> bool:
-        """Whether it came to its end, and was not killed; `begun` is told the id of the process."""
+        """Whether it came to its end, and was not killed; `begun` gets the id of the process."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()

@@ -36,7 +36,7 @@ class Bucket:
         return {"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]}
 
     def known(self) -> dict[str, Any]:
-        """What an attacker is told."""
+        """What an attacker knows."""
         return {"bucket": BUCKET, "endpoint": self.endpoint, "port": int(self.endpoint.rsplit(":", 1)[1])}
 
 

@@ -49,7 +49,7 @@ class Host:
         self._before = self.state()
 
     def known(self) -> dict[str, Any]:
-        """What an attacker is told of the host."""
+        """What an attacker knows of the host."""
         return {
             "file": str(self.file),
             "pid": self._process.pid,
@@ -179,7 +179,7 @@ class Neighbour:
         return self._client
 
     def known(self) -> dict[str, Any]:
-        """What an attacker is told of the neighbour."""
+        """What an attacker knows of the neighbour."""
         return {
             "session_id": self.session.id,
             "workspace_id": self.session.info.workspace_id,

@@ -151,7 +151,7 @@ def test_addresses_exist(page: Path) -> None:
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """Every line with a command of ours: those typed in examples, and those in running text."""
+    """Every line with a command of the project: those typed in examples, and those in running text."""
     typed = [line[2:] for text in blocks(page, "console") for line in text.splitlines() if line.startswith("$ ")]
     written = [line for kind in ("sh", "ini") for text in blocks(page, kind) for line in text.splitlines()]
     for line in [*typed, *written]:

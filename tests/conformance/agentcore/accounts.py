@@ -36,7 +36,7 @@ class Account:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of a client's script: endpoint and key as every client reads them, and nothing of ours."""
+        """The environment of a client's script: endpoint and key as every client reads them, and nothing else."""
         return {
             "PATH": os.environ["PATH"],
             "AWS_ACCESS_KEY_ID": self.key,

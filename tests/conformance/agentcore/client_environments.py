@@ -18,7 +18,7 @@ SCRIPTS = {
     "strands": "with_strands.py",
     "aws_sdk_js": "with_aws_sdk.mjs",
 }
-"""The script of ours that each client runs, by the client's folder of pins."""
+"""The script that each client runs, by the client's folder of pins."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Requests and their answers, read from the bytes of one connection in both directions. No I/O.
 
-A `Conversation` is told what passes and hands each exchange on when its answer is complete, or when the connection
+A `Conversation` gets what passes and hands each exchange on when its answer is complete, or when the connection
 ends before that. What is no HTTP is passed over: it has no answer that a model could say anything of.
 """
 

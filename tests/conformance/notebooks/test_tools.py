@@ -1,4 +1,4 @@
-"""nbclient and papermill execute what a session wrote, in sandboxes of ours; nbconvert converts it."""
+"""nbclient and papermill execute what a session wrote, in sandboxes; nbconvert converts it."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def upload_is_no_way_out(scene: Scene, here: str) -> None:
 
 
 def lease_holds_nobody_up(scene: Scene, here: str) -> None:
-    """A file that may not be opened now is told; the others are mirrored. gVisor has no leases."""
+    """A file that may not be opened now is reported; the others are mirrored. gVisor has no leases."""
     with routes(scene) as asked:
         if scene.position.runtime != "runsc":
             answer = asked.file("GET", f"{here}/leased")

@@ -12,7 +12,7 @@ from tests.escape.checks import guest as checks
 CONNECT = "one = socket.socket(socket.AF_UNIX); one.connect({!r})"
 
 NOTED = {"runc": "EPERM", "runsc": "said: noted"}
-"""gVisor takes down what is asked of the scheduler, whoever asks, and does nothing of it."""
+"""gVisor records what any process asks of the scheduler, and does nothing of it."""
 
 READ_ONLY = {"runc": "EROFS", "runsc": "EACCES"}
 """Of writing where nothing can be written: gVisor looks at the file's mode first."""

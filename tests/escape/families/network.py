@@ -13,7 +13,7 @@ ADDRESSES = {
 }
 UNREACHABLE = {"runc": "ENETUNREACH", "runsc": "EHOSTUNREACH"}
 REFUSED = "Network mode SANDBOX: nothing may be reached from this environment (no_network)"
-"""What the proxy that programs are told of says to all."""
+"""What the proxy that programs know says to all."""
 
 ASK = (
     "one = socket.create_connection(('127.0.0.1', 3128), 3)\n"

@@ -136,7 +136,7 @@ FAMILY = Family(
             "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))",
             {"runc": "EPERM", "runsc": "EINVAL"},
         ),
-        # gVisor notes what it is told of priorities and processors, and schedules as before.
+        # gVisor records what it is asked of priorities and processors, and schedules as before.
         Attempt(
             "take a higher priority",
             "os.setpriority(os.PRIO_PROCESS, 0, -20)\nprint('noted')",

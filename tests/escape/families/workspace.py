@@ -1,4 +1,4 @@
-"""Attempts on whoever handles the workspace from outside: the mirror, the file routes, and the next restore.
+"""Attempts on what handles the workspace from outside: the mirror, the file routes, and the next restore.
 
 Most of what is made there may be made: the refusal is theirs, and `check` sees to it. No route answers with what is
 not the workspace's, the store holds regular files and nothing that came through a link, and the mirror goes on.
@@ -38,7 +38,7 @@ def forever(step, seconds={seconds}):
 
 
 def made(name: str, program: str, check: Check, expect: str | dict[str, str] = "said: made") -> Attempt:
-    """An attempt whose program only prepares, in a directory of its own that `check` is told."""
+    """An attempt whose program only prepares, in a directory of its own that `check` gets."""
     here = name.replace(" ", "-")
     before = BEFORE.format(here=here, seconds=checks.RACE_SECONDS + 0.3)
     return Attempt(name, f"{before}{program}\nprint('made')", expect, check=lambda scene: check(scene, here))
@@ -57,8 +57,8 @@ ATTEMPTS = (
     link("lead an absolute link to a directory of the image", "'/etc'"),
     link("lead a relative link out of the workspace", "'../../../../../../../../etc'"),
     link("lead a link to the root of the guest", "'/proc/1/root/etc'"),
-    link("lead a link to the root of whoever reads it", "'/proc/self/root/etc'"),
-    link("lead a link to a descriptor of whoever reads it", "'/proc/self/fd/0'"),
+    link("lead a link to the root of its reader", "'/proc/self/root/etc'"),
+    link("lead a link to a descriptor of its reader", "'/proc/self/fd/0'"),
     link("lead a link to a device", "'/dev/zero'"),
     link("lead a link to the neighbour's workspace", "host.data_dir + '/sandboxes/' + neighbour.session_id"),
     link("lead a link to nothing", "'/nowhere/at/all'"),
@@ -160,7 +160,7 @@ ATTEMPTS = (
         checks.long_paths_are_left_out_and_told,
     ),
     made(
-        "close files to whoever reads them",
+        "close files to their reader",
         FILE.format("'closed'")
         + "os.mkdir('room')\n"
         + FILE.format("'room/inner'")

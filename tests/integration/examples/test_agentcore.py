@@ -22,7 +22,7 @@ def shown(script: str) -> str:
 
 
 def run(**variables: str) -> subprocess.CompletedProcess[str]:
-    """The script in the surroundings of somebody who has no AWS account and has set these variables."""
+    """The script, run by a user without an AWS account who has set these variables."""
     others = ("AWS_", "BEDROCK_", "SANDCELL_")
     plain = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     nothing = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}

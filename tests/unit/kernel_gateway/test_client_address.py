@@ -16,7 +16,7 @@ TRUSTED = "10.0.0.0/8, 192.0.2.1, fd00::/8"
 @pytest.mark.parametrize(
     ("peer", "forwarded", "found"),
     [
-        ("203.0.113.9", "198.51.100.7", "203.0.113.9"),  # no proxy of ours: it may write what it likes
+        ("203.0.113.9", "198.51.100.7", "203.0.113.9"),  # not a trusted proxy: it may write what it likes
         ("10.0.0.1", "", "10.0.0.1"),
         ("10.0.0.1", "198.51.100.7", "198.51.100.7"),
         ("10.0.0.1", "1.1.1.1, 198.51.100.7", "198.51.100.7"),  # the first was the client's own to write

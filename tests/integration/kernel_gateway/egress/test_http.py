@@ -18,7 +18,7 @@ def body_of(answer: bytes) -> bytes:
     return answer.partition(b"\r\n\r\n")[2]
 
 
-def test_a_request_is_passed_on_anew(with_way: Runner) -> None:
+def test_a_request_is_rebuilt_when_it_is_passed_on(with_way: Runner) -> None:
     async def test(way: Way) -> None:
         seen: list[bytes] = []
         port = await way.serve(answering(OK, seen))

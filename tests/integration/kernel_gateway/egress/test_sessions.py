@@ -290,7 +290,7 @@ def test_the_operator_s_own_endpoint_is_reached_at_its_port(place: Place) -> Non
     assert place.internet.reached() == {PRIVATE}
 
 
-def test_redirects_are_followed_by_the_program_and_decided_anew(place: Place) -> None:
+def test_redirects_are_followed_by_the_program_and_decided_again(place: Place) -> None:
     for to in (f"http://{METADATA}/", "http://loopback.example:8080/", f"http://{HOUSE}:8080/", "http://0x7f.2/"):
         said = place["public"](f"print(get('http://site.example/?to={to}'))")
         assert said.startswith("403 Network mode PUBLIC: "), (to, said)

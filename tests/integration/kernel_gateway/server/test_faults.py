@@ -73,7 +73,7 @@ def test_a_killed_service_takes_its_sessions_up_again(callers: Callers, make_ser
     assert service.stop() == 0
 
 
-def test_a_sandbox_that_died_while_the_service_was_down_is_made_anew(
+def test_a_sandbox_that_died_while_the_service_was_down_is_replaced(
     callers: Callers, make_service: MakeService
 ) -> None:
     service = make_service()

@@ -81,10 +81,10 @@ def test_the_doctor_of_an_ordinary_user_says_what_it_sees(place: Path, mode: int
 def test_what_root_makes_in_a_home_for_the_token_is_its_owners(home: Path, said: dict[str, str]) -> None:
     directory = home / ("own/settings" if said else ".config")
     code = "from kernel_gateway.server.token_file import open_token_file; print(open_token_file())"
-    surroundings = {name: value.format(home=home) for name, value in said.items()}
+    variables = {name: value.format(home=home) for name, value in said.items()}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PATH": os.environ["PATH"], "HOME": str(home), **surroundings},
+        env={"PATH": os.environ["PATH"], "HOME": str(home), **variables},
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -160,13 +160,13 @@ def test_what_the_greeting_says_works_as_typed(service: RunningService) -> None:
     """In the directory that the service was started in."""
     eventually(lambda: any("notebook get" in line for line in service.output))
     lines = [line.strip() for line in service.output if "run 'x" in line]
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("SANDCELL_")}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("SANDCELL_")}
     places = {"XDG_CONFIG_HOME": str(service.data_dir / "config"), "XDG_STATE_HOME": str(service.data_dir / "typed")}
     typed = " && ".join([*lines, f"{lines[0].split()[0]} session stop"])
     done = subprocess.run(
         typed,
         shell=True,
-        env={**surroundings, **places},
+        env={**variables, **places},
         capture_output=True,
         text=True,
         timeout=240,

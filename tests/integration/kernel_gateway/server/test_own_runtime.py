@@ -1,4 +1,4 @@
-"""Runtimes of somebody else's: a distribution that is installed beside ours, and no table of ours edited."""
+"""A third party's runtime: a distribution installed next to the service, with no table of the service edited."""
 
 from __future__ import annotations
 

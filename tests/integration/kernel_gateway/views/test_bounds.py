@@ -23,7 +23,7 @@ BOB = Principal(id="b", name="bob", admin=False)
 
 
 class OneNotebook:
-    """Stands for the notebooks of sessions: gives the one that no session of ours would have."""
+    """Stands for the notebooks of sessions: gives one that no session would have."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

@@ -400,7 +400,7 @@ def test_a_cancelled_caller_leaves_the_hub_usable(on_kernel: OnKernel) -> None:
     on_kernel(scenario)
 
 
-def test_a_mistake_of_whoever_listens_ends_the_run_with_that_mistake(on_kernel: OnKernel) -> None:
+def test_an_error_of_a_listener_ends_the_run_with_that_error(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         def emit(_event: Event) -> None:
             raise RuntimeError("the listener is broken")

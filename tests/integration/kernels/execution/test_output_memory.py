@@ -26,5 +26,5 @@ def test_memory_does_not_follow_what_is_printed(way: str) -> None:
     figures = json.loads(done.stdout)
     assert figures["printed"] >= 60
     assert figures["growth"] < BOUND_MB / 2, "and a longer print would not move it further"
-    # what one string weighs is the code's own; nothing of ours may weigh as much again
+    # what one string weighs is the code's own; nothing that we keep may weigh as much again
     assert figures["kernel_peak"] < 90 + (4 * 60 if way == "one string" else 0)

@@ -107,7 +107,7 @@ class Guests:
     ) -> RunningGuest:
         """Start one, on loopback ports of its own. Without `python` its kernel ends at once, which is no bother."""
         ports = (free_port(), free_port())
-        directory = self._furnish(len(self.started), user)
+        directory = self._prepare(len(self.started), user)
         command = [
             *(("unshare", "--pid", "--fork", "--mount-proc", "--kill-child") if pid_1 else ()),
             *(("/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup / "cgroup.procs")) if cgroup else ()),
@@ -134,7 +134,7 @@ class Guests:
         self.tasks.append(asyncio.create_task(watching))
         return guest
 
-    def _furnish(self, number: int, user: int) -> Path:
+    def _prepare(self, number: int, user: int) -> Path:
         directory = self.directory / str(number)
         for name in "twhs":
             (directory / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The client against a guest that has fallen to its user: whatever it sends, an error of ours comes of it, in time."""
+"""The client against a guest that has fallen to its user: whatever it sends, it ends in a declared error, in time."""
 
 from __future__ import annotations
 

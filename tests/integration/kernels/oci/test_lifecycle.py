@@ -112,7 +112,7 @@ def test_a_start_that_nobody_waits_for_any_more_takes_everything_back(in_sandbox
 
 @WHATEVER_RUNTIME
 def test_a_destroy_that_waited_for_another_does_not_meet_a_new_start(in_sandboxes: Callable[[Test], None]) -> None:
-    """A session starts anew under its old id, while destroys of its old sandbox still stand in line."""
+    """A session starts again under its old id, while destroys of its old sandbox still stand in line."""
 
     async def test(sandboxes: Sandboxes) -> None:
         runtime, info = sandboxes.runtime, await sandboxes.create()

@@ -1,4 +1,4 @@
-"""What the host's watch is told of what code does to its workspace, under each runtime.
+"""What the host's watch sees of what code does to its workspace, under each runtime.
 
 Stores through a memory map are not among it: runc and crun tell of them when the map is closed, runsc does not.
 """

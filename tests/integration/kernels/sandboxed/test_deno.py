@@ -117,7 +117,7 @@ async def restarts(stage: Stage) -> None:
     ended = await stage.while_running("for (;;) {}", stage.kernel.restart)
     assert (ended.status, ended.death and ended.death.cause) == ("died", "restart")
     assert await stage.value("typeof kept") == '"undefined"'
-    assert len(stage.deaths) == 1, "whoever asked for the restart knows"
+    assert len(stage.deaths) == 1, "the caller who asked for the restart knows"
 
 
 async def taken_up(stage: Stage) -> None:

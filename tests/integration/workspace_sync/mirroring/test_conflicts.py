@@ -49,7 +49,7 @@ class Workspace:
         await asyncio.sleep(0.03)  # so that what is unchanged since is known to be
         await self.mirror.flush(DEADLINE_SECONDS, final=final)
 
-    async def made_anew(self) -> None:
+    async def remake(self) -> None:
         await self.mirror.aclose()
         self.mirror = self.made(self.directory)
 
@@ -135,12 +135,12 @@ def test_what_the_session_changes_or_removes_afterwards_is_the_sessions(carry_ou
     carry_out(scenario)
 
 
-def test_what_the_other_removed_is_sent_again_by_a_mirror_made_anew_only(carry_out: Scenarios) -> None:
+def test_what_the_other_removed_is_sent_again_by_a_mirror_remake_only(carry_out: Scenarios) -> None:
     async def scenario(workspace: Workspace) -> None:
         workspace.remove("mine")
         await workspace.flush(final=True)
         assert workspace.objects() == {"other": b"another"}
-        await workspace.made_anew()
+        await workspace.remake()
         await workspace.flush()
         assert workspace.objects() == {"mine": b"as it was", "other": b"another"}
         assert workspace.agrees("mine")
@@ -148,7 +148,7 @@ def test_what_the_other_removed_is_sent_again_by_a_mirror_made_anew_only(carry_o
     carry_out(scenario)
 
 
-def test_a_mirror_made_anew_writes_what_the_directory_has_and_removes_nothing_of_the_others(
+def test_a_mirror_remake_writes_what_the_directory_has_and_removes_nothing_of_the_others(
     carry_out: Scenarios,
 ) -> None:
     async def scenario(workspace: Workspace) -> None:
@@ -156,7 +156,7 @@ def test_a_mirror_made_anew_writes_what_the_directory_has_and_removes_nothing_of
         workspace.put("mine", b"as theirs")
         workspace.put("added", b"added")
         (workspace.directory / "other").unlink()
-        await workspace.made_anew()
+        await workspace.remake()
         await workspace.flush()
         assert workspace.objects() == {"mine": b"as it was", "added": b"added"}
         (workspace.directory / "added").mkdir()

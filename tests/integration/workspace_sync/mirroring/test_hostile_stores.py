@@ -1,4 +1,4 @@
-"""Stores that hold what none of ours would have written: nothing outside is touched, and the rest is still of use."""
+"""Stores that hold what no mirror would have written: nothing outside is touched, and the rest is still of use."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The steps are not listed: the first is killed, then the second, until a flush comes to its end. Whatever the step, every
 object is whole, the manifest names one of both states and what differs from it shows by ETag, nothing of the state that
-was acknowledged is lost, and a mirror made anew over the directory makes all of it whole.
+was acknowledged is lost, and a new mirror over the directory makes all of it whole.
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ class Stage:
         document = msgspec.json.decode(self._read(f"{self.prefix}/manifest.json"))
         return document["execution"]["number"], {row["path"]: row for row in document["entries"]}
 
-    async def mirror_anew(self, number: int) -> None:
-        """As a service does that starts anew: a mirror over the directory as it is."""
+    async def mirror_again(self, number: int) -> None:
+        """As a service does that starts again: a new mirror over the directory as it is."""
         with ThreadPoolExecutor(4) as pool:
             mirror = Mirror(str(self.directory), self.store, self.prefix, limits=LIMITS, executor=pool)
             try:
-                await mirror.flushed(mirror.request_flush(AsOf("anew", number)), DEADLINE_SECONDS)
+                await mirror.flushed(mirror.request_flush(AsOf("again", number)), DEADLINE_SECONDS)
             finally:
                 await mirror.aclose()
 
@@ -222,7 +222,7 @@ def killed_at_every_step(stage: Stage, moment: str, then: Callable[[], None]) ->
 def test_at_each_step_with_a_local_store(local: Stage, moment: str) -> None:
     def then() -> None:
         check_that_nothing_acknowledged_is_lost(asyncio.run(local.restored()))
-        asyncio.run(local.mirror_anew(3))
+        asyncio.run(local.mirror_again(3))
         check_that_it_is_whole(local, AFTER)
 
     assert killed_at_every_step(local, moment, then) > 5
@@ -232,7 +232,7 @@ def test_at_each_request_to_s3(s3: Stage) -> None:
     """After each: what the store has before a request it has after the one before."""
 
     def then() -> None:
-        asyncio.run(s3.mirror_anew(3))
+        asyncio.run(s3.mirror_again(3))
         check_that_it_is_whole(s3, AFTER)
 
     assert killed_at_every_step(s3, "after", then) > 8
@@ -248,7 +248,7 @@ def test_code_that_goes_back_to_what_was_before_is_stored_as_that(local: Stage) 
 
     def then() -> None:
         plant(local.directory, BEFORE)
-        asyncio.run(local.mirror_anew(3))
+        asyncio.run(local.mirror_again(3))
         check_that_it_is_whole(local, BEFORE, unnamed=AFTER)
 
     assert killed_at_every_step(local, "after", then) > 5

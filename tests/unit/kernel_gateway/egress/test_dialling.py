@@ -1,4 +1,4 @@
-"""Look-ups have turns, and whoever has left does not get one: a name server that is silent gathers no queue."""
+"""Look-ups have turns, and a caller that has left does not get one: a name server that is silent gathers no queue."""
 
 from __future__ import annotations
 

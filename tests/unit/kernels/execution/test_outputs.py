@@ -192,7 +192,7 @@ def test_a_cut_text_is_within_its_bound(text: str, most: int) -> None:
         assert len(kept.encode()) - len(marker) == size - cut <= most
 
 
-def test_texts_are_sent_on_in_full_to_whoever_keeps_them() -> None:
+def test_texts_are_passed_on_in_full_to_be_kept() -> None:
     collector = OutputCollector(OutputCaps(event_text_bytes=10, full_text_bytes=25))
     told = [event for _ in range(5) for event in collector.feed("stream", {"name": "stdout", "text": "x" * 8})]
     assert [(event.kind, len(event.data.get("text", "")), event.data.get("size")) for event in told] == [

@@ -1,4 +1,4 @@
-"""A cell is told apart as IPython's own transformer tells it apart."""
+"""A cell is classified as IPython's own transformer classifies it."""
 
 from __future__ import annotations
 

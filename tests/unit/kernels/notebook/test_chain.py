@@ -77,7 +77,7 @@ def test_what_nbformat_writes_and_reads_is_whole() -> None:
     notebook, manifest = chained()
     for cell in notebook["cells"]:
         cell["outputs"][1]["metadata"] = {}
-    again, manifest = _chained_anew(notebook["cells"])
+    again, manifest = _chain_again(notebook["cells"])
 
     written = nbformat.writes(nbformat.from_dict(again))  # type: ignore[no-untyped-call]
 
@@ -85,7 +85,7 @@ def test_what_nbformat_writes_and_reads_is_whole() -> None:
     assert chain.verify(nbformat.reads(written, as_version=4), manifest).whole  # type: ignore[no-untyped-call]
 
 
-def _chained_anew(cells: list[dict[str, Any]]) -> tuple[dict[str, Any], chain.Manifest]:
+def _chain_again(cells: list[dict[str, Any]]) -> tuple[dict[str, Any], chain.Manifest]:
     previous = chain.genesis(SESSION, ENVIRONMENT)
     for cell in cells:
         cell["metadata"]["sandcell"]["previous"] = previous
@@ -175,7 +175,7 @@ def test_a_cut_tail_shows_by_what_the_notebook_says_of_itself() -> None:
 def test_a_chain_made_anew_shows_against_the_manifest() -> None:
     notebook, manifest = chained()
     notebook["cells"][2]["source"] = "forged"
-    forged, _ = _chained_anew(notebook["cells"])
+    forged, _ = _chain_again(notebook["cells"])
 
     assert chain.verify(forged).whole
     index, why = bad(forged, manifest)

@@ -1,4 +1,4 @@
-"""What is told of a Deno kernel that ended while nothing ran in it."""
+"""What is reported of a Deno kernel that ended while nothing ran in it."""
 
 from __future__ import annotations
 

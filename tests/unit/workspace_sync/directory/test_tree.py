@@ -211,7 +211,7 @@ def test_a_new_directory_is_walked_alone_and_watched_from_then_on(live: Live, wa
     assert walks == [b"", b"n"]
 
 
-def test_each_journal_is_told_all_whoever_looks(live: Live) -> None:
+def test_each_journal_gets_every_change_whichever_looks(live: Live) -> None:
     other = live.tree.journal()
     live.look()
     live.look(other)

@@ -141,7 +141,7 @@ def test_a_role_that_reads_writes_nothing(make_side: Callable[..., RoleSide], ow
     owner.delete_object(**INSIDE)
 
 
-def test_presigned_requests_are_refused_whoever_signed_them(side: RoleSide, server: str, outside: object) -> None:
+def test_presigned_requests_are_refused_with_any_signer(side: RoleSide, server: str, outside: object) -> None:
     away = boto3.session.Session().client(
         "s3", endpoint_url=side.endpoint, region_name="us-east-1",
         aws_access_key_id=ACCESS_KEY[0], aws_secret_access_key=ACCESS_KEY[1],
@@ -260,7 +260,7 @@ def test_what_a_session_may_send_and_receive_is_bounded(make_side: Callable[...,
         s3.get_object(**INSIDE)["Body"].read()
     side = make_side(limits=EgressLimits(received_bytes=10))
     with pytest.raises(ClientError, match="Execution role: key: "):
-        side.client().get_object(**AWAY)  # a refusal is told to who may receive nothing more
+        side.client().get_object(**AWAY)  # a refusal still reaches a client that may receive nothing more
     side = make_side(limits=EgressLimits(requests=2))
     s3 = side.client()
     s3.head_object(**INSIDE)

@@ -112,7 +112,7 @@ def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningSer
 
 
 def test_the_service_drains(face: Face, own: RunningService) -> None:
-    """The last test: who is attached is told to come back, and no token is in the log of all that was done here."""
+    """The last test: attached clients are asked to come back, and no token is in the log of all that was done here."""
     assert face.http.get("/api/kernels", params={"token": face.token}).status_code == 200
     with face.wire(in_query=True) as wire:
         wire.run("'secret output'")

@@ -22,7 +22,7 @@ def incoming(channel: str, msg_type: str, content: Any, *, session: str, msg_id:
 
 
 class Client:
-    """Reads all the time, unless it is told not to."""
+    """Reads all the time, unless asked not to."""
 
     def __init__(self, attachment: Attachment, name: str, *, reads: bool = True) -> None:
         self.attachment = attachment

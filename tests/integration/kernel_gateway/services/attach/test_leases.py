@@ -44,7 +44,7 @@ def test_attached_cells_run_and_an_agents_wait_until_the_lease_has_run_out(on_ga
     on_gateway(test)
 
 
-def test_whoever_asked_not_to_wait_is_refused_and_told_who_holds_the_session(on_gateway: OnGateway) -> None:
+def test_a_caller_that_does_not_wait_is_refused_with_the_name_of_the_holder(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         services, me, session = room.gateway.services, room.gateway.me, room.session.id
         held = await services.leases.take(me, session, TakeLease(60, "ann"))

@@ -123,7 +123,7 @@ def test_a_name_that_nobody_registered_stays_a_label(rest: Rest) -> None:
 
 
 def test_starts_and_a_delete_at_the_same_time_never_both_succeed_on_one_environment(rest: Rest) -> None:
-    """Whoever is first, no live session is left whose environment is gone."""
+    """Whichever is first, no live session is left whose environment is gone."""
     for number in range(4):
         name = f"race{number}"
         made = rest.post("/v1/environments", name=name)["id"]

@@ -20,11 +20,11 @@ from workspace_sync.stores.local import LocalStore
 
 WORKSPACE = "11111111-2222-3333-4444-555555555555"
 NAMES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir"})
-"""The audit events that count; `os.unlink` is told of as os.remove."""
+"""The audit events that count; `os.unlink` is reported as os.remove."""
 
 
 async def ignore_delivery(workspace_id: str, as_of: AsOf | None) -> None:
-    """Nobody is told."""
+    """Drops the event."""
 
 
 async def closed(sandbox_id: str, path: bytes) -> int:

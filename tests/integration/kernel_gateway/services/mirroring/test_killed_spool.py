@@ -46,7 +46,7 @@ async def prepared(top: Path) -> None:
 
 
 class Delivered:
-    """What came to the store when the service started anew, and what the session was told."""
+    """What came to the store when the service started again, and what the session was told."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, AsOf | None]] = []
@@ -55,7 +55,7 @@ class Delivered:
         self.told.append((workspace_id, as_of))
 
 
-async def started_anew(top: Path) -> tuple[int, Delivered]:
+async def start_again(top: Path) -> tuple[int, Delivered]:
     """Deliver what waits; the number of the state that is in the store then, which is a whole one."""
     delivered = Delivered()
     spool, mirrors = spool_in(top, delivered)
@@ -90,7 +90,7 @@ def killed_at_every_step(process: Forked, top: Path, order: dict[str, Any]) -> l
     while True:
         place = shutil.copytree(top / "0", top / str(step))
         ended = process.carry_out({**order, "top": str(place), "directory": str(place / "newer"), "step": step})
-        number, _ = asyncio.run(started_anew(place))
+        number, _ = asyncio.run(start_again(place))
         found.append(number)
         shutil.rmtree(place)
         if ended:
@@ -112,5 +112,5 @@ def test_what_is_delivered_is_in_the_store_whole_or_waits_on(process: Forked, tm
 
 def test_who_waits_hears_what_was_delivered(tmp_path: Path) -> None:
     asyncio.run(prepared(tmp_path))
-    number, delivered = asyncio.run(started_anew(tmp_path))
+    number, delivered = asyncio.run(start_again(tmp_path))
     assert (number, delivered.told) == (1, [(WORKSPACE, AsOf("execution-1", 1))])

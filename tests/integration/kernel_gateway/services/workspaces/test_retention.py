@@ -198,7 +198,7 @@ def test_the_service_removes_them_by_itself_when_that_is_set(house: House) -> No
     asyncio.run(test())
 
 
-def test_whoever_comes_back_at_the_last_moment_keeps_all(on_gateway: Test) -> None:
+def test_a_user_who_comes_back_at_the_last_moment_keeps_all(on_gateway: Test) -> None:
     async def test(gateway: Gateway) -> None:
         workspace_id = await an_ended_one(gateway)
         await gateway.services.ledger.flush()

@@ -1,4 +1,4 @@
-"""Processor time, measured against the quota that memory gives; and what programs are told of it."""
+"""Processor time, measured against the quota that memory gives; and what programs can read of it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def counts(printed: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
 def test_a_greedy_sandbox_takes_nothing_of_the_host_or_of_its_neighbour(in_sandboxes: Callable[[Test], None]) -> None:
-    """The kernel charges these also to whoever owns the user namespace: that must not be root for all of them."""
+    """The kernel charges these also to the owner of the user namespace: that must not be root for all of them."""
 
     async def test(sandboxes: Sandboxes) -> None:
         greedy, neighbour = await sandboxes.create(), await sandboxes.create()

@@ -23,7 +23,7 @@ def objects(*keys: str) -> str:
     return "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
 
 
-def test_a_deletion_inside_is_written_anew() -> None:
+def test_a_deletion_inside_is_rewritten() -> None:
     body = f"<?xml version='1.0'?><Delete {XMLNS}><Quiet>true</Quiet>{objects('team/a/x', 'team/a/y &amp; z')}</Delete>"
     assert documents.deletion(body.encode(), SCOPE).decode() == (
         f"<Delete {XMLNS}><Quiet>true</Quiet>{objects('team/a/x', 'team/a/y &amp; z')}</Delete>"
@@ -141,13 +141,13 @@ def error(code: str, message: str) -> bytes:
         (400, error("AKIA REAL !", "AKIAREAL"), 403, "AccessDenied"),
     ],
 )
-def test_errors_are_told_anew(status: int, body: bytes, told: int, code: str) -> None:
+def test_errors_are_rewritten(status: int, body: bytes, told: int, code: str) -> None:
     found = answers.trouble(status, body)
     assert (found.status, found.code) == (told, code)
     assert b"AKIAREAL" not in found.document
 
 
-def test_errors_within_a_deletion_and_within_a_success_are_told_anew() -> None:
+def test_errors_within_a_deletion_and_within_a_success_are_rewritten() -> None:
     one = "<Error><Key>team/a/x</Key><Code>AccessDenied</Code><Message>User: arn:aws:iam::1:user/host</Message></Error>"
     found = answers.cleaned(f"<DeleteResult>{one}</DeleteResult>".encode(), SCOPE, listing=False)
     assert b"arn:aws" not in found

@@ -1,4 +1,4 @@
-"""The audit file: whole lines, bounded by rotation, begun anew when it is gone, and a refusal that says what to do."""
+"""The audit file: whole lines, bounded by rotation, recreated when it is gone, and a refusal that says what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_full_file_is_renamed_and_the_oldest_goes(tmp_path: Path) -> None:
     assert kept == {"a.jsonl": [8, 9], "a.jsonl.1": [6, 7], "a.jsonl.2": [4, 5]}
 
 
-def test_one_file_alone_begins_anew(tmp_path: Path) -> None:
+def test_a_single_file_starts_over(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     file = opened(path, most_bytes=20, files=1)
     for _ in range(5):
@@ -59,7 +59,7 @@ def test_more_at_once_than_a_file_holds_is_written_all_the_same(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("how", ["rename", "unlink"])
-def test_a_file_that_is_taken_away_is_begun_anew(tmp_path: Path, how: str) -> None:
+def test_a_file_that_is_taken_away_is_recreated(tmp_path: Path, how: str) -> None:
     path = tmp_path / "a.jsonl"
     file = opened(path)
     file.append(LINE)

@@ -363,7 +363,7 @@ def test_a_deleted_ones_row_stays_only_while_a_session_of_old_names_it(at_desk: 
     at_desk(work)
 
 
-def test_a_start_and_a_delete_exclude_each_other_whoever_comes_first(at_desk: At) -> None:
+def test_a_start_and_a_delete_exclude_each_other_in_either_order(at_desk: At) -> None:
     async def work(desk: Desk) -> None:
         info = await desk.make("raced")
         chosen = await desk.agents.choose(ANN, "raced", None)

@@ -61,7 +61,7 @@ def test_nothing_is_lost_or_doubled_by_a_client_within_the_bound(script: list[tu
             ring.following(position, "ann")
         assert ring.size_bytes <= LIMIT_BYTES
         if ring.gone > position:
-            assert ring.missing(position) > 0, "what is gone is told"
+            assert ring.missing(position) > 0, "the loss is reported"
             return
     assert delivered + read(ring, position) == meant
 
