@@ -60,8 +60,8 @@ async def _measured(directory: Path, rounds: int, long: int) -> str:
     written = _saved_over_recorded()
     return (
         f"a cell of 1 KB at cell {SHORT} {first:.2f} ms, at cell {long:,} {last:.2f} ms: {last / first:.2f} times"
-        f" (at most 1.5); to write that notebook again {rewritten * 1000:,.0f} ms; the store gets {written:.1f} times what is"
-        f" recorded in {HOURS} hours of a cell a second (at most 5)"
+        f" (at most 1.5); to write that notebook again {rewritten * 1000:,.0f} ms; the store gets {written:.1f} times"
+        f" what is recorded in {HOURS} hours of a cell a second (at most 5)"
     )
 
 

@@ -1,4 +1,4 @@
-"""A real launcher's server over a real runtime, and its other end in the hands of an attacker who took the service over.
+"""A real launcher's server over a real runtime, and its other end held by an attacker who took the service over.
 
 What the server does is watched from within, by the interpreter's audit events: every file it opens, makes, changes or
 removes, every program it starts, every socket it binds or connects.

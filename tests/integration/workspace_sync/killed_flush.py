@@ -1,7 +1,7 @@
 """A process that flushes two states of one directory and may be killed meanwhile; what the tests of that start.
 
-Steps are the calls of the store in the second flush: of a local store the process kills itself there, of S3 whatever process
-stands in front of it does.
+Steps are the calls of the store in the second flush: of a local store the process kills itself there, of S3 the server
+in front of it kills it.
 """
 
 from __future__ import annotations

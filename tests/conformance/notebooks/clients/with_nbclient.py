@@ -1,4 +1,4 @@
-"""nbclient runs a notebook on the kernelspec that it is given; cells may fail. Arguments: the notebook, where to write it."""
+"""nbclient runs a notebook on a given kernelspec; cells may fail. Arguments: the notebook, where to write it."""
 
 from __future__ import annotations
 

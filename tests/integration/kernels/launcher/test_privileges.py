@@ -62,7 +62,7 @@ def test_no_secret_is_on_a_command_line_or_in_the_data_directory_for_all_to_read
 
 
 def as_the_service(service: RunningService, program: str, *arguments: object) -> Any:
-    """Run Python in the service's mount namespace with its user and without capabilities, as an attacker who took it over."""
+    """Run Python in the service's mount namespace with its user and without capabilities, as an attacker would."""
     done = subprocess.run(
         [
             *("nsenter", f"--mount=/proc/{service.service_pid}/ns/mnt"),
