@@ -6,9 +6,9 @@ the machine is shared and its absolute times drift.
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
-import sys
 import tempfile
 from pathlib import Path
 
@@ -51,12 +51,16 @@ BENCHMARKS = {
 }
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--short", action="store_true", help="two rounds of each")
+    parser.add_argument("name", nargs="*", choices=[*BENCHMARKS, "all"], default="all")
+    given = parser.parse_args()
     data = Path(os.environ.get("SANDCELL_DATA_DIR", ".sandcell")).absolute()
     cores, memory = os.cpu_count(), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
     print(f"machine: {cores} cores, {memory} GiB, Linux {platform.release()}, Python {platform.python_version()}")
-    short = {"rounds": 2} if "--short" in names else {}
-    for name in [name for name in names if name != "--short"] or BENCHMARKS:
+    short = {"rounds": 2} if given.short else {}
+    for name in BENCHMARKS if "all" in given.name else given.name:
         with tempfile.TemporaryDirectory(prefix="scbench", dir="/tmp") as directory:
             settings = {
                 "environments_dir": data / "environments",
@@ -74,4 +78,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
