@@ -43,7 +43,8 @@ def test_every_route_of_the_document_is_there(http: httpx.Client, route: Route) 
         answer = http.request(route.method, path, content=b"x" if route.uploads else None)
     known = {str(route.status), "400", "404"}
     assert str(answer.status_code) in known
-    assert "unknown_route" not in answer.text
+    if answer.status_code == 404 and route.method != "HEAD":
+        assert answer.json()["error"]["code"] != "unknown_route"
     assert answer.status_code in (200, 204, 400, 404)  # an agent that the route before has put is there
 
 
