@@ -253,14 +253,19 @@ def declare(build: Path, *, name: str, digest: str, description: str, python: st
 def stage(target: Path) -> Iterator[Path]:
     """A directory next to `target` that is renamed to it when the block ends, and removed when the block fails."""
     unfinished = target.with_name(f".{target.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+    _remove_tree(unfinished)  # of a process that was killed
     unfinished.mkdir()
     try:
         yield unfinished
         unfinished.rename(target)
     except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        _remove_tree(unfinished)
         raise
+
+
+def _remove_tree(place: Path) -> None:
+    # Not `shutil.rmtree`, which gives up on trees that are deeper than its recursion and its descriptors reach.
+    subprocess.run(["rm", "-rf", "--one-file-system", "--", str(place)], capture_output=True, check=False)
 
 
 def point(link: Path, target: str) -> None:

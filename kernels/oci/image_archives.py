@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import json
+import lzma
 import os
 import platform
 import re
@@ -31,12 +32,20 @@ from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
 from kernels.oci import environments, image_layers
 from kernels.oci import recipe as recipes
 from kernels.oci.environments import Progress, megabytes
+from kernels.oci.unpacking import Archive
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,400}")
 _LABEL: Final = "io.sandcell."
 _LONGEST_JSON_BYTES: Final = 8 << 20
+_MOST_LAYERS: Final = 500
 _STEP_SECONDS: Final = 1800
+_QUESTION_SECONDS: Final = 60
+_DAMAGE: Final = (
+    *(OSError, ValueError, KeyError, EOFError, RecursionError, OverflowError, MemoryError),
+    *(tarfile.TarError, zlib.error, lzma.LZMAError, msgspec.MsgspecError),
+)
+"""What readers of a damaged archive, or of one that was made to be, raise."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -117,10 +126,19 @@ def import_image(archive: Path, name: str, python: str, directory: Path, progres
     if os.geteuid() != 0:
         raise EnvironmentBuildFailed("importing an image makes a root file system: run it as root (sudo)")
     try:
-        with tarfile.open(archive) as opened:
+        with _open(archive) as opened:
             return _import(opened, name, python, directory, progress)
-    except (OSError, tarfile.TarError, zlib.error, EOFError, KeyError, msgspec.MsgspecError) as error:
-        raise EnvironmentBuildFailed(f"{archive} cannot be imported: {error}") from None
+    except _DAMAGE as error:
+        # Of the many lines of an archive that no reader takes, the first says so.
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise EnvironmentBuildFailed(f"{archive} cannot be imported: {reason or type(error).__name__}") from None
+
+
+def _open(archive: Path) -> tarfile.TarFile:
+    with archive.open("rb") as file:
+        if file.read(len(image_layers.ZSTD)) == image_layers.ZSTD:  # which only some versions of Python read
+            raise EnvironmentBuildFailed(f"{archive} is compressed by zstd; decompress it first (unzstd)")
+    return Archive.open(archive)
 
 
 def export_image(name: str, directory: Path, destination: Path, progress: Progress) -> None:
@@ -155,7 +173,7 @@ def _import(archive: tarfile.TarFile, name: str, python: str, directory: Path, p
         if not (target / "environment.json").exists():
             with environments.stage(target) as unfinished:
                 image_layers.unpack(archive, image.layers, unfinished / "root", progress)
-                _require_python(unfinished / "root", python)
+                image_layers.require_python(unfinished / "root", python)
                 description = image.labels.get(_LABEL + "description", "")
                 environments.declare(unfinished, name=name, digest=image.digest, description=description, python=python)
         recipe = recipes.read(name).digest if name in recipes.recipes() else ""
@@ -177,7 +195,7 @@ def _recipe_digest(directory: Path, found: Environment) -> str:
 
 
 def _read(archive: tarfile.TarFile) -> _Image:
-    names = set(archive.getnames())
+    names = _read_names(archive)
     if "index.json" in names:
         manifest = _manifest(archive, msgspec.json.decode(_json(archive, "index.json"), type=_Index).manifests)
         if manifest.config is None:
@@ -197,8 +215,19 @@ def _read(archive: tarfile.TarFile) -> _Image:
         raise EnvironmentBuildFailed(f"the image is for {config.architecture}, this host is {platform.machine()}")
     if len(layers) != len(config.rootfs.diff_ids):
         raise EnvironmentBuildFailed("the image's config names other layers than its manifest")
+    if len(layers) > _MOST_LAYERS:
+        raise EnvironmentBuildFailed(f"the image has {len(layers):,} layers; {_MOST_LAYERS} are the most")
     labels = (config.config.labels if config.config else None) or {}
     return _Image(f"sha256:{_digest(text)}", labels, tuple(zip(layers, config.rootfs.diff_ids, strict=True)))
+
+
+def _read_names(archive: tarfile.TarFile) -> set[str]:
+    names = set()
+    for member in archive:
+        # Before the next header is looked for: in a compressed archive all up to there is decompressed for it.
+        image_layers.require_size(member.offset_data + member.size)
+        names.add(member.name)
+    return names
 
 
 def _manifest(archive: tarfile.TarFile, offered: list[_Descriptor], depth: int = 0) -> _Manifest:
@@ -233,36 +262,19 @@ def _json(archive: tarfile.TarFile, name: str) -> bytes:
     return image_layers.open_member(archive, name).read(_LONGEST_JSON_BYTES)
 
 
-def _require_python(root: Path, python: str) -> None:
-    """Whether the image has the interpreter and ipykernel; looked at, never run."""
-    found = _within(root, python)
-    if found is None or not os.access(found, os.X_OK):
-        raise EnvironmentBuildFailed(f"the image has no {python}; name its interpreter with --python")
-    places = ("usr/lib/python3*", "usr/local/lib/python3*", "opt/*/lib/python3*")
-    if not any(any(root.glob(f"{each}/*-packages/ipykernel/__init__.py")) for each in places):
-        raise EnvironmentBuildFailed("the image has no ipykernel for its Python")
-
-
-def _within(root: Path, path: str) -> Path | None:
-    """What a path of the image leads to, with the links in it taken as inside."""
-    for _ in range(20):
-        place = root / path.lstrip("/")
-        if not place.is_symlink():
-            return place if place.is_file() and place.resolve().is_relative_to(root.resolve()) else None
-        path = os.path.normpath(os.path.join("/", os.path.dirname(path), os.readlink(place)))  # noqa: PTH115, PTH118, PTH120
-    return None
-
-
 def _holds(tool: str, reference: str, variables: Mapping[str, str]) -> bool:
-    command = [tool, "image", "inspect", reference]
-    return subprocess.run(command, env=dict(variables), capture_output=True, timeout=60, check=False).returncode == 0
+    return _run([tool, "image", "inspect", reference], variables, _QUESTION_SECONDS).returncode == 0
+
+
+def _run(command: list[str], variables: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(command, env=dict(variables), capture_output=True, timeout=seconds, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {error}") from None
 
 
 def _call(command: list[str], variables: Mapping[str, str]) -> None:
-    try:
-        done = subprocess.run(command, env=dict(variables), capture_output=True, timeout=_STEP_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {error}") from None
+    done = _run(command, variables, _STEP_SECONDS)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-1000:]
         raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {said or done.returncode}")

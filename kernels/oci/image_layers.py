@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import hashlib
 import io
+import signal
 import subprocess
 import sys
 import tarfile
@@ -22,11 +23,14 @@ from typing import IO, Any, Final, cast
 from kernels.errors import EnvironmentBuildFailed
 from kernels.oci.environments import Progress, megabytes
 
-_MOST_UNPACKED_BYTES: Final = 64 << 30
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""The first bytes of what is compressed by it."""
+MOST_UNPACKED_BYTES: Final = 64 << 30
+_MOST_FILES: Final = 4_000_000
 _PIECE: Final = 1 << 20
 _STEP_SECONDS: Final = 1800
 _SAY_SECONDS: Final = 5.0
-_UNPACK: Final = str(Path(__file__).with_name("unpacking.py"))
+_SCRIPT: Final = str(Path(__file__).with_name("unpacking.py"))
 
 
 class _Throttle:
@@ -49,49 +53,84 @@ def unpack(archive: tarfile.TarFile, layers: Sequence[tuple[str, str]], root: Pa
     Raises `EnvironmentBuildFailed`, and whatever tells of a damaged archive.
     """
     root.mkdir(mode=0o755)
-    unpacked, throttle = 0, _Throttle(progress)
+    unpacked, unpacker, throttle = 0, _Unpacker(root), _Throttle(progress)
     for number, (name, digest) in enumerate(layers, start=1):
         progress(f"layer {number} of {len(layers)}: {megabytes(archive.getmember(name).size)}")
-        with _unpacking(root) as feed, _decompressed(open_member(archive, name)) as layer:
+        with unpacker.start() as feed, _decompress(open_member(archive, name)) as layer:
             found = hashlib.sha256()
             while piece := layer.read(_PIECE):
                 found.update(piece)
                 unpacked += len(piece)
-                if unpacked > _MOST_UNPACKED_BYTES:
-                    raise EnvironmentBuildFailed(f"the image is larger than {megabytes(_MOST_UNPACKED_BYTES)}")
+                require_size(unpacked)
                 feed(piece)
                 throttle.say(f"  {megabytes(unpacked)} unpacked")
         if f"sha256:{found.hexdigest()}" != digest:
             raise EnvironmentBuildFailed(f"layer {number} is not the one that the image names: its digest differs")
 
 
-@contextlib.contextmanager
-def _unpacking(root: Path) -> Iterator[Callable[[bytes], object]]:
-    """A process that unpacks what it is fed; what it has against that is raised."""
-    with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen([sys.executable, "-I", _UNPACK, str(root)], stdin=subprocess.PIPE, stderr=said)
-        feed = cast("IO[bytes]", child.stdin)
-        try:
-            with contextlib.suppress(BrokenPipeError):
-                yield feed.write
-            with contextlib.suppress(BrokenPipeError):
-                feed.close()
-            status = child.wait(_STEP_SECONDS)
-        finally:
-            with contextlib.suppress(BrokenPipeError):
-                feed.close()
-            child.kill()
-            child.wait()
-        if status:
-            said.seek(0)
-            raise EnvironmentBuildFailed(said.read().decode(errors="replace").strip()[-1000:] or f"status {status}")
+def require_size(size: int) -> None:
+    """Raise `EnvironmentBuildFailed` when no image that is unpacked may be so large."""
+    if size > MOST_UNPACKED_BYTES:
+        raise EnvironmentBuildFailed(f"the image is larger than {megabytes(MOST_UNPACKED_BYTES)}")
+
+
+def require_python(root: Path, python: str) -> None:
+    """Raise `EnvironmentBuildFailed` when an unpacked image has no such interpreter, or no ipykernel."""
+    command = _make_command(root, "require", python)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise EnvironmentBuildFailed(_describe(done.returncode, done.stderr))
+
+
+class _Unpacker:
+    """Unpacks layers, each in a process, and counts their files."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files = 0
+
+    @contextlib.contextmanager
+    def start(self) -> Iterator[Callable[[bytes], object]]:
+        """A process for the next layer, as a function that feeds it; raises its complaint, if any, at the end."""
+        command = _make_command(self._root, "unpack", str(self._files), str(_MOST_FILES))
+        with tempfile.TemporaryFile() as answer:
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=answer)
+            feed = cast("IO[bytes]", child.stdin)
+            try:
+                # When it has failed it takes no more: what counts is its answer. And it ends itself at its deadline,
+                # so that neither feeding it nor waiting for it lasts longer.
+                with contextlib.suppress(BrokenPipeError):
+                    yield feed.write
+                with contextlib.suppress(BrokenPipeError):
+                    feed.close()
+                status = child.wait()
+            finally:
+                with contextlib.suppress(BrokenPipeError):
+                    feed.close()
+                child.kill()
+                child.wait()
+            answer.seek(0)
+            if status:
+                raise EnvironmentBuildFailed(_describe(status, answer.read()))
+            self._files = int(answer.read())
+
+
+def _make_command(root: Path, *task: str) -> list[str]:
+    return [sys.executable, "-I", _SCRIPT, str(root), str(_STEP_SECONDS), *task]
+
+
+def _describe(status: int, answer: bytes) -> str:
+    """Why a process that works inside the image failed, in one line."""
+    if status == -signal.SIGALRM:
+        return f"a step of the import did not end in {_STEP_SECONDS} s"
+    return answer[-1000:].decode(errors="replace").strip().rpartition("\n")[2] or f"status {status}"
 
 
 @contextlib.contextmanager
-def _decompressed(layer: IO[bytes]) -> Iterator[IO[bytes]]:
+def _decompress(layer: IO[bytes]) -> Iterator[IO[bytes]]:
     magic = layer.read(4)
     layer.seek(0)
-    if magic == b"\x28\xb5\x2f\xfd":
+    if magic == ZSTD:
         raise EnvironmentBuildFailed("its layers are compressed by zstd; save it again with gzip layers")
     if magic[:2] != b"\x1f\x8b":
         yield layer
