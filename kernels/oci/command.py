@@ -74,7 +74,7 @@ def find_program(name: str) -> OciProgram:
     """The OCI program that is installed under this name; raises `RuntimeUnusable`."""
     found = installed_runtimes.find(name)
     if not isinstance(found, OciProgram):
-        raise RuntimeUnusable(f"the runtime {name!r} is no OCI program; it cannot run beside others in one service")
+        raise RuntimeUnusable(f"the runtime {name!r} is no OCI program; it cannot run with others in one service")
     return found
 
 
@@ -143,7 +143,7 @@ class OciCommand:
         Raises `SandboxFailed` with what the runtime said.
         """
         image = "" if self.own_kernel else config["root"]["path"]
-        config, sources = self._adapted(config)
+        config, sources = self._adapt(config)
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(config))
         run = (*self._program.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
@@ -155,8 +155,8 @@ class OciCommand:
         with tempfile.TemporaryFile() as output:
             self._call(*self._program.delete, sandbox_id, output=output)
 
-    def _adapted(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """The bundle as this runtime has to be told it, and the host paths that it must find behind `apart.PLACE`."""
+    def _adapt(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The bundle as this runtime has to be given it, and the host paths that it must find behind `apart.PLACE`."""
         if self._program.top:
             group = config["linux"]["cgroupsPath"].lstrip("/")
             config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
@@ -166,7 +166,7 @@ class OciCommand:
             config = bundle.without_guest_proc(config)
         if not self.own_kernel:
             return bundle.with_own_views(config, apart.IMAGE, apart.PLACE)
-        return bundle.rebased(config, apart.PLACE) if self._program.mapped else (config, [])
+        return bundle.rebase(config, apart.PLACE) if self._program.mapped else (config, [])
 
     def _ask(self, *question: str) -> str:
         """What the program says to a harmless question; nothing when it is missing or does not answer."""

@@ -35,12 +35,12 @@ _MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "many
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
-def installed(directory: Path) -> dict[str, Environment]:
+def find_installed(directory: Path) -> dict[str, Environment]:
     """Every built environment, by name."""
     found = {}
     for path in sorted(directory.glob("*/current/environment.json")):
         try:
-            environment = _environment(path.resolve())
+            environment = _read_environment(path.resolve())
         except (OSError, ValueError, KeyError):
             continue  # a build that is being replaced
         found[environment.name] = environment
@@ -54,7 +54,7 @@ def find(directory: Path, image: str, digest: str) -> Environment:
     """
     # An image that was adopted is a link from its digest to where it was unpacked.
     try:
-        found = _environment((locate(directory, image, digest) / "environment.json").resolve())
+        found = _read_environment((locate(directory, image, digest) / "environment.json").resolve())
     except (OSError, ValueError, KeyError, TypeError):
         raise UnknownEnvironment(f"no image {image} of digest {digest} is built") from None
     if found.digest != digest or not Path(found.root).is_relative_to((directory / image).resolve()):
@@ -75,7 +75,7 @@ def build(name: str, directory: Path, progress: Progress, *, variables: Mapping[
             _require_tools()
             _build(recipe, target, progress, variables)
         point(target.parent / "current", target.name)
-    return _environment(target / "environment.json")
+    return _read_environment(target / "environment.json")
 
 
 def adopt(name: str, root: Path) -> Environment:
@@ -88,10 +88,10 @@ def adopt(name: str, root: Path) -> Environment:
     by_digest = locate(root.parents[2], name, recipe.digest)
     point(by_digest, root.parent.name)
     point(root.parent.parent / "current", by_digest.name)
-    return _environment(root.parent / "environment.json")
+    return _read_environment(root.parent / "environment.json")
 
 
-def _environment(path: Path) -> Environment:
+def _read_environment(path: Path) -> Environment:
     declared = json.loads(path.read_text())
     return Environment(
         name=declared["name"],

@@ -143,7 +143,7 @@ def _open(archive: Path) -> tarfile.TarFile:
 
 def export_image(name: str, directory: Path, destination: Path, progress: Progress) -> None:
     """Write the environment's image to an OCI archive of one layer. Needs root, which may read all of it."""
-    found = environments.installed(directory).get(name)
+    found = environments.find_installed(directory).get(name)
     if found is None:
         raise UnknownEnvironment(f"no environment {name!r} is built in {directory}")
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".sandcell-") as place:

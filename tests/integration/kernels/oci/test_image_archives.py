@@ -124,7 +124,7 @@ def test_an_image_is_named_by_its_config_and_its_layers_lie_on_each_other(
     assert (root / "usr/bin/linked").samefile(root / "usr/bin/python3.11")
     assert (root / IPYKERNEL).stat().st_mtime == 1_600_000_000
     assert (root / "workspace").is_dir()
-    assert environments.installed(tmp_path / "environments") == {"own": found}
+    assert environments.find_installed(tmp_path / "environments") == {"own": found}
     assert take(tmp_path / "image.tar") == found
 
 
@@ -256,7 +256,7 @@ def test_what_is_not_what_it_says_is_refused(take: Callable[..., Environment], t
         with pytest.raises(EnvironmentBuildFailed, match=reason) as refused:
             take(archive())
         assert "\n" not in str(refused.value)
-    assert environments.installed(tmp_path / "environments") == {}
+    assert environments.find_installed(tmp_path / "environments") == {}
     with pytest.raises(EnvironmentBuildFailed, match="with --name"):
         take(oci(place, config(base), base), name="")
     with pytest.raises(EnvironmentBuildFailed, match="with --name"):
@@ -379,7 +379,7 @@ def test_an_exported_image_comes_back_and_counts_as_built(take: Callable[..., En
     assert environments.build("python", there, lines.append, variables={}).root == str(
         there / "python" / recipe / "root"
     )
-    assert environments.installed(there)["python"].digest == found.digest
+    assert environments.find_installed(there)["python"].digest == found.digest
     with pytest.raises(UnknownEnvironment, match="no environment 'ruby'"):
         image_archives.export_image("ruby", here, tmp_path / "ruby.tar", lines.append)
 
