@@ -14,8 +14,7 @@ import httpx
 
 from benchmarks.raw_kernel import RawKernel
 from kernels.environment import Environment
-from kernels.oci import bundle, environments
-from kernels.oci import runtime as processors
+from kernels.oci import bundle, environments, runtime
 from kernels.oci.cgroups import Cgroups
 from kernels.sandbox import SandboxSpec
 from tests.running_service import RunningService
@@ -29,7 +28,7 @@ CONNECTION = {
 
 
 def run(service: RunningService, environments_dir: Path, *, rounds: int = 12) -> str:
-    environment = environments.installed(environments_dir)["python"]
+    environment = environments.find_installed(environments_dir)["python"]
     bare, ours = [], []
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=60) as http:
         for _ in range(rounds):
@@ -86,7 +85,7 @@ def _write_bundle(directory: Path, environment: Environment) -> None:
         workspace=str(directory / "workspace"),
         home=str(directory / "home"),
         temporary=str(directory / "tmp"),
-        processors=str(processors.shown(directory, environment.resources.vcpus)),
+        processors=str(runtime.make_processor_files(directory, environment.resources.vcpus)),
         uid_base=UID_BASE,
         cgroup=f"{CGROUP}/{directory.name}",
     )

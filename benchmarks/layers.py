@@ -50,7 +50,7 @@ class Figures:
 
 
 def run(_service: RunningService, environments_dir: Path, *, rounds: int = 8) -> str:
-    figures = asyncio.run(_measure(environments.installed(environments_dir)["python"], rounds))
+    figures = asyncio.run(_measure(environments.find_installed(environments_dir)["python"], rounds))
     (start, execution), *others = ((_median(one.starts), _median(one.passes)) for one in figures)
     said = [f"runc: start {start * 1000:.0f} ms, `pass` {execution * 1000:.1f} ms (p50 of {rounds})"]
     for (name, layer), (other_start, other_execution) in zip(VARIANTS[1:], others, strict=True):

@@ -12,7 +12,7 @@ import sys
 import structlog
 
 from kernel_gateway.settings import Settings
-from kernels.log_text import escaped, escaped_lines
+from kernels.log_text import escape, escape_lines
 
 
 def configure_logs(settings: Settings) -> None:
@@ -57,8 +57,8 @@ def configure_logs(settings: Settings) -> None:
 
 def _write_out(_logger: object, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
     """Every text of a line; what is none is shown by its `repr`, which does so too. A traceback keeps its lines."""
-    ways = {"exception": escaped_lines}
+    ways = {"exception": escape_lines}
     return {
-        escaped(name): ways.get(name, escaped)(value) if isinstance(value, str) else value
+        escape(name): ways.get(name, escape)(value) if isinstance(value, str) else value
         for name, value in event.items()
     }

@@ -14,7 +14,7 @@ Tree:
     ├── GuestRefused             the guest said no; carries the code, message and status it gave
     ├── InvalidManifest          what was given as a notebook's manifest is none
     ├── InvalidNotebook          a notebook file cannot be read; the sentence names the cell
-    └── DeadlineExceeded         a wait of ours ran out
+    └── DeadlineExceeded         one of this package's waits ran out
 
 `retryable` says whether the same call may succeed when made again unchanged.
 """

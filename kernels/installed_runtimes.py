@@ -15,7 +15,7 @@ from kernels.errors import RuntimeUnusable
 
 GROUP: Final = "sandcell.runtimes"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
-"""Names are told to the launcher and written to journals; an entry point with another kind of name is passed over."""
+"""Names go to the launcher and into journals; an entry point with another kind of name is passed over."""
 
 
 def names() -> tuple[str, ...]:
@@ -33,5 +33,5 @@ def find(name: str) -> Any:
         raise RuntimeUnusable(f"several distributions bring a runtime {name!r} ({owners}); uninstall all but one")
     try:
         return found[0].load()
-    except Exception as error:  # somebody else's module may raise anything while it is imported
+    except Exception as error:  # another distribution's module may raise anything while it is imported
         raise RuntimeUnusable(f"the runtime {name!r} ({found[0].value}) cannot be loaded: {error}") from error

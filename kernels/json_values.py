@@ -1,7 +1,7 @@
 """How many values a JSON text holds, counted without making them. Pure.
 
-`{},{},...` takes twenty times its size once it is decoded, and seconds for every few million values: whoever decodes
-what a sandbox sent counts first.
+`{},{},...` takes twenty times its size once it is decoded, and seconds for every few million values: code that
+decodes what a sandbox sent counts first.
 """
 
 from __future__ import annotations

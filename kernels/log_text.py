@@ -13,21 +13,21 @@ _OBEYED: Final = re.compile(
 )
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""The text on one line, with such characters as Python writes them: `\x1b`, `\n`, `\u202e`."""
     return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def escaped_lines(text: str) -> str:
+def escape_lines(text: str) -> str:
     """A traceback: its lines stay lines, each set in, so that none can be taken for a line of the log."""
-    return "\n".join(f"  {escaped(line)}" for line in text.split("\n"))
+    return "\n".join(f"  {escape(line)}" for line in text.split("\n"))
 
 
 class OneLine(logging.Formatter):
     """The standard library's formatter, for those who log without structlog."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        return escaped(super().formatMessage(record))
+        return escape(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # noqa: N802
-        return escaped_lines(super().formatException(ei))  # type: ignore[arg-type]
+        return escape_lines(super().formatException(ei))  # type: ignore[arg-type]

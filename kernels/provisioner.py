@@ -1,7 +1,7 @@
 """`sandcell-provisioner`: a kernel provisioner of jupyter_client that starts its kernel in a sandbox on this host.
 
 For programs that run kernels of their own (nbclient, papermill, a Jupyter server): the kernelspec `sandcell-python`,
-which `sandcell kernelspec install` writes, names it. The sandbox is held by a process beside the program
+which `sandcell kernelspec install` writes, names it. The sandbox is held by a process next to the program
 (`kernels.keeper`), which removes it when the kernel manager is done and also when the program dies.
 """
 
@@ -50,7 +50,7 @@ class SandcellProvisioner(KernelProvisionerBase):
 
     @property
     def has_process(self) -> bool:
-        """Whether there is a kernel whose end nobody has waited for yet."""
+        """Whether there is a kernel whose end has not been waited for yet."""
         return self._running
 
     async def poll(self) -> int | None:
@@ -114,7 +114,7 @@ class SandcellProvisioner(KernelProvisionerBase):
             return self._sandbox.next_kernel(self.start_seconds)
         sandbox = KeptSandbox(self._order())
         try:
-            report = sandbox.started(1, self.start_seconds)
+            report = sandbox.await_start(1, self.start_seconds)
         except BaseException:
             sandbox.end()
             raise

@@ -6,7 +6,7 @@ knows nothing of kernels, sessions or HTTP. Its values cross a process boundary 
 A sandbox may be on another machine: nothing here is a socket's path, and streams are of any family. What is still bound
 to the service's own host is marked *host-bound*: the directory of a workspace with `reopen` and `open_beneath`, and an
 image's unpacked root file system (`Environment.root`). `docs/how-to/own-runtime.md` says what a runtime that has no
-such directory has to bring until the mirror of a workspace can run beside the sandbox.
+such directory has to bring until the mirror of a workspace can run next to the sandbox.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class SandboxInfo:
 
     `workspace_directory` (host-bound) shows `/workspace` with the user's files as the service's own; what the service
     makes there is the user's inside, and each side sees at once what the other wrote. It is hostile: open what is in it
-    relative to a directory descriptor and follow no link. Until the sandbox is `furnished`, it may hold a part of what
-    belongs in it. `environment_digest` names the image that it was made from; empty when a version of the service made
-    it that wrote none down.
+    relative to a directory descriptor and follow no link. Until `workspace_ready`, it may hold a part of what belongs
+    in it. `environment_digest` names the image that it was made from; empty when a version of the service made it that
+    wrote none down.
     """
 
     sandbox_id: str
     workspace_directory: str
-    furnished: bool = False
+    workspace_ready: bool = False
     environment_digest: str = ""
 
 
@@ -128,7 +128,7 @@ class SandboxRuntime(Protocol):
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there.
 
-        Called once, after the files of the store are in it; `list` says it from then on (`furnished`).
+        Called once, after the files of the store are in it; `list` says it from then on (`workspace_ready`).
         """
 
     async def reopen(self, sandbox_id: str) -> None:
@@ -167,12 +167,12 @@ class SandboxRuntime(Protocol):
         is closed; a half-closed stream stays open the other way.
 
         Called for each HTTP connection to the guest (a few per sandbox, kept open) and for each channel of a kernel
-        (four per kernel and start). Waits a second at most for somebody to listen. Raises `NotListening`,
+        (four per kernel and start). Waits a second at most for a listener. Raises `NotListening`,
         `SandboxGone`, `SandboxFailed`.
         """
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
-        """A listening, non-blocking stream socket, of any family, that this sandbox's guest and nobody else reaches.
+        """A listening, non-blocking stream socket, of any family, that only this sandbox's guest reaches.
 
         Inside, the guest connects to the Unix socket `/run/sandcell/egress/<name>.sock`; `name` is `http` (the egress
         proxy) or `s3` (the execution role). The service takes every connection accepted here for this session's: a
@@ -194,7 +194,7 @@ class SandboxRuntime(Protocol):
     async def destroy(self, sandbox_id: str) -> None:
         """Kill and remove every trace: processes, mounts, groups, directories, what was allotted. Absent is fine.
 
-        Called after the session's last flush, by the sweep, and after a `create` that nobody waits for any more. Goes
+        Called after the session's last flush, by the sweep, and after a `create` whose caller has given up. Goes
         on to its end when its caller does not wait for that. Raises `SandboxFailed`; then it is called again later.
         """
 

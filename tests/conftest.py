@@ -119,7 +119,7 @@ def environments_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def environment(environments_dir: Path) -> Environment:
-    built = environments.installed(environments_dir)
+    built = environments.find_installed(environments_dir)
     assert "python" in built, (
         "the environment is not built; `make test` builds it, as `sandcell environments build python` does"
     )

@@ -70,7 +70,7 @@ def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
 
 async def _trial(runtime: SandboxRuntime, settings: Settings) -> Finding:
     """Start a sandbox of the first environment, count it, remove it."""
-    environment = next(iter(environments.installed(settings.environments_path).values()))
+    environment = next(iter(environments.find_installed(settings.environments_path).values()))
     try:
         return await _start_and_count(runtime, sandboxes.bounded(environment, settings))
     except KernelsError as error:

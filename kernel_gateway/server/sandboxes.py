@@ -61,7 +61,9 @@ def catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environme
     Raises SettingInvalid.
     """
     declared, defaults = _declared(settings, text), _resources(settings)
-    return lambda: environments_file.applied(declared, environments.installed(settings.environments_path), defaults)
+    return lambda: environments_file.applied(
+        declared, environments.find_installed(settings.environments_path), defaults
+    )
 
 
 def roles(settings: Settings, text: str) -> tuple[DeclaredRole, ...]:
@@ -75,7 +77,7 @@ def installed(settings: Settings, text: str | None = None) -> dict[str, Environm
     Raises SettingInvalid, also for an image that is not built.
     """
     declared = _declared(settings, environments_text(settings) if text is None else text)
-    built = environments.installed(settings.environments_path)
+    built = environments.find_installed(settings.environments_path)
     environments_file.require_images(declared, built, str(_file(settings)))
     return environments_file.applied(declared, built, _resources(settings))
 

@@ -64,7 +64,7 @@ def serve(settings: Settings) -> None:
         inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
         token = tokens.plan(local_url(settings, sockets[0].getsockname()[1]))
-        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encoded())
+        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encode())
         for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
         sys.stdout.flush()

@@ -87,7 +87,7 @@ class Adoption:
         death = await self._adopt_sandbox(live, info)
         if death is not None:
             live.sandbox.require_new(death)
-            if info is not None and info.furnished:
+            if info is not None and info.workspace_ready:
                 # Spawned before this coroutine waits again, so that it gets the sandbox's lock before any caller can
                 # ask for a new sandbox: that one would restore the files without those of the dead one.
                 self._background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
@@ -107,7 +107,7 @@ class Adoption:
             return VANISHED
         try:
             async with self._adopting:
-                if not info.furnished:
+                if not info.workspace_ready:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
                     await self._runtime.destroy(info.sandbox_id)
                     return CUT_OFF

@@ -25,6 +25,6 @@ class Dialect:
         """Whether an error is what an interrupt leaves."""
         return error.name == "KeyboardInterrupt"
 
-    def worded(self, error: UserError) -> UserError:
+    def describe_error(self, error: UserError) -> UserError:
         """The error of a run that was interrupted, in words that say so."""
         return error

@@ -210,7 +210,7 @@ class _Run:
                 self._take(channel, message)
             elif message.parent_id == self._closing_id:
                 self._take_closing(channel, message)
-        except Exception as error:  # a mistake of ours must end the run, not leave it waiting
+        except Exception as error:  # a mistake in this package must end the run, not leave it waiting
             self._end(error)
 
     def skip(self, parent_id: str, size_bytes: int) -> None:
@@ -372,7 +372,7 @@ class _Run:
             self._lack("end of its output" if self._idle else "idle status")
         else:
             self._settling = None
-            self._probe()  # while the code runs on nobody answers that, and its deadline is what ends it
+            self._probe()  # while the code runs on there is no answer to that, and its deadline is what ends it
 
     def _lack(self, missing: str) -> None:
         self._note = f"the kernel sent no {missing}; the end of the output may be missing"
@@ -404,4 +404,4 @@ class _Run:
         if self._reply.get("status") not in ("error", "aborted"):
             return None
         error = shown.error or user_error(self._reply, 100_000)
-        return self._dialect.worded(error) if self.timed_out or self._was_interrupted() else error
+        return self._dialect.describe_error(error) if self.timed_out or self._was_interrupted() else error

@@ -1,8 +1,8 @@
 """The one set of connections to a kernel: requests out, replies to who asked, everything to every subscriber.
 
 A hub is opened once per generation of a kernel and never reconnects: a connection that ends means the kernel is gone,
-and the guest says why; when it stays silent for `LOSS_GRACE_SECONDS` the hub fails by itself. Whoever waits on a failed
-hub is told at once.
+and the guest says why; when it stays silent for `LOSS_GRACE_SECONDS` the hub fails by itself. Waits on a failed hub
+end at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernels.wire import zmtp
 from kernels.wire.channel import Channel, Pace, open_channel
 from kernels.wire.client_request import ClientRequest
 from kernels.wire.connection import CHANNELS, KernelConnection
-from kernels.wire.message import Malformed, Message, Signer, unverified_parent
+from kernels.wire.message import Malformed, Message, Signer, read_unverified_parent
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ Failed = Callable[[KernelsError], None]
 
 
 class _Subscriber:
-    """Who is told of messages, of messages that were too large (`skipped(parent_id, size_bytes)`), of the end."""
+    """Callbacks for messages, for messages that were too large (`skipped(parent_id, size_bytes)`), for the end."""
 
     def __init__(self, deliver: Deliver, failed: Failed, skipped: Skipped) -> None:
         self.deliver = deliver
@@ -45,7 +45,7 @@ class _Subscriber:
 class Hub:
     """The connections to one kernel. Attributes are for reading.
 
-    `lost` says that the kernel's sockets closed although nobody had said that the kernel ended: it may still run and
+    `lost` says that the kernel's sockets closed although no event had said that the kernel ended: it may still run and
     wants killing. `refused` counts messages that were malformed or wrongly signed. `interrupts` counts interrupts that
     someone asked for, see `note_interrupt`. `kernel_info` is the kernel's own description of itself, which it gives on
     the channel `greeted_on`: one where answering is published. `runs` says which request carries out which execution.
@@ -120,10 +120,10 @@ class Hub:
         return msg_id
 
     def forward(self, request: ClientRequest) -> None:
-        """Send a client's message with the client's own header, signed anew; raises the error of a failed hub."""
+        """Send a client's message with the client's own header, signed again; raises the error of a failed hub."""
         if self.error is not None:
             raise self.error
-        self._channels[request.channel].send(self._signer.signed(request.parts))
+        self._channels[request.channel].send(self._signer.sign(request.parts))
 
     def unsent_bytes(self, channel: str) -> int:
         """What the kernel has not taken yet: it may be busy, or not read at all."""
@@ -188,19 +188,19 @@ class Hub:
         channel = await open_channel(
             self._connection,
             name,
-            partial(self._received, name),
+            partial(self._receive, name),
             self._connection_lost,
             identity=identity,
             pace=self._pace,
         )
         self._channels[name] = channel
 
-    def _received(self, name: str, frames: list[bytes] | zmtp.Oversized) -> None:
+    def _receive(self, name: str, frames: list[bytes] | zmtp.Oversized) -> None:
         """Where everything that the kernel sends comes in; nothing that is in it raises."""
         if self.error is not None:
             return
         if isinstance(frames, zmtp.Oversized):
-            parent = unverified_parent(frames.frames)
+            parent = read_unverified_parent(frames.frames)
             for subscriber in self._subscribers:
                 self._tell(subscriber.skipped, parent, frames.size_bytes)
             return

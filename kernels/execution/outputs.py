@@ -1,7 +1,8 @@
 """What an execution shows: the kernel's published messages to nbformat outputs within caps. Pure.
 
-Text is kept raw, carriage returns and colours included: whoever renders it decides. Streams keep head and tail, rich
-outputs that do not fit are replaced by a note, and events stop when their budget is used up; what was cut is counted.
+Text is kept raw, carriage returns and colours included: the client that renders it decides. Streams keep head and tail,
+rich outputs that do not fit are replaced by a note, and events stop when their budget is used up; what was cut is
+counted.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class OutputCaps:
 class Event:
     """Something that happened in an execution; `kind` is one of `sandcell.models.executions.Event.event`.
 
-    Or `beyond`, for whoever keeps texts in full: `name` with `text`, or with the `size` of text that is not sent on any
-    more, or `clear` with `wait`.
+    Or `beyond`, for the record that keeps texts in full: `name` with `text`, or with the `size` of text that is not
+    sent on any more, or `clear` with `wait`.
     """
 
     kind: str
@@ -118,7 +119,7 @@ class OutputCollector:
         self._updates: dict[str, _Rich] = {}
 
     def feed(self, msg_type: str, content: Content) -> list[Event]:
-        """Take one message in; returns what subscribers are told. Unknown types are ignored."""
+        """Take one message in; returns the events for subscribers. Unknown types are ignored."""
         if msg_type == "stream":
             return self._stream(content)
         if msg_type in ("display_data", "execute_result"):
@@ -183,7 +184,7 @@ class OutputCollector:
         if name not in self._streams or not text:
             return []
         self._clear_if_asked()
-        self._streams[name].write(self._segment(name), text, size)
+        self._streams[name].write(self._find_segment(name), text, size)
         if size > self._event_text_left:
             self._event_text_left = 0
             why = "the rest of the text is not streamed; the outcome has its head and tail"
@@ -193,7 +194,7 @@ class OutputCollector:
         return [Event("stream", {"name": name, "text": text})]
 
     def _beyond(self, name: str, text: str, size: int) -> list[Event]:
-        """Text for whoever keeps all of it."""
+        """Text for the record, which keeps all of it."""
         if not self._caps.full_text_bytes:
             return []
         if self._full_left[name] <= 0:
@@ -201,7 +202,7 @@ class OutputCollector:
         self._full_left[name] -= size
         return [Event("beyond", {"name": name, "text": text})]
 
-    def _segment(self, name: str) -> Segment:
+    def _find_segment(self, name: str) -> Segment:
         """The segment that new text of a stream belongs to."""
         last = self._items[-1] if self._items else None
         if isinstance(last, Segment) and last.name == name:
@@ -233,7 +234,7 @@ class OutputCollector:
         if display_id is not None:
             told["display_id"] = display_id
             self._displays.setdefault(display_id, deque(maxlen=_MOST_UPDATED)).append(item)
-        return self._budgeted(Event("result" if output_type == "execute_result" else "display", told), item.size_bytes)
+        return self._charge(Event("result" if output_type == "execute_result" else "display", told), item.size_bytes)
 
     def _fill(self, item: _Rich, data: Content, metadata: Content, size: int, weight: int) -> None:
         """Put a bundle into an output, or a note when it does not fit."""
@@ -255,7 +256,7 @@ class OutputCollector:
         for item in self._displays.get(display_id, ()):
             self._fill(item, data, metadata, size, weight)
         self._remember(display_id, {"data": data, "metadata": metadata}, weight)
-        return self._budgeted(event, weight)
+        return self._charge(event, weight)
 
     def _remember(self, display_id: str, output: Output, weight: int) -> None:
         """For displays of other executions; the latest updates of the latest ids, within the bound of rich outputs."""
@@ -272,7 +273,7 @@ class OutputCollector:
             self._clear_on_next = True
         else:
             self._clear()
-        told = self._budgeted(Event("clear", {"wait": wait}), _OUTPUT_OVERHEAD_BYTES)
+        told = self._charge(Event("clear", {"wait": wait}), _OUTPUT_OVERHEAD_BYTES)
         if self._caps.full_text_bytes and not any(event.kind == "clear" for event in told):
             told.append(Event("beyond", {"clear": True, "wait": wait}))
         return told
@@ -286,14 +287,14 @@ class OutputCollector:
             self._rich_bytes += weight
             self._items.append(_Rich(output, weight))
         told = {"name": error.name, "value": error.value, "traceback": error.traceback}
-        return self._budgeted(Event("error", told), weight)
+        return self._charge(Event("error", told), weight)
 
     def _count(self, content: Content) -> None:
         count = content.get("execution_count")
         if type(count) is int and 0 <= count < 1 << 31:
             self.execution_count = count
 
-    def _budgeted(self, event: Event, size_bytes: int) -> list[Event]:
+    def _charge(self, event: Event, size_bytes: int) -> list[Event]:
         if size_bytes > self._event_rich_left:
             self._event_rich_left = 0
             return self._tell_once("displays", "no more displays are sent; the outcome has what fits its bound")

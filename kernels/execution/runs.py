@@ -39,7 +39,7 @@ class Runs:
             del self._open[msg_id]
 
     def late_of(self, message: Message) -> str | None:
-        """The execution whose late output a published message is, empty when nobody knows; None when it is none."""
+        """The execution whose late output a published message is, empty when unknown; None when it is none."""
         if message.msg_type not in OUTPUTS:
             return None
         if message.parent_type not in ("", "execute_request"):

@@ -23,7 +23,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=2_000)]
 
 
 class Variable(msgspec.Struct, omit_defaults=True):
-    """One name: the name of its value's type, and what can be told of the value without running its code."""
+    """One name: the name of its value's type, and what can be said of the value without running its code."""
 
     name: _Text
     type: _Text
@@ -51,10 +51,10 @@ _decode: Final = msgspec.json.Decoder(_Reply).decode
 async def ask(hub: Hub) -> Variables:
     """What the kernel behind the hub has; raises `DeadlineExceeded`, `SandboxFailed`, or the error of a failed hub."""
     message = await hub.request("control", "sandcell_variables_request", {}, deadline_seconds=ANSWER_SECONDS)
-    return answered(message.content_json)
+    return parse_answer(message.content_json)
 
 
-def answered(content: bytes) -> Variables:
+def parse_answer(content: bytes) -> Variables:
     """What a reply says; raises `SandboxFailed` for one that is none. Pure."""
     if len(content) > MOST_ANSWER_BYTES:
         raise SandboxFailed("the kernel's answer about its variables is longer than any may be")

@@ -1,4 +1,4 @@
-"""What the guest is told by its command line, with the defaults of a real sandbox.
+"""What the guest reads from its command line, with the defaults of a real sandbox.
 
 Parsed by hand: this runs before the first kernel starts, and argparse costs more than it gives here.
 """
@@ -57,7 +57,7 @@ class Options:
         """Where the host listens for what leaves the sandbox: `http` or `s3`."""
         return f"{self.transport}/egress/{name}.sock"
 
-    def environment(self) -> dict[str, str]:
+    def make_environment(self) -> dict[str, str]:
         """Everything a kernel or a command finds in its environment."""
         return {
             "HOME": self.home,

@@ -1,8 +1,8 @@
 """How many processors programs should believe in: the vCPUs of the sandbox, never more than the host has.
 
-The quota of the control group is what holds. These are hints, so that nobody starts 64 threads for two processors: an
-affinity, and the variables of libraries that do not ask for it. No variable that makes a program talk (Java's) is here:
-those programs go by the affinity.
+The quota of the control group is what holds. These are hints, so that no library starts 64 threads for two processors:
+an affinity, and the variables of libraries that do not ask for it. No variable that makes a program talk (Java's) is
+here: those programs go by the affinity.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def variables(count: int) -> dict[str, str]:
 
 
 def neighbouring(count: int) -> set[int]:
-    """`count` processors next to each other, from a random one on: anew for each process that is started.
+    """`count` processors next to each other, from a random one on: others for each process that is started.
 
     Always the first ones would pile all sandboxes of a large host on them.
     """

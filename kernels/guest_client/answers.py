@@ -81,33 +81,33 @@ def parse(line: bytes) -> dict[str, Any]:
     return value
 
 
-def refused(status: int, body: bytes) -> GuestRefused:
+def parse_refusal(status: int, body: bytes) -> GuestRefused:
     """The refusal that an answer without a good status is."""
     value = parse(body)
     return GuestRefused(status, str(value.get("code", "failed"))[:100], str(value.get("message", ""))[:1000])
 
 
-def refusals(value: dict[str, Any], done: str, count: int) -> list[tuple[int, GuestRefused]]:
+def parse_refusals(value: dict[str, Any], done: str, count: int) -> list[tuple[int, GuestRefused]]:
     """Which of `count` files a guest refused, by their numbers; it says under `done` how many it did not."""
-    found = [_refusal(each, count) for each in of_type(value, "refused", list)]
+    found = [_parse_one_refusal(each, count) for each in of_type(value, "refused", list)]
     if of_type(value, done, int) + len(found) != count or len({number for number, _ in found}) != len(found):
         raise SandboxFailed("the guest has lost count of the files")
     return found
 
 
-def _refusal(value: object, count: int) -> tuple[int, GuestRefused]:
+def _parse_one_refusal(value: object, count: int) -> tuple[int, GuestRefused]:
     if not isinstance(value, dict) or (number := of_type(value, "index", int)) >= count:
         raise SandboxFailed("the guest refused a file that there is not")
     status = min(max(of_type(value, "status", int), 400), 599)
     return number, GuestRefused(status, of_type(value, "code", str)[:100], of_type(value, "message", str)[:1000])
 
 
-def started(value: dict[str, Any]) -> KernelStarted:
+def parse_start(value: dict[str, Any]) -> KernelStarted:
     """What `kernel_started` and the answer to a start say."""
     return KernelStarted(of_type(value, "generation", int), of_type(value, "key", str))
 
 
-def exited(value: dict[str, Any]) -> KernelExit:
+def parse_exit(value: dict[str, Any]) -> KernelExit:
     """What `kernel_exited` says."""
     exit_code, signal = value.get("exit_code"), value.get("signal")
     return KernelExit(
@@ -118,7 +118,7 @@ def exited(value: dict[str, Any]) -> KernelExit:
     )
 
 
-def result(value: dict[str, Any]) -> CommandResult:
+def parse_result(value: dict[str, Any]) -> CommandResult:
     """What is said of a command."""
     exit_code, status = value.get("exit_code"), of_type(value, "status", str)
     if status not in STATUSES:
@@ -136,7 +136,7 @@ def result(value: dict[str, Any]) -> CommandResult:
     )
 
 
-def file(value: object) -> FileStat:
+def parse_file(value: object) -> FileStat:
     """What is said of an entry of the workspace."""
     if not isinstance(value, dict):
         raise SandboxFailed("the guest listed what is not a file")

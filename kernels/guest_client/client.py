@@ -62,7 +62,7 @@ class GuestClient:
             while True:
                 try:
                     self._transport.take(await self._dial(GUEST, patience_seconds=PATIENCE_SECONDS))
-                    return guest_answers.started(
+                    return guest_answers.parse_start(
                         await self._json("GET", "/v1/status", deadline_seconds=deadline_seconds)
                     )
                 except (NotListening, SandboxGone, _BrokenOff):  # not there yet
@@ -75,11 +75,13 @@ class GuestClient:
         clients that keep to it across restarts.
         """
         body = {"generation": generation, "keep_deno": keep_deno, "key": key}
-        return guest_answers.started(await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS))
+        return guest_answers.parse_start(
+            await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS)
+        )
 
     async def start_deno(self) -> KernelStarted:
         """The kernel for JavaScript and TypeScript, started when none runs; it counts its own generations."""
-        return guest_answers.started(await self._json("POST", "/v1/deno/start", {}, deadline_seconds=START_SECONDS))
+        return guest_answers.parse_start(await self._json("POST", "/v1/deno/start", {}, deadline_seconds=START_SECONDS))
 
     async def kill_deno(self) -> None:
         """Send SIGKILL to that kernel's process group."""
@@ -122,11 +124,11 @@ class GuestClient:
             async with aclosing(self._events()) as events:
                 async for event in events:
                     if event.get("event") == "kernel_started":
-                        on_started(guest_answers.started(event))
+                        on_started(guest_answers.parse_start(event))
                     elif event.get("event") == "kernel_exited":
-                        on_exit(guest_answers.exited(event))
+                        on_exit(guest_answers.parse_exit(event))
                     elif event.get("event") == "deno_exited":
-                        on_deno_exit(guest_answers.exited(event))
+                        on_deno_exit(guest_answers.parse_exit(event))
         except (_BrokenOff, DeadlineExceeded):
             pass
         except (SandboxFailed, GuestRefused):
@@ -162,25 +164,27 @@ class GuestClient:
             "merge_output": merge_output,
         }
         deadline_seconds = CALL_SECONDS + (0 if background else timeout_seconds)
-        return guest_answers.result(await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds))
+        return guest_answers.parse_result(
+            await self._json("POST", "/v1/commands", body, deadline_seconds=deadline_seconds)
+        )
 
     async def task(self, task_id: str) -> CommandResult:
         """How a background command is now."""
-        return guest_answers.result(await self._json("GET", f"/v1/tasks/{_quoted(task_id)}"))
+        return guest_answers.parse_result(await self._json("GET", f"/v1/tasks/{_quote(task_id)}"))
 
     async def stop_task(self, task_id: str) -> CommandResult:
         """End a background command and say how it was; one that has ended stays as it was."""
-        return guest_answers.result(await self._json("DELETE", f"/v1/tasks/{_quoted(task_id)}"))
+        return guest_answers.parse_result(await self._json("DELETE", f"/v1/tasks/{_quote(task_id)}"))
 
     async def list_files(self, path: str, *, recursive: bool, limit: int) -> list[FileStat]:
         """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
-        query = f"path={_quoted(path)}&recursive={str(recursive).lower()}&limit={limit}"
+        query = f"path={_quote(path)}&recursive={str(recursive).lower()}&limit={limit}"
         found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
-        return [guest_answers.file(entry) for entry in guest_answers.of_type(found, "files", list)]
+        return [guest_answers.parse_file(entry) for entry in guest_answers.of_type(found, "files", list)]
 
     async def stat_file(self, path: str) -> FileStat:
         """What is at this path; links are described and not followed."""
-        return guest_answers.file(await self._json("GET", f"/v1/files/stat?path={_quoted(path)}"))
+        return guest_answers.parse_file(await self._json("GET", f"/v1/files/stat?path={_quote(path)}"))
 
     async def read_file(self, path: str, *, max_bytes: int | None = None) -> AsyncIterator[bytes]:
         """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`.
@@ -194,21 +198,21 @@ class GuestClient:
 
     async def open_file(self, path: str, *, max_bytes: int | None = None) -> tuple[FileStat, AsyncGenerator[bytes]]:
         """A regular file and its bytes, which are of that version, as of `read_file`; the caller closes them."""
-        content = self._content(path, max_bytes)
+        content = self._read_content(path, max_bytes)
         try:
             head = await anext(content)  # a guest of an earlier version, taken up with its sandbox, says nothing
-            found = guest_answers.file(guest_answers.parse(head)) if head else await self.stat_file(path)
+            found = guest_answers.parse_file(guest_answers.parse(head)) if head else await self.stat_file(path)
             if max_bytes is not None and found.size > max_bytes:
                 raise SandboxFailed(f"the guest sends more of {path!r} than was asked for")
         except BaseException:
             await content.aclose()
             raise
-        return found, _counted(content, path, found.size)
+        return found, _check_size(content, path, found.size)
 
-    async def _content(self, path: str, max_bytes: int | None) -> AsyncGenerator[bytes]:
+    async def _read_content(self, path: str, max_bytes: int | None) -> AsyncGenerator[bytes]:
         """What the guest says of the file, then its bytes."""
         bound = "" if max_bytes is None else f"&max_bytes={max_bytes}"
-        address = f"/v1/files/content?path={_quoted(path)}{bound}"
+        address = f"/v1/files/content?path={_quote(path)}{bound}"
         async with self._answer("GET", address, deadline_seconds=CALL_SECONDS) as response:
             yield response.headers.get("Sandcell-Entry", "").encode()
             chunks = response.aiter_raw()
@@ -219,8 +223,10 @@ class GuestClient:
         self, path: str, chunks: AsyncIterator[bytes], *, deadline_seconds: float = TRANSFER_SECONDS
     ) -> FileStat:
         """Write a file, parents included; only when complete does it take the place of what was there."""
-        address = f"/v1/files/content?path={_quoted(path)}"
-        return guest_answers.file(await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds))
+        address = f"/v1/files/content?path={_quote(path)}"
+        return guest_answers.parse_file(
+            await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds)
+        )
 
     async def write_files(
         self, files: Sequence[tuple[str, file_stream.Content]], *, deadline_seconds: float = TRANSFER_SECONDS
@@ -228,11 +234,11 @@ class GuestClient:
         """Write many files with one call, each as `write_file` does; those refused, by their place in `files`."""
         content = file_stream.stream(files)
         answer = await self._json("PUT", "/v1/files/batch", content=content, deadline_seconds=deadline_seconds)
-        return guest_answers.refusals(answer, "written", len(files))
+        return guest_answers.parse_refusals(answer, "written", len(files))
 
     async def remove_file(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""
-        address = f"/v1/files?path={_quoted(path)}&recursive={str(recursive).lower()}"
+        address = f"/v1/files?path={_quote(path)}&recursive={str(recursive).lower()}"
         await self._json("DELETE", address, deadline_seconds=WALK_SECONDS)
 
     async def remove_files(self, paths: Sequence[str]) -> list[tuple[int, GuestRefused]]:
@@ -241,7 +247,9 @@ class GuestClient:
         for first in range(0, len(paths), PATHS_AT_ONCE):
             group = list(paths[first : first + PATHS_AT_ONCE])
             answer = await self._json("POST", "/v1/files/remove", {"paths": group}, deadline_seconds=WALK_SECONDS)
-            refused += [(first + number, why) for number, why in guest_answers.refusals(answer, "removed", len(group))]
+            refused += [
+                (first + number, why) for number, why in guest_answers.parse_refusals(answer, "removed", len(group))
+            ]
         return refused
 
     async def aclose(self) -> None:
@@ -286,13 +294,13 @@ class GuestClient:
         """Open a call; what comes out has a good status, and its body is still to be read."""
         if self._http.is_closed:
             raise SandboxGone("the guest was let go")
-        async with self._translated():
+        async with self._translate_errors():
             request = self._http.build_request(method, path, **content)
             async with _deadline(deadline_seconds, f"the guest's answer to {method} {path}"):
                 response = await self._http.send(request, stream=True)
         try:
             if response.status_code >= 300:
-                raise guest_answers.refused(response.status_code, await self._read(response))
+                raise guest_answers.parse_refusal(response.status_code, await self._read(response))
             yield response
         finally:
             await response.aclose()
@@ -300,7 +308,7 @@ class GuestClient:
     async def _read(self, response: httpx.Response) -> bytes:
         """The body as it came, bounded; nothing is decompressed."""
         body = bytearray()
-        async with self._translated():
+        async with self._translate_errors():
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MAX_ANSWER_BYTES:
@@ -309,11 +317,11 @@ class GuestClient:
 
     async def _next(self, chunks: AsyncIterator[bytes], seconds: float, what: str) -> bytes | None:
         """The next piece of an answer's body, None at its end."""
-        async with _deadline(seconds, what), self._translated():
+        async with _deadline(seconds, what), self._translate_errors():
             return await anext(chunks, None)
 
     @asynccontextmanager
-    async def _translated(self) -> AsyncIterator[None]:
+    async def _translate_errors(self) -> AsyncIterator[None]:
         """Turn httpx's errors into this package's: a dead guest no longer listens."""
         try:
             yield
@@ -340,7 +348,7 @@ class GuestClient:
         return True
 
 
-async def _counted(content: AsyncGenerator[bytes], path: str, size: int) -> AsyncGenerator[bytes]:
+async def _check_size(content: AsyncGenerator[bytes], path: str, size: int) -> AsyncGenerator[bytes]:
     """The same bytes, which are `size`; the guest keeps the last of a file that has changed."""
     received = 0
     async with aclosing(content):
@@ -362,7 +370,7 @@ async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
         raise DeadlineExceeded(f"waited {seconds:g} s for {what}") from None
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """As part of an address; bytes of file names that are not UTF-8 travel as they are."""
     try:
         return quote(text.encode(errors="surrogateescape"), safe="")

@@ -85,7 +85,7 @@ def _follow_parent(loop: asyncio.AbstractEventLoop, leaving: asyncio.Event) -> N
 
 
 def _tell(report: Report) -> None:
-    with contextlib.suppress(OSError):  # nobody is there to hear it: the pipe of the requests says so too
+    with contextlib.suppress(OSError):  # the caller is gone: the pipe of the requests says so too
         os.write(sys.stdout.fileno(), msgspec.json.encode(report) + b"\n")
 
 

@@ -52,7 +52,7 @@ class KeptSandbox:
         with self._said:
             return self._ended
 
-    def started(self, generation: int, deadline_seconds: float) -> Report:
+    def await_start(self, generation: int, deadline_seconds: float) -> Report:
         """Wait for the kernel of this generation or a later one; raises `SandboxFailed`, which says what is missing."""
         with self._said:
             self._said.wait_for(lambda: self._ended or self._failure or self._is_at(generation), deadline_seconds)
@@ -66,7 +66,7 @@ class KeptSandbox:
         with self._said:
             generation = self._kernel.generation + 1 if self._kernel else 1
         self.ask("start")
-        return self.started(generation, deadline_seconds)
+        return self.await_start(generation, deadline_seconds)
 
     def ask(self, do: str) -> None:
         """Send a request; to a keeper that is no more, nothing."""

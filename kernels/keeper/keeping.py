@@ -1,8 +1,8 @@
 """One sandbox kept for one caller: made, its kernel started again on request, reported on, removed.
 
-Nothing outlives its caller for long. A keeper removes its sandbox when it is told to, when its caller closes the pipe
-or dies, and when it is asked to end; one that was killed itself leaves a lock that nobody holds, and the next keeper of
-the same directory removes what belonged to it.
+Nothing outlives its caller for long. A keeper removes its sandbox on request, when its caller closes the pipe or dies,
+and when it is asked to end; one that was killed itself leaves a lock that no process holds, and the next keeper of the
+same directory removes what belonged to it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SandboxProcess:
 
     async def start(self) -> None:
         """Remove what killed keepers left, make the sandbox, tell of its kernel. Raises `KernelsError`, `OSError`."""
-        environment = _environment(self._order)
+        environment = _find_environment(self._order)
         self._locks.hold(self._id)
         async with self._locks.turn():
             await self._sweep()
@@ -62,14 +62,14 @@ class SandboxProcess:
         await self._introduce(started)
 
     async def do(self, request: Request) -> None:
-        """Carry out what the caller asks for, but `end`; what cannot be done is told or, for a signal, left."""
+        """Carry out what the caller asks for, but `end`; what cannot be done is reported or, for a signal, left."""
         if request.do == "start":
             try:
                 await self._introduce(await self._guest.start_kernel(self._bridge.generation + 1, key=self._key))
             except KernelsError as error:
                 self._tell(Report("failed", detail=str(error)))
             return
-        with contextlib.suppress(KernelsError):  # no kernel runs, or the guest is late or gone, which is told elsewhere
+        with contextlib.suppress(KernelsError):  # no kernel runs, or the guest is late or gone: that is reported
             await (self._guest.interrupt_kernel() if request.do == "interrupt" else self._guest.kill_kernel())
 
     async def remove(self) -> None:
@@ -112,9 +112,9 @@ class SandboxProcess:
 
     async def _watch(self) -> None:
         """Tell each end of a kernel; a guest that cannot be followed any more has taken the kernel with it."""
-        await self._guest.watch(lambda _started: None, self._exited, self.gone.set)
+        await self._guest.watch(lambda _started: None, self._report_exit, self.gone.set)
 
-    def _exited(self, gone: KernelExit) -> None:
+    def _report_exit(self, gone: KernelExit) -> None:
         status = -signal.Signals[gone.signal].value if gone.signal else gone.exit_code
         code = 1 if status is None else status
         self._tell(Report("exited", gone.generation, exit_code=code, detail=gone.last_words))
@@ -134,10 +134,10 @@ def _settings(order: LaunchRequest) -> RuntimeSettings:
     )
 
 
-def _environment(order: LaunchRequest) -> Environment:
+def _find_environment(order: LaunchRequest) -> Environment:
     """The image that was asked for, with the bounds that were; its sandboxes reach nothing."""
     directory = Path(order.environments_directory)
-    found = environments.installed(directory).get(order.environment)
+    found = environments.find_installed(directory).get(order.environment)
     if found is None:
         raise UnknownEnvironment(
             f"the environment {order.environment!r} is not built in {directory};"

@@ -1,6 +1,6 @@
 """Locks that the kernel lets go of when their holder dies: one file per sandbox, and one for taking turns.
 
-A sandbox whose file is locked by nobody has lost its keeper.
+A sandbox whose file is not locked has lost its keeper.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Locks:
         self._held[name] = descriptor
 
     def take_over(self, name: str) -> bool:
-        """Lock what somebody else had made; False while its holder lives, be it this process."""
+        """Lock a file that an earlier keeper made; False while its holder lives, be it this process."""
         if name in self._held:
             return False
         try:

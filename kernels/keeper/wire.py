@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 LINE_BYTES = 64 * 1024
-"""Of one line; a longer one is none of ours."""
+"""Of one line; a longer one was not written by this package."""
 
 
 class LaunchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

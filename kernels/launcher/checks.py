@@ -46,10 +46,10 @@ class Checks:
                 raise LauncherRefused(f"a sandbox gets at most {most} {name}, not {asked}")
         if request.runtime and request.runtime not in bounds.runtimes:
             raise LauncherRefused(f"the runtime {request.runtime!r} is none of {', '.join(bounds.runtimes)}")
-        environment = self._environment(request)
+        environment = self._find_environment(request)
         return SandboxSpec(request.sandbox_id, environment, request.generation, request.hostname)
 
-    def _environment(self, request: Create) -> Environment:
+    def _find_environment(self, request: Create) -> Environment:
         built = environments.find(self._directory, request.image, request.digest)
         root = Path(built.root)
         for place in (self._directory, root.parent.parent, root.parent, root.parent / "environment.json", root):
@@ -72,7 +72,7 @@ def _role(role: Role | None) -> ExecutionRole | None:
 
 
 def _require_roots(place: Path) -> None:
-    """An image that somebody other than root can change is none that root starts."""
+    """An image that another user than root can change is none that root starts."""
     try:
         found = place.stat(follow_symlinks=False)
     except OSError as error:

@@ -1,6 +1,6 @@
 """The service's end: `SandboxRuntime` by asking the launcher.
 
-Everybody who waits is told at once when the launcher is gone. What the launcher answers is trusted; what it hands over
+Waiting calls fail at once when the launcher is gone. What the launcher answers is trusted; what it hands over
 of a sandbox (sockets, files) is as hostile as ever.
 """
 
@@ -49,7 +49,7 @@ class LauncherRuntime:
         try:
             return (await asyncio.shield(making)).info
         except asyncio.CancelledError:
-            # What is made all the same is taken back, since nobody has it.
+            # What is made all the same is taken back, since no caller has it.
             await asyncio.wait([making])
             if not making.cancelled() and making.exception() is None:
                 await self.destroy(spec.sandbox_id)
@@ -154,7 +154,7 @@ class LauncherRuntime:
                     close_all(packet.descriptors)
                     continue
                 heard = self._waiting.get(reply.number)
-                if heard is None or heard.done():  # nobody waits any more
+                if heard is None or heard.done():  # its caller has given up
                     close_all(packet.descriptors)
                 else:
                     heard.set_result((reply.answer, packet.descriptors))

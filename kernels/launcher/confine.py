@@ -35,7 +35,7 @@ _MOST_CAPABILITIES: Final = 64
 _KEYCTL: Final = {"x86_64": 250, "aarch64": 219}
 _JOIN_SESSION_KEYRING: Final = 1
 _NO_KEYS: Final = (errno.ENOSYS, errno.EPERM)
-"""A kernel without keys, and a filter around all of us that gives nobody any."""
+"""A kernel without keys, and a filter around this process that allows none."""
 
 
 def main(descriptor: int) -> None:
@@ -88,7 +88,7 @@ def die_with(parent: int) -> None:
 
 
 def _leave_keyring() -> None:
-    """Have a session keyring of our own: whoever holds root's may read the keys in it, whatever his user."""
+    """Join a new session keyring: a process that holds root's may read the keys in it, whatever its user."""
     try:
         system_calls.call(_KEYCTL[platform.machine()], _JOIN_SESSION_KEYRING, None)
     except OSError as error:

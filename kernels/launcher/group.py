@@ -1,6 +1,6 @@
 """The control group of the service: what it forks stays in it, is counted, and ends with it.
 
-The death of a process does not end its children. Those of a service that has fallen to somebody would go on with its
+The death of a process does not end its children. Those of a service that was taken over would go on with its
 sockets and files into the next life; without privileges none of them can leave the group.
 """
 
@@ -40,7 +40,7 @@ class ServiceGroup:
     def end(self) -> None:
         """End all that is in the group and remove it; absent is fine. Raises `SandboxFailed` when a process stays.
 
-        Groups that somebody else made below it go too. One that is made again and again is left, once it is empty.
+        Groups that were made below it go too. One that is made again and again is left, once it is empty.
         """
         give_up = time.monotonic() + _END_SECONDS
         self._allow(0)
@@ -79,7 +79,7 @@ def _kill(process: int, group: Path) -> None:
     """Kill it if it is still in the group: its number may be another's by now."""
     try:
         descriptor = os.pidfd_open(process)
-    except OSError:  # it has ended, or is in a namespace beside this one
+    except OSError:  # it has ended, or is in another namespace than this one
         return
     try:
         if process in _processes(group):

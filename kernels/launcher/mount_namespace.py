@@ -36,13 +36,13 @@ def enter(plan: Confinement) -> None:
     for place in sandboxes(Path("/proc/self/mountinfo").read_text(), plan):
         mounts.detach(place)
     if plan.apart:
-        for directory, needed in hidden(Path("/"), plan.reach).items():
+        for directory, needed in find_hidden(Path("/"), plan.reach).items():
             _cover(directory, needed)
-    for directory, needed in closed(plan.reach, plan.uid).items():
+    for directory, needed in find_closed(plan.reach, plan.uid).items():
         _cover(directory, needed)
 
 
-def closed(reach: Iterable[str], uid: int) -> dict[Path, list[Path]]:
+def find_closed(reach: Iterable[str], uid: int) -> dict[Path, list[Path]]:
     """Topmost directories that this user cannot pass, each with what is needed beneath it."""
     found: dict[Path, list[Path]] = {}
     for path in dict.fromkeys(each for name in reach for each in (Path(name), Path(name).resolve())):
@@ -59,7 +59,7 @@ def closed(reach: Iterable[str], uid: int) -> dict[Path, list[Path]]:
     return found
 
 
-def hidden(top: Path, reach: Iterable[str]) -> dict[Path, list[Path]]:
+def find_hidden(top: Path, reach: Iterable[str]) -> dict[Path, list[Path]]:
     """Directories of the top that hold other things than the system's programs, each with what is needed beneath it.
 
     One in which something needed is reached through a link is left as it is: permissions alone close it.
@@ -100,7 +100,7 @@ def sandboxes(mountinfo: str, plan: Confinement) -> list[Path]:
 def _cover(directory: Path, needed: list[Path]) -> None:
     with ExitStack() as open_trees:
         kept = [
-            (path, path.is_dir(), open_trees.enter_context(mounts.copied(path, recursive=True)))
+            (path, path.is_dir(), open_trees.enter_context(mounts.clone(path, recursive=True)))
             for path in sorted(needed)
             if path.exists()
             and not path.is_symlink()

@@ -1,4 +1,4 @@
-"""Packets over one end of a SOCK_SEQPACKET pair, with descriptors beside the bytes; for an asyncio loop."""
+"""Packets over one end of a SOCK_SEQPACKET pair, with descriptors along with the bytes; for an asyncio loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Packets:
     async def receive(self) -> Packet | None:
         """The next packet; None when the other end is closed. An empty packet says the same."""
         loop, number = asyncio.get_running_loop(), self._end.fileno()
-        return await self._retried(self._receive, lambda go: loop.add_reader(number, go), loop.remove_reader)
+        return await self._retry(self._receive, lambda go: loop.add_reader(number, go), loop.remove_reader)
 
     async def send(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send a packet once there is room for it; raises `OSError` when the other end is closed."""
@@ -46,14 +46,14 @@ class Packets:
             raise ValueError(f"a packet has at most {PACKET_BYTES} bytes, not {len(data)}")
         loop, number = asyncio.get_running_loop(), self._end.fileno()
         async with self._sending:
-            await self._retried(
+            await self._retry(
                 lambda: socket.send_fds(self._end, [data], list(descriptors), socket.MSG_NOSIGNAL),
                 lambda go: loop.add_writer(number, go),
                 loop.remove_writer,
             )
 
     def close(self) -> None:
-        """Close this end; nobody may be receiving or sending."""
+        """Close this end; no task may be receiving or sending."""
         self._end.close()
 
     def _receive(self) -> Packet | None:
@@ -70,7 +70,7 @@ class Packets:
             return None
         return Packet(data, list(descriptors), bool(flags & _CUT))
 
-    async def _retried(
+    async def _retry(
         self, attempt: Callable[[], T], watch: Callable[[Callable[[], None]], None], leave: Callable[[int], bool]
     ) -> T:
         number = self._end.fileno()
@@ -88,6 +88,6 @@ class Packets:
 
 
 def close_all(descriptors: Sequence[int]) -> None:
-    """Close descriptors that nobody takes."""
+    """Close descriptors that came with an answer and are not wanted."""
     for one in descriptors:
         os.close(one)

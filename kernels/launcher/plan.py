@@ -68,12 +68,12 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: TokenPlan
     viewer: ViewerPlan
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """As it travels; `decoded` reads it."""
         return msgspec.json.encode(self, enc_hook=os.fspath)
 
     @classmethod
-    def decoded(cls, content: bytes) -> Plan:
+    def decode(cls, content: bytes) -> Plan:
         """The plan again; raises msgspec.ValidationError."""
         return msgspec.json.decode(content, type=cls, dec_hook=_path)
 

@@ -1,6 +1,6 @@
 """The launcher's life: it starts the service, serves it, starts it again when it dies, and ends with it.
 
-Sandboxes outlive both. A service that dies is started anew a few times in a row and takes its sandboxes up again. A
+Sandboxes outlive both. A service that dies is restarted a few times in a row and takes its sandboxes up again. A
 signal to end is handed to the service, whose orderly end is this one's. `kill -9` of this process takes the service
 along (see `confine`), and the next start finds what runs.
 """
@@ -26,7 +26,7 @@ import msgspec
 
 from kernels.errors import KernelsError
 from kernels.launcher.checks import Checks
-from kernels.launcher.ends import ended
+from kernels.launcher.ends import await_end
 from kernels.launcher.group import ServiceGroup
 from kernels.launcher.outputs import open_outputs
 from kernels.launcher.plan import Confinement, Plan, in_memory, read_back
@@ -53,7 +53,7 @@ def main(descriptor: int) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine("sandcell launcher: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    plan = Plan.decoded(read_back(descriptor))
+    plan = Plan.decode(read_back(descriptor))
     os.close(descriptor)
     status = asyncio.run(Launcher(plan).run())
     if status < 0:  # by a signal: so do we
@@ -134,7 +134,7 @@ class Launcher:
         viewers = Viewers(self._plan.viewer, start_confined(self._plan.viewer, str(self._group.entrance)))
         server = Server(self._runtime, self._checks, ours, self._token_file, viewers)
         serving = asyncio.create_task(server.serve())
-        ending = asyncio.create_task(ended(child))
+        ending = asyncio.create_task(await_end(child))
         try:
             await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():  # it has closed its end, and so has nothing left to do

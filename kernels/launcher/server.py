@@ -1,6 +1,6 @@
 """The launcher's end: takes requests one packet at a time, checks them, carries them out on the runtime, answers.
 
-The service may have fallen to somebody: whatever comes in is refused or is one of the runtime's own verbs on this
+The service may have been taken over: all that comes in is refused or is one of the runtime's own verbs on this
 service's own sandboxes. At most `MOST_AT_ONCE` requests are under way; each has a deadline; more are not read.
 """
 
@@ -70,7 +70,7 @@ class Server:
         finally:
             for task in (reading, broken, *self._tasks):
                 task.cancel()
-            # A sandbox that is being made is made to the end, then taken back: nobody knows of it.
+            # A sandbox that is being made is made to the end, then taken back: no caller knows of it.
             await asyncio.wait({reading, broken, *self._tasks}, timeout=_CLOSE_SECONDS)
             self._packets.close()
 
@@ -94,11 +94,11 @@ class Server:
     async def _take(self, packet: Packet) -> None:
         """One packet: what it asks for is done or refused, and said."""
         try:
-            call = _parsed(packet)
+            call = _parse(packet)
             if call.number in self._numbers:
                 raise LauncherRefused(f"the number {call.number} is in use")
         except LauncherRefused as error:
-            return await self._say(0, _failed(error))
+            return await self._say(0, _describe(error))
         self._numbers.add(call.number)
         descriptor: int | None = None
         try:
@@ -118,12 +118,12 @@ class Server:
             async with asyncio.timeout(seconds):
                 done = await self._do(request)
         except TimeoutError:
-            return _failed(DeadlineExceeded(f"the launcher did not do this within {seconds:g} s")), None
+            return _describe(DeadlineExceeded(f"the launcher did not do this within {seconds:g} s")), None
         except (KernelsError, OSError) as error:
-            return _failed(error), None
+            return _describe(error), None
         except Exception:
             log.exception("launcher_request_failed")
-            return _failed(KernelsError("the launcher failed at this; its log has the particulars")), None
+            return _describe(KernelsError("the launcher failed at this; its log has the particulars")), None
         self.answered += 1
         return done
 
@@ -136,11 +136,13 @@ class Server:
     async def _say(self, number: int, answer: wire.Answer, descriptor: int | None = None) -> None:
         packet = wire.encode(wire.Reply(number, answer))
         if len(packet) > wire.PACKET_BYTES:
-            packet = wire.encode(wire.Reply(number, _failed(KernelsError("the answer is longer than answers may be"))))
+            packet = wire.encode(
+                wire.Reply(number, _describe(KernelsError("the answer is longer than answers may be")))
+            )
         async with asyncio.timeout(_SEND_SECONDS):
             try:
                 await self._packets.send(packet, () if descriptor is None else (descriptor,))
-            except OSError:  # nobody is there any more: reading ends too
+            except OSError:  # the service is gone: reading ends too
                 self._broken.set()
 
     async def _check(self, request: wire.Check) -> _Done:
@@ -173,7 +175,7 @@ class Server:
 
 
 def _answer(found: object) -> _Done:
-    """What a verb returned, as it is told."""
+    """What a verb returned, as an answer."""
     if isinstance(found, socket.socket):
         return wire.Descriptor(), found.detach()
     if isinstance(found, bool):  # before the descriptors: a bool is an int as well
@@ -185,7 +187,7 @@ def _answer(found: object) -> _Done:
     return wire.Nothing(), None
 
 
-def _parsed(packet: Packet) -> wire.Call:
+def _parse(packet: Packet) -> wire.Call:
     if packet.cut:
         raise LauncherRefused(f"a request has at most {wire.PACKET_BYTES} bytes and brings no descriptors")
     try:
@@ -201,7 +203,7 @@ def _request(call: wire.Call) -> wire.Request:
         raise LauncherRefused(f"this is no request: {error}") from None
 
 
-def _failed(error: Exception) -> wire.Failed:
+def _describe(error: Exception) -> wire.Failed:
     if isinstance(error, OSError):
         return wire.Failed("OSError", (error.strerror or str(error))[: wire.LONGEST_MESSAGE], error.errno or 0)
     return wire.Failed(type(error).__name__, str(error)[: wire.LONGEST_MESSAGE])

@@ -2,7 +2,7 @@
 
 Each has a user of its own, no network, no capabilities, and of the file system what it runs on; it narrows its system
 calls itself (`kernels.own_calls`) before it reads. What it has is one stream: a notebook comes in, a view goes out. It
-is gone when that is done, when nobody holds the other end any more, and after its time.
+is gone when that is done, when the other end is closed, and at its deadline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from kernels.launcher.ends import ended, hung_up
+from kernels.launcher.ends import await_end, await_hangup
 from kernels.launcher.plan import Confinement, ViewerPlan, in_memory
 
 Form = Literal["html", "py"]
@@ -53,11 +53,11 @@ class Viewers:
         self._watching.add(task)
 
         def end(_: asyncio.Task[None]) -> None:
-            """Also of one that was given up before anybody watched it."""
+            """Also of one that was given up before anything watched it."""
             self._watching.discard(task)
             child.kill()
             child.wait()
-            theirs.close()  # and with it whoever reads the view comes to its end
+            theirs.close()  # so that the reader of the view sees its end
             self._free.release()
 
         task.add_done_callback(end)
@@ -71,7 +71,7 @@ class Viewers:
 
     async def _watch(self, child: subprocess.Popen[bytes], theirs: socket.socket) -> None:
         """Return when the process is to be ended, if it has not."""
-        waits = [asyncio.create_task(ended(child)), asyncio.create_task(hung_up(theirs))]
+        waits = [asyncio.create_task(await_end(child)), asyncio.create_task(await_hangup(theirs))]
         try:
             await asyncio.wait(waits, timeout=self._plan.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:

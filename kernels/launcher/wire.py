@@ -49,7 +49,7 @@ class _Verb(_Said, frozen=True):
 
 
 class Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the guest is told of an execution role; credentials are none of the launcher's business."""
+    """What the guest gets to know of an execution role; credentials are none of the launcher's business."""
 
     bucket: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")]
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9!_.*'()=@+,:$&;~/-]{0,1024}\Z")]

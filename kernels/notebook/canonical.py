@@ -20,13 +20,13 @@ def output(shown: Any) -> Any:
         return shown
     made = dict(shown)
     if "text" in made:
-        made["text"] = joined(made["text"])
+        made["text"] = join_text(made["text"])
     if isinstance(made.get("data"), Mapping):
-        made["data"] = {kind: value if _is_json(kind) else joined(value) for kind, value in made["data"].items()}
+        made["data"] = {kind: value if _is_json(kind) else join_text(value) for kind, value in made["data"].items()}
     return made
 
 
-def joined(text: Any) -> Any:
+def join_text(text: Any) -> Any:
     """nbformat allows a text to be a list of lines."""
     lines = isinstance(text, list) and all(isinstance(line, str) for line in text)
     return "".join(text) if lines else text

@@ -1,4 +1,4 @@
-"""A cell as IPython takes it, told apart into lines of Python and what only IPython understands. Pure, linear.
+"""A cell as IPython takes it, split into lines of Python and what only IPython understands. Pure, linear.
 
 The rules are those of IPython's `TransformerManager`, against which the tests hold this. It is not used itself: it
 reads a cell again for each command in it, gives up after five hundred, and would have the service install IPython. Left
@@ -97,12 +97,12 @@ def _command(lines: list[str], at: int) -> Command | None:
         return Command(indent, wanted[2], wanted[1])
     escape = next((each for each in _ESCAPES if text.startswith(each)), "")
     if escape and not text.startswith(_NOT_ESCAPES) and (escape != "/" or text[1:2].strip()):
-        return _joined(lines, at, indent, escape)
-    start = _assigned(line) if "=" in line else -1
-    return _joined(lines, at, line[:start], line[start]) if start > 0 else None
+        return _join_lines(lines, at, indent, escape)
+    start = _find_assigned_command(line) if "=" in line else -1
+    return _join_lines(lines, at, line[:start], line[start]) if start > 0 else None
 
 
-def _joined(lines: list[str], at: int, before: str, escape: str) -> Command:
+def _join_lines(lines: list[str], at: int, before: str, escape: str) -> Command:
     """The command with the lines that it goes on in after a backslash."""
     parts = [lines[at][len(before) + len(escape) :]]
     while parts[-1].endswith("\\") and at + len(parts) < len(lines):
@@ -112,7 +112,7 @@ def _joined(lines: list[str], at: int, before: str, escape: str) -> Command:
     return Command(before, escape, " ".join(parts), len(parts))
 
 
-def _assigned(line: str) -> int:
+def _find_assigned_command(line: str) -> int:
     """Where a command begins to whose answer this line gives a name, or -1."""
     depth = 0
     for word, start, end in _marks(line):

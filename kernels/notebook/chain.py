@@ -4,8 +4,8 @@ A cell's *link* is a SHA-256 over what it says (id, type, source, outputs, numbe
 and over the link before it; the first one follows the *genesis*, which names the session and its environment. Other
 metadata does not count: editors add to it, split texts into lines and write 1.0 as 1, and the notebook stays whole.
 
-The chain alone shows what was changed within a notebook. Whoever rewrites all of it makes a new chain, and whoever cuts
-the end off leaves a whole one: that shows against the *manifest*, which is kept apart.
+The chain alone shows what was changed within a notebook. A notebook that is written again as a whole has a new chain,
+and one whose end was cut off a whole one: that shows against the *manifest*, which is kept apart.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def link(cell: Mapping[str, Any], previous: str) -> str:
     said = {
         "id": cell.get("id"),
         "cell_type": cell.get("cell_type"),
-        "source": canonical.joined(cell.get("source")),
+        "source": canonical.join_text(cell.get("source")),
         "outputs": [canonical.output(each) for each in revised.written_outputs(cell)],
         "execution_count": cell.get("execution_count"),
         "metadata.sandcell": {**kept, "previous": previous},
@@ -126,7 +126,7 @@ def verify(notebook: Any, against: Manifest | None = None) -> Verified:
 def _links(cells: list[Any], record: Mapping[str, Any], against: Manifest | None) -> Verified:
     """Whether the cells are a chain, each as it was written."""
     previous = genesis(record["session_id"], record["environment"])
-    standing = {told["hash"]: index for index, cell in enumerate(cells) if (told := _told(cell)) is not None}
+    standing = {told["hash"]: index for index, cell in enumerate(cells) if (told := _read_links(cell)) is not None}
     for index, cell in enumerate(cells):
         why = _fault(cell, index, previous, standing) or _unlike(cell, index, against)
         if why is not None:
@@ -136,7 +136,7 @@ def _links(cells: list[Any], record: Mapping[str, Any], against: Manifest | None
 
 
 def _stranger(record: Mapping[str, Any], against: Manifest | None) -> str | None:
-    """Why the notebook as a whole is none of ours, or not the one that the manifest is of."""
+    """Why the notebook as a whole is not one of a session, or not the one that the manifest is of."""
     session_id, environment = record.get("session_id"), record.get("environment")
     if not isinstance(session_id, str) or not isinstance(environment, str):
         return "the notebook has no record: its metadata names no session"
@@ -147,7 +147,7 @@ def _stranger(record: Mapping[str, Any], against: Manifest | None) -> str | None
 
 def _fault(cell: Any, index: int, previous: str, standing: Mapping[str, int]) -> str | None:
     """Why a cell is not a link of the chain at this place."""
-    told = _told(cell)
+    told = _read_links(cell)
     if told is None:
         return "it has no record: it was added, or its metadata was removed"
     try:
@@ -172,7 +172,7 @@ def _unlike(cell: Any, index: int, against: Manifest | None) -> str | None:
     if index >= len(against.cells):
         return "it was added: the manifest ends before it"
     if against.cells[index].hash != cell["metadata"]["sandcell"]["hash"]:
-        return "it is another cell than the manifest names here: the notebook was written anew from here on"
+        return "it is another cell than the manifest names here: the notebook was written again from here on"
     return None
 
 
@@ -193,7 +193,7 @@ def _record(notebook: Mapping[str, Any]) -> Mapping[str, Any]:
     return record if isinstance(record, Mapping) else {}
 
 
-def _told(cell: Any) -> Mapping[str, str] | None:
+def _read_links(cell: Any) -> Mapping[str, str] | None:
     """The two links that a cell names, when it names them."""
     record = _record(cell) if isinstance(cell, Mapping) else {}
     whole = isinstance(record.get("previous"), str) and isinstance(record.get("hash"), str)

@@ -53,7 +53,7 @@ def read(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> NotebookFile:
     document = read_document(data, most_bytes)
     kernel, language = _kernel(document["metadata"])
     if not _PYTHON.fullmatch(language):
-        raise InvalidNotebook(f"the notebook's language is {_shown(language)}; only those in Python can be run")
+        raise InvalidNotebook(f"the notebook's language is {_quote(language)}; only those in Python can be run")
     cells = [_code_cell(index, cell) for index, cell in enumerate(document["cells"]) if cell["cell_type"] == "code"]
     return NotebookFile(cells, language, kernel, document)
 
@@ -65,7 +65,7 @@ def read_document(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, An
     if type(version) is not int:
         raise InvalidNotebook("this is no notebook: it does not say its format (`nbformat`, a whole number)")
     if version == 3:
-        made = _upgraded(made)
+        made = _upgrade(made)
     elif version != 4:
         raise InvalidNotebook(f"the notebook's format is {version}; 3 and 4 are read: save it again with Jupyter")
     cells, metadata = made.get("cells"), made.get("metadata", {})
@@ -73,7 +73,7 @@ def read_document(data: bytes, most_bytes: int = NOTEBOOK_BYTES) -> dict[str, An
         raise InvalidNotebook("the notebook has no list of cells (`cells`)")
     if not isinstance(metadata, dict):
         raise InvalidNotebook("the notebook's `metadata` is no object")
-    checked = [_checked(index, cell) for index, cell in enumerate(cells)]
+    checked = [_check(index, cell) for index, cell in enumerate(cells)]
     _give_ids(checked)
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": checked}
 
@@ -83,8 +83,8 @@ def read_outputs(outputs: list[Any]) -> list[Output]:
     return [_output(each, f"output {number}") for number, each in enumerate(outputs, 1)]
 
 
-def _upgraded(made: dict[str, Any]) -> dict[str, Any]:
-    """A notebook of format 3 as format 4; its worksheets, which nobody had more than one of, one after another."""
+def _upgrade(made: dict[str, Any]) -> dict[str, Any]:
+    """A notebook of format 3 as format 4; its worksheets (nearly always one) one after another."""
     sheets = made.get("worksheets")
     if not isinstance(sheets, list):
         raise InvalidNotebook("the notebook, of format 3, has no list of worksheets (`worksheets`)")
@@ -94,10 +94,10 @@ def _upgraded(made: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(inner, list):
             raise InvalidNotebook("the notebook, of format 3, has a worksheet without a list of cells")
         cells.extend(inner)
-    return {**made, "cells": [_upgraded_cell(index, cell) for index, cell in enumerate(cells)]}
+    return {**made, "cells": [_upgrade_cell(index, cell) for index, cell in enumerate(cells)]}
 
 
-def _upgraded_cell(index: int, cell: Any) -> dict[str, Any]:
+def _upgrade_cell(index: int, cell: Any) -> dict[str, Any]:
     import nbformat  # noqa: PLC0415 - a second to import, for notebooks of before 2015
     from nbformat.v4.convert import upgrade_cell  # noqa: PLC0415
 
@@ -114,14 +114,14 @@ def _upgraded_cell(index: int, cell: Any) -> dict[str, Any]:
     return {**upgraded, "id": ""}
 
 
-def _checked(index: int, cell: Any) -> dict[str, Any]:
+def _check(index: int, cell: Any) -> dict[str, Any]:
     where = _where(index, cell)
     if not isinstance(cell, dict):
         raise InvalidNotebook(f"{where} is no object")
     kind = cell.get("cell_type")
     if kind not in _CELL_TYPES:
         raise InvalidNotebook(
-            f"{where}: its `cell_type` is {_shown(kind)}, and must be one of {', '.join(_CELL_TYPES)}"
+            f"{where}: its `cell_type` is {_quote(kind)}, and must be one of {', '.join(_CELL_TYPES)}"
         )
     if not isinstance(cell.get("id", ""), str):
         raise InvalidNotebook(f"{where}: its `id` is no text")
@@ -146,7 +146,7 @@ def _output(output: Any, where: str) -> Output:
     kind = output.get("output_type")
     read_kind = _OUTPUTS.get(kind) if isinstance(kind, str) else None
     if read_kind is None:
-        raise InvalidNotebook(f"{where}: its `output_type` is {_shown(kind)}, and must be one of {', '.join(_OUTPUTS)}")
+        raise InvalidNotebook(f"{where}: its `output_type` is {_quote(kind)}, and must be one of {', '.join(_OUTPUTS)}")
     return {"output_type": kind, **read_kind(output, where)}
 
 
@@ -167,7 +167,7 @@ def _error(output: Output, where: str) -> Output:
 
 def _display(output: Output, where: str) -> Output:
     data = {
-        media_type: value if media_type.endswith("json") else _text(value, f"{where}: its {_shown(media_type)}")
+        media_type: value if media_type.endswith("json") else _text(value, f"{where}: its {_quote(media_type)}")
         for media_type, value in _object(output, "data", where).items()
     }
     return {"data": data, "metadata": _object(output, "metadata", where)}
@@ -247,10 +247,10 @@ def _code_cell(index: int, cell: dict[str, Any]) -> CodeCell:
 
 def _where(index: int, cell: Any) -> str:
     id = cell.get("id") if isinstance(cell, dict) else None  # noqa: A001 - the notebook's own word
-    return f"cell {index + 1}" + (f" ({_shown(id)})" if isinstance(id, str) and id else "")
+    return f"cell {index + 1}" + (f" ({_quote(id)})" if isinstance(id, str) and id else "")
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     """A hostile value in a sentence: short, and printable."""
     if value is None:
         return "missing"

@@ -28,7 +28,7 @@ class Revision:
     content: Mapping[str, Any]
 
 
-def content_digest(output: Mapping[str, Any]) -> str:
+def digest_content(output: Mapping[str, Any]) -> str:
     """The SHA-256 of what an update shows."""
     return canonical.digest(canonical.output({name: output.get(name) for name in _REPLACED}))
 
@@ -95,7 +95,7 @@ def _is_update(shown: Any, original: Any, digest: str) -> bool:
         return False
     rest = [{name: each[name] for name in each if name not in _REPLACED} for each in (shown, original)]
     try:
-        return canonical.digest(rest[0]) == canonical.digest(rest[1]) and content_digest(shown) == digest
+        return canonical.digest(rest[0]) == canonical.digest(rest[1]) and digest_content(shown) == digest
     except (RecursionError, ValueError, TypeError):
         return False
 

@@ -3,7 +3,7 @@
 A *cell* is one execution; a *note* is something that happened to the session and becomes a Markdown cell. `render`
 makes their nbformat cells, `seal` links one to the chain (see `kernels.notebook.chain`) and writes it, once. A notebook
 is `HEAD`, the written cells with `BETWEEN` between them, and an `ending`. Outputs beyond `MAX_INLINE_BYTES` each are
-split off into *blobs*, files beside the notebook (see `split_output`).
+split off into *blobs*, files next to the notebook (see `split_output`).
 """
 
 # mypy: allow-untyped-calls
@@ -118,7 +118,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Blob:
-    """A file beside the notebook; `name` is a path relative to it, made from the content's digest."""
+    """A file next to the notebook; `name` is a path relative to it, made from the content's digest."""
 
     name: str
     data: bytes
@@ -138,13 +138,13 @@ def render(entry: Cell | Note) -> list[dict[str, Any]]:
     """The nbformat cells of an entry; an execution that the kernel died of has a second one, which says so."""
     if isinstance(entry, Note):
         wanted = "note" if entry.number is None else f"note-{entry.number}"
-        return [_markdown(wanted, entry.text, _present(asdict(entry), "kind", "at", "generation"))]
+        return [_make_markdown(wanted, entry.text, _present(asdict(entry), "kind", "at", "generation"))]
     if entry.death is None:
         return [_code(entry)]
     text = f"**The kernel died ({_plain(entry.death.cause)}).** {_plain(entry.death.detail)}"
     return [
         _code(entry),
-        _markdown(f"death-{entry.execution_id}", text, {"kind": "death", **_death(entry.death)}),
+        _make_markdown(f"death-{entry.execution_id}", text, {"kind": "death", **_death(entry.death)}),
     ]
 
 
@@ -189,7 +189,7 @@ def trim_output(output: Output, stored_text_bytes: int = STORED_TEXT_BYTES) -> t
     """A valid nbformat output whose texts are each within a bound, and how many bytes were cut from it."""
     kind = output.get("output_type")
     if kind == "stream":
-        text, cut = cut_middle(_joined(output.get("text")), stored_text_bytes)
+        text, cut = cut_middle(_join_text(output.get("text")), stored_text_bytes)
         name = "stderr" if output.get("name") == "stderr" else "stdout"
         return {"output_type": "stream", "name": name, "text": text}, cut
     if kind == "error":
@@ -205,7 +205,7 @@ def trim_output(output: Output, stored_text_bytes: int = STORED_TEXT_BYTES) -> t
 
 
 def split_output(output: Output, max_inline_bytes: int = MAX_INLINE_BYTES) -> tuple[Output, list[Blob]]:
-    """An output whose representations are within a bound, and those that were not, as files to put beside the notebook.
+    """An output whose representations are within a bound, and those that were not, as files to put next to it.
 
     The placeholder names its files in `metadata.sandcell.files` (media type to relative name) and says so in
     `text/plain`; a browser shows `text/html` with a link.
@@ -215,7 +215,7 @@ def split_output(output: Output, max_inline_bytes: int = MAX_INLINE_BYTES) -> tu
         return output, []
     blobs: dict[str, Blob] = {}
     for media_type, value in data.items():
-        encoded = _encoded(media_type, value)
+        encoded = _encode(media_type, value)
         if len(encoded) > max_inline_bytes:
             blobs[media_type] = _blob(media_type, encoded)
     if not blobs:
@@ -272,7 +272,7 @@ def _language(cell: Cell) -> dict[str, Any]:
     return {"language": _plain(cell.language), "vscode": {"languageId": _plain(cell.language)}}
 
 
-def _markdown(wanted: str, text: str, about: dict[str, Any]) -> dict[str, Any]:
+def _make_markdown(wanted: str, text: str, about: dict[str, Any]) -> dict[str, Any]:
     return {"id": _legal(wanted), "cell_type": "markdown", "metadata": {"sandcell": about}, "source": _plain(text)}
 
 
@@ -323,7 +323,7 @@ def _plain(text: str) -> str:
     return encodable(text)[0]
 
 
-def _joined(value: Any) -> str:
+def _join_text(value: Any) -> str:
     """nbformat allows a text to be a list of lines."""
     if isinstance(value, list):
         return "".join(line for line in value if isinstance(line, str))
@@ -342,20 +342,20 @@ def _trim_error(output: Output, most_bytes: int) -> tuple[Output, int]:
     lines = output.get("traceback")
     raw = "\n".join(line for line in lines if isinstance(line, str)) if isinstance(lines, list) else ""
     traceback, cut = cut_middle(raw, most_bytes)
-    value, value_cut = cut_middle(_joined(output.get("evalue")), most_bytes)
+    value, value_cut = cut_middle(_join_text(output.get("evalue")), most_bytes)
     return {
         "output_type": "error",
-        "ename": _plain(_joined(output.get("ename"))),
+        "ename": _plain(_join_text(output.get("ename"))),
         "evalue": value,
         "traceback": traceback.split("\n") if traceback else [],
     }, cut + value_cut
 
 
-def _encoded(media_type: str, value: Any) -> bytes:
+def _encode(media_type: str, value: Any) -> bytes:
     """A representation as the bytes of its file."""
     if not isinstance(value, str | list):
         return msgspec.json.encode(value)
-    text = _joined(value) if isinstance(value, str) or all(isinstance(line, str) for line in value) else None
+    text = _join_text(value) if isinstance(value, str) or all(isinstance(line, str) for line in value) else None
     if text is None:
         return msgspec.json.encode(value)
     if media_type in BINARY:

@@ -123,7 +123,7 @@ def config(spec: SandboxSpec, places: Places, *, machine: str, swap: bool) -> di
     }
 
 
-def rebased(config: dict[str, Any], directory: str) -> tuple[dict[str, Any], list[str]]:
+def rebase(config: dict[str, Any], directory: str) -> tuple[dict[str, Any], list[str]]:
     """The same bundle with each host path that it shows to the sandbox as `<directory>/<number>`, and those paths."""
     sources = [config["root"]["path"]]
     mounts = []

@@ -135,7 +135,7 @@ class Cgroups:
         """Remove the sandbox's groups, waiting for the last process to go; False when one is still there."""
         give_up = time.monotonic() + deadline_seconds
         for directory in self._directories(sandbox_id):
-            while not _removed(directory):
+            while not _remove_directory(directory):
                 if time.monotonic() > give_up:
                     return False
                 time.sleep(0.01)
@@ -153,7 +153,7 @@ class Cgroups:
     def remove_parent(self) -> None:
         """Remove the parent groups when no sandbox is left in them."""
         for directory in self._directories(""):
-            _removed(directory)
+            _remove_directory(directory)
 
     def _hierarchy(self, controller: str) -> Hierarchy | None:
         return next((one for one in self.hierarchies if controller in one.controllers), None)
@@ -207,14 +207,14 @@ def hierarchies(mountinfo: str, groups: str) -> tuple[Hierarchy, ...]:
         kind, _, options = right.split(" ", 2)
         if kind not in {"cgroup", "cgroup2"}:
             continue
-        names = frozenset[str]() if kind == "cgroup2" else _mounted_controllers(options, own)
+        names = frozenset[str]() if kind == "cgroup2" else _find_controllers(options, own)
         root, mount = left.split()[3:5]
         path = own.get(names, "/")
         found.append(Hierarchy(Path(mount), names, path if root == "/" else path.removeprefix(root) or "/"))
     return tuple(found)
 
 
-def _mounted_controllers(options: str, known: dict[frozenset[str], str]) -> frozenset[str]:
+def _find_controllers(options: str, known: dict[frozenset[str], str]) -> frozenset[str]:
     words = set(options.rsplit(" ", 1)[-1].split(","))
     return next((names for names in known if names and names <= words), frozenset())
 
@@ -227,7 +227,7 @@ def _within(mount: Path, group: str) -> Path:
     return mount / group.lstrip("/")
 
 
-def _removed(directory: Path) -> bool:
+def _remove_directory(directory: Path) -> bool:
     try:
         directory.rmdir()
     except FileNotFoundError:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import select
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 from kernels import installed_runtimes
 from kernels.errors import RuntimeUnusable, SandboxFailed
@@ -71,7 +74,7 @@ def find_program(name: str) -> OciProgram:
     """The OCI program that is installed under this name; raises `RuntimeUnusable`."""
     found = installed_runtimes.find(name)
     if not isinstance(found, OciProgram):
-        raise RuntimeUnusable(f"the runtime {name!r} is no OCI program; it cannot run beside others in one service")
+        raise RuntimeUnusable(f"the runtime {name!r} is no OCI program; it cannot run with others in one service")
     return found
 
 
@@ -140,19 +143,20 @@ class OciCommand:
         Raises `SandboxFailed` with what the runtime said.
         """
         image = "" if self.own_kernel else config["root"]["path"]
-        config, sources = self._adapted(config)
+        config, sources = self._adapt(config)
         directory.mkdir()
         (directory / "config.json").write_text(json.dumps(config))
         run = (*self._program.run, "--pid-file", str(directory / "pid"), "--bundle", str(directory), sandbox_id)
         with log.open("ab") as output:
-            self._call(*run, image=image, sources=sources, output=output, log=log)
+            self._call(*run, image=image, sources=sources, output=output)
 
     def delete(self, sandbox_id: str) -> None:
         """Kill and forget the container; absent is fine."""
-        self._call(*self._program.delete, sandbox_id)
+        with tempfile.TemporaryFile() as output:
+            self._call(*self._program.delete, sandbox_id, output=output)
 
-    def _adapted(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """The bundle as this runtime has to be told it, and the host paths that it must find behind `apart.PLACE`."""
+    def _adapt(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """The bundle as this runtime has to be given it, and the host paths that it must find behind `apart.PLACE`."""
         if self._program.top:
             group = config["linux"]["cgroupsPath"].lstrip("/")
             config = {**config, "linux": {**config["linux"], "cgroupsPath": f"/{group}"}}
@@ -162,7 +166,7 @@ class OciCommand:
             config = bundle.without_guest_proc(config)
         if not self.own_kernel:
             return bundle.with_own_views(config, apart.IMAGE, apart.PLACE)
-        return bundle.rebased(config, apart.PLACE) if self._program.mapped else (config, [])
+        return bundle.rebase(config, apart.PLACE) if self._program.mapped else (config, [])
 
     def _ask(self, *question: str) -> str:
         """What the program says to a harmless question; nothing when it is missing or does not answer."""
@@ -180,23 +184,17 @@ class OciCommand:
     def _call(
         self,
         *arguments: str,
+        output: IO[bytes],
         image: str = "",
         sources: Sequence[str] = (),
-        output: Any = subprocess.PIPE,
-        log: Path | None = None,
     ) -> None:
         self.require()
         command = [self.program, "--root", str(self._state_directory), *self.options, *arguments]
         try:
-            done = subprocess.run(
+            status = _run(
                 [*apart.prefix(unmounted=self._unified, image=image, reachable=sources), *command],
-                input=b"",  # not the host's null device, of which runsc makes the sandbox's user the owner
-                start_new_session=True,  # Ctrl-C in a terminal is for the service, not for what it calls
-                stdout=output,
-                stderr=subprocess.STDOUT if log else subprocess.PIPE,
-                timeout=self._deadline_seconds,
-                check=False,
-                env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+                output,
+                self._deadline_seconds,
             )
         except FileNotFoundError:
             raise RuntimeUnusable(f"{self.program} cannot be started: unshare (util-linux) is missing") from None
@@ -204,14 +202,44 @@ class OciCommand:
             raise SandboxFailed(f"{self.program} cannot be started: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise SandboxFailed(f"{self.program} {arguments[0]} did not end in {self._deadline_seconds:g} s") from None
-        if done.returncode != 0:
-            said = _tail(log) if log else done.stderr.decode(errors="replace")
-            raise SandboxFailed(
-                f"{self.program} {arguments[0]} failed: {said.strip()[-_ERROR_BYTES:] or done.returncode}"
-            )
+        if status != 0:
+            raise SandboxFailed(f"{self.program} {arguments[0]} failed: {_read_tail(output).strip() or status}")
 
 
-def _tail(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _ERROR_BYTES))
-        return file.read().decode(errors="replace")
+def _run(command: Sequence[str], output: IO[bytes], seconds: float) -> int:
+    """The exit status of a command that writes to a file; raises `TimeoutExpired` once it is killed at its deadline."""
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,  # not the host's null device, of which runsc makes the sandbox's user the owner
+        start_new_session=True,  # Ctrl-C in a terminal is for the service, not for what it calls
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+    with child:
+        try:
+            cast("IO[bytes]", child.stdin).close()
+            _await_end(child, seconds)
+        except BaseException:
+            child.kill()
+            raise
+    return child.returncode
+
+
+def _await_end(child: subprocess.Popen[bytes], seconds: float) -> None:
+    # `child.wait(seconds)` polls, with pauses of up to 50 ms: each start of a sandbox would take that much longer.
+    descriptor = os.pidfd_open(child.pid)
+    try:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        if not ended.poll(seconds * 1000):
+            raise subprocess.TimeoutExpired(child.args, seconds)
+    finally:
+        os.close(descriptor)
+
+
+def _read_tail(file: IO[bytes]) -> str:
+    """The end of what was written to an open file, at a position of its own: a sandbox may hold the file as well."""
+    with Path(f"/proc/self/fd/{file.fileno()}").open("rb") as written:
+        written.seek(max(0, os.fstat(file.fileno()).st_size - _ERROR_BYTES))
+        return written.read(_ERROR_BYTES).decode(errors="replace")

@@ -48,7 +48,7 @@ def make_loop_nodes(devices: Path) -> None:
 
 def leave_top_group(mount: Path) -> None:
     """On cgroup v2, move every process of the container out of its topmost group, where sandboxes' groups then go."""
-    if not (mount / "cgroup.controllers").exists() or _own_group() != "/":
+    if not (mount / "cgroup.controllers").exists() or _read_own_group() != "/":
         return
     with contextlib.suppress(OSError):
         (mount / _SERVICE_GROUP).mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def leave_top_group(mount: Path) -> None:
             (mount / _SERVICE_GROUP / "cgroup.procs").write_text(process)
 
 
-def _own_group() -> str:
+def _read_own_group() -> str:
     """This process's group on cgroup v2, as seen from the container's namespace."""
     lines = Path("/proc/self/cgroup").read_text().splitlines()
     return next((line[3:] for line in lines if line.startswith("0::")), "")

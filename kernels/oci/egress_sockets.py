@@ -1,4 +1,4 @@
-"""Listening sockets of the service inside a sandbox: the way out that its guest, and nobody else in it, can take.
+"""Listening sockets of the service inside a sandbox: the way out that its guest alone can take.
 
 They lie in `egress/` of the socket directory. That directory is the host's root's, so that nothing in the sandbox can
 put anything of its own in their place; each socket is the sandbox's root's, so that user code cannot connect.

@@ -35,12 +35,12 @@ _MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "many
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
-def installed(directory: Path) -> dict[str, Environment]:
+def find_installed(directory: Path) -> dict[str, Environment]:
     """Every built environment, by name."""
     found = {}
     for path in sorted(directory.glob("*/current/environment.json")):
         try:
-            environment = _environment(path.resolve())
+            environment = _read_environment(path.resolve())
         except (OSError, ValueError, KeyError):
             continue  # a build that is being replaced
         found[environment.name] = environment
@@ -54,7 +54,7 @@ def find(directory: Path, image: str, digest: str) -> Environment:
     """
     # An image that was adopted is a link from its digest to where it was unpacked.
     try:
-        found = _environment((directory / image / digest.replace(":", "-") / "environment.json").resolve())
+        found = _read_environment((locate(directory, image, digest) / "environment.json").resolve())
     except (OSError, ValueError, KeyError, TypeError):
         raise UnknownEnvironment(f"no image {image} of digest {digest} is built") from None
     if found.digest != digest or not Path(found.root).is_relative_to((directory / image).resolve()):
@@ -69,13 +69,13 @@ def build(name: str, directory: Path, progress: Progress, *, variables: Mapping[
     `UnknownEnvironment` and `EnvironmentBuildFailed`.
     """
     recipe = recipes.read(name)
-    target = directory / name / _folder(recipe)
+    target = locate(directory, name, recipe.digest)
     with building(directory / name):
         if not (target / "environment.json").exists():
             _require_tools()
             _build(recipe, target, progress, variables)
         point(target.parent / "current", target.name)
-    return _environment(target / "environment.json")
+    return _read_environment(target / "environment.json")
 
 
 def adopt(name: str, root: Path) -> Environment:
@@ -84,14 +84,14 @@ def adopt(name: str, root: Path) -> Environment:
     `root` is `<environments directory>/<name>/<any>/root`. Raises `UnknownEnvironment`.
     """
     recipe = recipes.read(name)
-    _declare(recipe, root.parent)
-    by_digest = root.parent.with_name(_folder(recipe))
+    _declare_recipe(root.parent, recipe)
+    by_digest = locate(root.parents[2], name, recipe.digest)
     point(by_digest, root.parent.name)
     point(root.parent.parent / "current", by_digest.name)
-    return _environment(root.parent / "environment.json")
+    return _read_environment(root.parent / "environment.json")
 
 
-def _environment(path: Path) -> Environment:
+def _read_environment(path: Path) -> Environment:
     declared = json.loads(path.read_text())
     return Environment(
         name=declared["name"],
@@ -104,13 +104,9 @@ def _environment(path: Path) -> Environment:
 
 
 def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[str, str]) -> None:
-    unfinished = target.with_name(f".{target.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    root = unfinished / "root"
-    unfinished.mkdir()
-    log = unfinished / "build.log"
     started = time.monotonic()
-    try:
+    with stage(target) as unfinished:
+        root, log = unfinished / "root", unfinished / "build.log"
         progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}, about 300 MB")
         _run(_Step("mmdebstrap", _bootstrap(recipe, root), progress, tell=tell_of_mmdebstrap), log, variables)
         packages = recipe.requirements.read_text().count("==")
@@ -120,22 +116,13 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
         progress("3/3 compiling, fonts, the user")
         finish = _Step("finish.sh", _finish(root), progress, stdin=recipe.finish)
         _run(finish, log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-        _declare(recipe, unfinished)
-        unfinished.rename(target)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+        _declare_recipe(unfinished, recipe)
     seconds = time.monotonic() - started
     progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(_size(target))}")
 
 
-def _declare(recipe: Recipe, build: Path) -> None:
-    declared = {name: getattr(recipe, name) for name in ("name", "digest", "description", "python")}
-    (build / "environment.json").write_text(json.dumps(declared))
-
-
-def _folder(recipe: Recipe) -> str:
-    return recipe.digest.replace(":", "-")
+def _declare_recipe(build: Path, recipe: Recipe) -> None:
+    declare(build, name=recipe.name, digest=recipe.digest, description=recipe.description, python=recipe.python)
 
 
 def _bootstrap(recipe: Recipe, root: Path) -> list[str]:
@@ -249,6 +236,36 @@ def _require_tools() -> None:
         )
     if os.geteuid() != 0:
         raise EnvironmentBuildFailed("building an environment makes a root file system: run it as root (sudo)")
+
+
+def locate(directory: Path, name: str, digest: str) -> Path:
+    """The place of a build, below the environments directory."""
+    return directory / name / digest.replace(":", "-")
+
+
+def declare(build: Path, *, name: str, digest: str, description: str, python: str) -> None:
+    """Write what a build is; with this file it counts as complete."""
+    declared = {"name": name, "digest": digest, "description": description, "python": python}
+    (build / "environment.json").write_text(json.dumps(declared))
+
+
+@contextlib.contextmanager
+def stage(target: Path) -> Iterator[Path]:
+    """A directory next to `target` that is renamed to it when the block ends, and removed when the block fails."""
+    unfinished = target.with_name(f".{target.name}")
+    _remove_tree(unfinished)  # of a process that was killed
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        unfinished.rename(target)
+    except BaseException:
+        _remove_tree(unfinished)
+        raise
+
+
+def _remove_tree(place: Path) -> None:
+    # Not `shutil.rmtree`, which gives up on trees that are deeper than its recursion and its descriptors reach.
+    subprocess.run(["rm", "-rf", "--one-file-system", "--", str(place)], capture_output=True, check=False)
 
 
 def point(link: Path, target: str) -> None:

@@ -8,43 +8,45 @@ else.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
-from kernels.oci import environments
+from kernels.oci import environments, image_layers
 from kernels.oci import recipe as recipes
 from kernels.oci.environments import Progress, megabytes
+from kernels.oci.unpacking import Archive
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _REFERENCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,400}")
 _LABEL: Final = "io.sandcell."
 _LONGEST_JSON_BYTES: Final = 8 << 20
-_MOST_UNPACKED_BYTES: Final = 64 << 30
-_PIECE: Final = 1 << 20
+_MOST_LAYERS: Final = 500
 _STEP_SECONDS: Final = 1800
-_SAY_SECONDS: Final = 5.0
+_QUESTION_SECONDS: Final = 60
+_DAMAGE: Final = (
+    *(OSError, ValueError, KeyError, EOFError, RecursionError, OverflowError, MemoryError),
+    *(tarfile.TarError, zlib.error, lzma.LZMAError, msgspec.MsgspecError),
+)
+"""What readers of a damaged archive, or of one that was made to be, raise."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-_UNPACK: Final = str(Path(__file__).with_name("unpacking.py"))
 
 
 class _Descriptor(msgspec.Struct):
@@ -124,20 +126,29 @@ def import_image(archive: Path, name: str, python: str, directory: Path, progres
     if os.geteuid() != 0:
         raise EnvironmentBuildFailed("importing an image makes a root file system: run it as root (sudo)")
     try:
-        with tarfile.open(archive) as opened:
+        with _open(archive) as opened:
             return _import(opened, name, python, directory, progress)
-    except (OSError, tarfile.TarError, zlib.error, EOFError, KeyError, msgspec.MsgspecError) as error:
-        raise EnvironmentBuildFailed(f"{archive} cannot be imported: {error}") from None
+    except _DAMAGE as error:
+        # Of the many lines of an archive that no reader takes, the first says so.
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise EnvironmentBuildFailed(f"{archive} cannot be imported: {reason or type(error).__name__}") from None
+
+
+def _open(archive: Path) -> tarfile.TarFile:
+    with archive.open("rb") as file:
+        if file.read(len(image_layers.ZSTD)) == image_layers.ZSTD:  # which only some versions of Python read
+            raise EnvironmentBuildFailed(f"{archive} is compressed by zstd; decompress it first (unzstd)")
+    return Archive.open(archive)
 
 
 def export_image(name: str, directory: Path, destination: Path, progress: Progress) -> None:
     """Write the environment's image to an OCI archive of one layer. Needs root, which may read all of it."""
-    found = environments.installed(directory).get(name)
+    found = environments.find_installed(directory).get(name)
     if found is None:
         raise UnknownEnvironment(f"no environment {name!r} is built in {directory}")
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".sandcell-") as place:
         layer = Path(place, "layer")
-        blob, content = _write_layer(Path(found.root), layer, progress)
+        blob, content = image_layers.pack(Path(found.root), layer, progress)
         config = _encode_config(found, content, _recipe_digest(directory, found))
         manifest = _encode_manifest(config, blob, layer.stat().st_size)
         unfinished = Path(place, "archive")
@@ -146,7 +157,7 @@ def export_image(name: str, directory: Path, destination: Path, progress: Progre
             _add(archive, "index.json", _encode_index(manifest, name))
             for each in (config, manifest):
                 _add(archive, f"blobs/sha256/{_digest(each)}", each)
-            archive.add(layer, f"blobs/sha256/{blob}", filter=_of_root)
+            archive.add(layer, f"blobs/sha256/{blob}", filter=image_layers.own_by_root)
         unfinished.replace(destination)
     progress(f"wrote {destination}: {megabytes(destination.stat().st_size)}")
 
@@ -157,23 +168,16 @@ def _import(archive: tarfile.TarFile, name: str, python: str, directory: Path, p
     if not NAME.fullmatch(name):
         raise EnvironmentBuildFailed("the image says no name that an environment can have: give one with --name")
     python = python or image.labels.get(_LABEL + "python", "/usr/bin/python3")
-    target = directory / name / image.digest.replace(":", "-")
+    target = environments.locate(directory, name, image.digest)
     with environments.building(directory / name):
         if not (target / "environment.json").exists():
-            unfinished = target.with_name(f".{target.name}")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            try:
-                _unpack(archive, image, unfinished / "root", progress)
-                _require_python(unfinished / "root", python)
+            with environments.stage(target) as unfinished:
+                image_layers.unpack(archive, image.layers, unfinished / "root", progress)
+                image_layers.require_python(unfinished / "root", python)
                 description = image.labels.get(_LABEL + "description", "")
-                declared = {"name": name, "digest": image.digest, "description": description, "python": python}
-                (unfinished / "environment.json").write_text(json.dumps(declared))
-                unfinished.rename(target)
-            except BaseException:
-                shutil.rmtree(unfinished, ignore_errors=True)
-                raise
+                environments.declare(unfinished, name=name, digest=image.digest, description=description, python=python)
         recipe = recipes.read(name).digest if name in recipes.recipes() else ""
-        built = directory / name / recipe.replace(":", "-")
+        built = environments.locate(directory, name, recipe)
         if recipe and recipe == image.labels.get(_LABEL + "recipe") and (built.is_symlink() or not built.exists()):
             environments.point(built, target.name)
         environments.point(directory / name / "current", target.name)
@@ -184,14 +188,14 @@ def _recipe_digest(directory: Path, found: Environment) -> str:
     """The recipe that an environment was built from, also one that was imported as such; empty for another."""
     with contextlib.suppress(UnknownEnvironment):
         digest = recipes.read(found.name).digest
-        place = directory / found.name / digest.replace(":", "-")
+        place = environments.locate(directory, found.name, digest)
         if place.exists() and place.resolve() == Path(found.root).parent.resolve():
             return digest
     return ""
 
 
 def _read(archive: tarfile.TarFile) -> _Image:
-    names = set(archive.getnames())
+    names = _read_names(archive)
     if "index.json" in names:
         manifest = _manifest(archive, msgspec.json.decode(_json(archive, "index.json"), type=_Index).manifests)
         if manifest.config is None:
@@ -207,22 +211,38 @@ def _read(archive: tarfile.TarFile) -> _Image:
     else:
         raise EnvironmentBuildFailed("it is no image: neither an OCI archive nor what `docker save` writes")
     config = msgspec.json.decode(text, type=_Config)
-    if config.architecture != _ARCHITECTURES.get(platform.machine(), platform.machine()):
+    if config.architecture != _architecture():
         raise EnvironmentBuildFailed(f"the image is for {config.architecture}, this host is {platform.machine()}")
     if len(layers) != len(config.rootfs.diff_ids):
         raise EnvironmentBuildFailed("the image's config names other layers than its manifest")
+    if len(layers) > _MOST_LAYERS:
+        raise EnvironmentBuildFailed(f"the image has {len(layers):,} layers; {_MOST_LAYERS} are the most")
     labels = (config.config.labels if config.config else None) or {}
     return _Image(f"sha256:{_digest(text)}", labels, tuple(zip(layers, config.rootfs.diff_ids, strict=True)))
 
 
+def _read_names(archive: tarfile.TarFile) -> set[str]:
+    names = set()
+    for member in archive:
+        # Before the next header is looked for: in a compressed archive all up to there is decompressed for it.
+        image_layers.require_size(member.offset_data + member.size)
+        names.add(member.name)
+    return names
+
+
 def _manifest(archive: tarfile.TarFile, offered: list[_Descriptor], depth: int = 0) -> _Manifest:
     """The manifest for this machine, of those an index offers."""
-    wanted = _ARCHITECTURES.get(platform.machine())
+    wanted = _architecture()
     fitting = [each for each in offered if each.platform.get("architecture", wanted) == wanted]
     if len(fitting) != 1 or depth > 1:
         raise EnvironmentBuildFailed(f"the archive holds {len(fitting)} images for this machine; one is needed")
     found = msgspec.json.decode(_blob(archive, fitting[0].digest), type=_Manifest)
     return _manifest(archive, found.manifests, depth + 1) if found.manifests else found
+
+
+def _architecture() -> str:
+    """This machine's, as images call it."""
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
 def _blob_name(digest: str) -> str:
@@ -239,154 +259,31 @@ def _blob(archive: tarfile.TarFile, digest: str) -> bytes:
 
 
 def _json(archive: tarfile.TarFile, name: str) -> bytes:
-    return _member(archive, name).read(_LONGEST_JSON_BYTES)
-
-
-def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    found = archive.extractfile(name)
-    if found is None:
-        raise EnvironmentBuildFailed(f"{name[:200]!r} in the archive is no file")
-    return found
-
-
-def _unpack(archive: tarfile.TarFile, image: _Image, root: Path, progress: Progress) -> None:
-    root.mkdir(parents=True, mode=0o755)
-    unpacked, said = 0, time.monotonic()
-    for number, (name, digest) in enumerate(image.layers, start=1):
-        progress(f"layer {number} of {len(image.layers)}: {megabytes(archive.getmember(name).size)}")
-        with _unpacking(root) as feed, _decompressed(_member(archive, name)) as layer:
-            found = hashlib.sha256()
-            while piece := layer.read(_PIECE):
-                found.update(piece)
-                unpacked += len(piece)
-                if unpacked > _MOST_UNPACKED_BYTES:
-                    raise EnvironmentBuildFailed(f"the image is larger than {megabytes(_MOST_UNPACKED_BYTES)}")
-                feed(piece)
-                if time.monotonic() - said > _SAY_SECONDS:
-                    said = time.monotonic()
-                    progress(f"  {megabytes(unpacked)} unpacked")
-        if f"sha256:{found.hexdigest()}" != digest:
-            raise EnvironmentBuildFailed(f"layer {number} is not the one that the image names: its digest differs")
-
-
-@contextlib.contextmanager
-def _unpacking(root: Path) -> Iterator[Callable[[bytes], object]]:
-    """A process that unpacks what it is fed; what it has against that is raised."""
-    with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen([sys.executable, "-I", _UNPACK, str(root)], stdin=subprocess.PIPE, stderr=said)
-        feed = cast("IO[bytes]", child.stdin)
-        try:
-            with contextlib.suppress(BrokenPipeError):
-                yield feed.write
-            with contextlib.suppress(BrokenPipeError):
-                feed.close()
-            status = child.wait(_STEP_SECONDS)
-        finally:
-            with contextlib.suppress(BrokenPipeError):
-                feed.close()
-            child.kill()
-            child.wait()
-        if status:
-            said.seek(0)
-            raise EnvironmentBuildFailed(said.read().decode(errors="replace").strip()[-1000:] or f"status {status}")
-
-
-@contextlib.contextmanager
-def _decompressed(layer: IO[bytes]) -> Iterator[IO[bytes]]:
-    magic = layer.read(4)
-    layer.seek(0)
-    if magic == b"\x28\xb5\x2f\xfd":
-        raise EnvironmentBuildFailed("its layers are compressed by zstd; save it again with gzip layers")
-    if magic[:2] != b"\x1f\x8b":
-        yield layer
-        return
-    with gzip.GzipFile(fileobj=layer) as plain:
-        yield cast("IO[bytes]", plain)
-
-
-def _require_python(root: Path, python: str) -> None:
-    """Whether the image has the interpreter and ipykernel; looked at, never run."""
-    found = _within(root, python)
-    if found is None or not os.access(found, os.X_OK):
-        raise EnvironmentBuildFailed(f"the image has no {python}; name its interpreter with --python")
-    places = ("usr/lib/python3*", "usr/local/lib/python3*", "opt/*/lib/python3*")
-    if not any(any(root.glob(f"{each}/*-packages/ipykernel/__init__.py")) for each in places):
-        raise EnvironmentBuildFailed("the image has no ipykernel for its Python")
-
-
-def _within(root: Path, path: str) -> Path | None:
-    """What a path of the image leads to, with the links in it taken as inside."""
-    for _ in range(20):
-        place = root / path.lstrip("/")
-        if not place.is_symlink():
-            return place if place.is_file() and place.resolve().is_relative_to(root.resolve()) else None
-        path = os.path.normpath(os.path.join("/", os.path.dirname(path), os.readlink(place)))  # noqa: PTH115, PTH118, PTH120
-    return None
+    return image_layers.open_member(archive, name).read(_LONGEST_JSON_BYTES)
 
 
 def _holds(tool: str, reference: str, variables: Mapping[str, str]) -> bool:
-    command = [tool, "image", "inspect", reference]
-    return subprocess.run(command, env=dict(variables), capture_output=True, timeout=60, check=False).returncode == 0
+    return _run([tool, "image", "inspect", reference], variables, _QUESTION_SECONDS).returncode == 0
+
+
+def _run(command: list[str], variables: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(command, env=dict(variables), capture_output=True, timeout=seconds, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {error}") from None
 
 
 def _call(command: list[str], variables: Mapping[str, str]) -> None:
-    try:
-        done = subprocess.run(command, env=dict(variables), capture_output=True, timeout=_STEP_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {error}") from None
+    done = _run(command, variables, _STEP_SECONDS)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-1000:]
         raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {said or done.returncode}")
 
 
-class _Hashed(io.RawIOBase):
-    """Passes on what is written and hashes it."""
-
-    def __init__(self, below: IO[bytes]) -> None:
-        self._below = below
-        self.found = hashlib.sha256()
-        self.bytes = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self.found.update(content)
-        self.bytes += len(content)
-        self._below.write(content)
-        return len(content)
-
-
-def _write_layer(root: Path, destination: Path, progress: Progress) -> tuple[str, str]:
-    """The root file system as a compressed layer: its digest, and that of its content."""
-    said = time.monotonic()
-
-    def add(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        nonlocal said
-        if time.monotonic() - said > _SAY_SECONDS:
-            said = time.monotonic()
-            progress(f"  {megabytes(content.bytes)} packed")
-        return _of_root(member)
-
-    with destination.open("wb") as file:
-        blob = _Hashed(file)
-        with gzip.GzipFile(fileobj=cast("IO[bytes]", blob), mode="wb", compresslevel=1, mtime=0, filename="") as plain:
-            content = _Hashed(cast("IO[bytes]", plain))
-            with tarfile.open(fileobj=cast("IO[bytes]", content), mode="w|", format=tarfile.PAX_FORMAT) as layer:
-                layer.add(root, ".", filter=add)
-    return blob.found.hexdigest(), content.found.hexdigest()
-
-
-def _of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
-
-
 def _encode_config(found: Environment, content: str, recipe: str) -> bytes:
     labels = {"name": found.name, "description": found.description, "python": found.python, "recipe": recipe}
     config = {
-        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "architecture": _architecture(),
         "os": "linux",
         "config": {
             "User": "1000:1000",

@@ -27,7 +27,7 @@ _JOURNAL: Final = "sandbox.json"
 _PREPARING: Final = threading.Lock()
 
 
-def journalled_uid_base(home: Path) -> int | None:
+def read_uid_base(home: Path) -> int | None:
     """The first host uid by the journal in a sandbox's directory, of any service; None when it says none."""
     try:
         return int(json.loads((home / _JOURNAL).read_text())["uid_base"])
@@ -65,17 +65,17 @@ class SandboxPlaces:
         return self.home / _JOURNAL
 
     @property
-    def furnished(self) -> Path:
+    def workspace_ready(self) -> Path:
         """Exists once the workspace holds all that belongs in it at its start."""
-        return self.home / "furnished"
+        return self.home / "furnished"  # its first name: running sandboxes of earlier versions have it
 
     def info(self) -> SandboxInfo:
         """The sandbox as its users see it."""
         return SandboxInfo(
             self.sandbox_id,
             workspace_directory=str(self.view),
-            furnished=self.furnished.exists(),
-            environment_digest=self._environment_digest(),
+            workspace_ready=self.workspace_ready.exists(),
+            environment_digest=self._read_environment_digest(),
         )
 
     def write_journal(self, uid_base: int, runtime: str, environment_digest: str = "") -> None:
@@ -84,7 +84,7 @@ class SandboxPlaces:
 
     def read_journal(self) -> int | None:
         """The sandbox's first host uid, or None when it was cut off before it had one."""
-        return journalled_uid_base(self.home)
+        return read_uid_base(self.home)
 
     def runtime(self) -> str | None:
         """The runtime that made the sandbox, or None when it was cut off before one did, or older than the choice."""
@@ -93,7 +93,7 @@ class SandboxPlaces:
         except (OSError, ValueError, KeyError):
             return None
 
-    def _environment_digest(self) -> str:
+    def _read_environment_digest(self) -> str:
         try:
             return str(json.loads(self.journal.read_text()).get("environment_digest", ""))
         except (OSError, ValueError, AttributeError):
@@ -155,6 +155,6 @@ class HostPlaces:
         home, transport = self.sandboxes / sandbox_id, self.run / sandbox_id
         return SandboxPlaces(sandbox_id, home, transport, self.views / sandbox_id)
 
-    def known(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         """Ids of every sandbox that has anything left here."""
         return sorted({path.name for top in (self.sandboxes, self.run, self.views) for path in top.glob("*-*-*-*-*")})

@@ -33,11 +33,11 @@ from kernels.oci.command import OciCommand
 from kernels.oci.host import findings as host
 from kernels.oci.host import shares as host_shares
 from kernels.oci.namespaces import idmap, user_namespace
-from kernels.oci.places import HostPlaces, SandboxPlaces, journalled_uid_base
+from kernels.oci.places import HostPlaces, SandboxPlaces, read_uid_base
 from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import Finding, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 
-# Directories that are made once and shared: built beside their place and renamed into it, so never seen unfinished.
+# Directories that are made once and shared: built next to their place and renamed into it, so never seen unfinished.
 
 
 def create_atomically(target: Path, fill: Callable[[Path], None]) -> Path:
@@ -62,7 +62,7 @@ _PLACE: Final = "devices/system/cpu"
 _FILES: Final = ("online", "possible", "present")
 
 
-def shown(directory: Path, vcpus: float) -> Path:
+def make_processor_files(directory: Path, vcpus: float) -> Path:
     """What to bind at /sys of a sandbox with so many vCPUs; made below `directory` once for each number."""
     count = whole(vcpus)
 
@@ -99,7 +99,7 @@ class OciRuntime:
         self.cgroups = Cgroups(self.places.cgroup)
         self.commands = {name: self._oci_command(name) for name in (settings.runtime, *settings.more_runtimes)}
         self._uids = UidRanges(
-            self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=journalled_uid_base
+            self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
         self._locks: dict[str, _Turns] = {}
@@ -114,7 +114,7 @@ class OciRuntime:
         try:
             return await asyncio.shield(made)
         except asyncio.CancelledError:
-            # A thread cannot be stopped half way: what it makes all the same is taken back, since nobody has it.
+            # A thread cannot be stopped half way: what it makes all the same is taken back, since no caller has it.
             if not making.cancel():
                 await asyncio.wait([made])
                 if made.exception() is None:
@@ -122,7 +122,7 @@ class OciRuntime:
             raise
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
-        await self._in_thread(self._places(sandbox_id).furnished.touch)
+        await self._in_thread(self._places(sandbox_id).workspace_ready.touch)
 
     async def reopen(self, sandbox_id: str) -> None:
         await self._in_thread(lambda: self._reopen(self._places(sandbox_id)))
@@ -150,7 +150,7 @@ class OciRuntime:
 
     async def destroy(self, sandbox_id: str) -> None:
         places = self._places(sandbox_id)
-        # What is to go goes, also when nobody waits for it any more.
+        # What is to go goes, also when its caller has given up waiting.
         await asyncio.shield(asyncio.wrap_future(self._threads.submit(self._destroy, places)))
 
     async def aclose(self) -> None:
@@ -161,7 +161,7 @@ class OciRuntime:
     async def _in_thread(self, work: Callable[[], T], *, unwanted: Callable[[T], None] | None = None) -> T:
         """Do it in a thread. Given up before it began, it never does; later it goes on to its end, half made nothing.
 
-        `unwanted` gets what it brings when nobody takes that any more.
+        `unwanted` gets the result when the caller has given up waiting for it.
         """
         working = self._threads.submit(work)
         try:
@@ -178,7 +178,7 @@ class OciRuntime:
 
     def _create(self, spec: SandboxSpec) -> SandboxInfo:
         places = self._places(spec.sandbox_id)
-        with self._alone(spec.sandbox_id):
+        with self._take_turn(spec.sandbox_id):
             command = self._command(spec.environment.runtime)
             host.require_free_space(self.places.data, self.settings.disk_reserve_bytes)
             self._make_home(places)
@@ -239,7 +239,7 @@ class OciRuntime:
         idmap.mount_view(places.storage / "workspace", places.view, user=user, service=self.settings.service_uid)
 
     def _reopen(self, places: SandboxPlaces) -> None:
-        with self._alone(places.sandbox_id):
+        with self._take_turn(places.sandbox_id):
             root = places.read_journal()
             if root is None or not places.image.exists():
                 return
@@ -295,7 +295,7 @@ class OciRuntime:
                 workspace=str(places.storage / "workspace"),
                 home=str(places.storage / "home"),
                 temporary=str(places.storage / "tmp"),
-                processors=str(shown(self.places.guests, vcpus)),
+                processors=str(make_processor_files(self.places.guests, vcpus)),
                 uid_base=root,
                 user_namespace=namespace,
                 cgroup=self.cgroups.path(spec.sandbox_id),
@@ -320,7 +320,7 @@ class OciRuntime:
         return create_atomically(self.places.guests / digest, fill)
 
     def _list(self) -> tuple[SandboxInfo, ...]:
-        found = (self.places.of(sandbox_id) for sandbox_id in self.places.known())
+        found = (self.places.of(sandbox_id) for sandbox_id in self.places.list_ids())
         return tuple(places.info() for places in found)
 
     def _running(self, places: SandboxPlaces) -> bool:
@@ -353,7 +353,7 @@ class OciRuntime:
         )
 
     def _destroy(self, places: SandboxPlaces) -> None:
-        with self._alone(places.sandbox_id):
+        with self._take_turn(places.sandbox_id):
             try:
                 self._remove(places)
             except OSError as error:
@@ -379,12 +379,12 @@ class OciRuntime:
 
     def _remove_empty(self) -> None:
         with contextlib.suppress(PermissionError):  # the doctor of an ordinary user: nothing here is its own
-            if not self.places.known():
+            if not self.places.list_ids():
                 self.cgroups.remove_parent()
                 self.places.remove_empty()
 
     @contextlib.contextmanager
-    def _alone(self, sandbox_id: str) -> Iterator[None]:
+    def _take_turn(self, sandbox_id: str) -> Iterator[None]:
         """One create or destroy of a sandbox at a time; a second destroy waits and finds nothing left to do."""
         with self._guard:
             turns = self._locks.setdefault(sandbox_id, _Turns())

@@ -36,7 +36,7 @@ REFUSED_OPTIONS: Final[dict[int, tuple[int, ...]]] = {
     # SOL_SOCKET: programs (26, 50 to 52), which fill the host's one pool; what is left in a socket's error queue, which
     # no control group is charged for: timestamps (37, 65), notes of sends without a copy (60) and of missed times (61).
     1: (26, 37, 50, 51, 52, 60, 61, 65),
-    # IPPROTO_IP: error queue (11, 26); memberships and their source lists, which are charged to nobody.
+    # IPPROTO_IP: error queue (11, 26); memberships and their source lists, which are charged to no group.
     0: (11, 26, 35, 39, 41, 42, 46, 48),
     # IPPROTO_IPV6: the same; an old way to give 64 KB of options (6), anycast (27), flow labels of the whole host (32).
     41: (6, 20, 25, 27, 31, 32, 42, 46, 48),
@@ -125,7 +125,7 @@ def profile(machine: str) -> dict[str, Any]:
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": _EPERM,
         "architectures": [_ARCHITECTURES[machine]],
-        "syscalls": [_allow(names) for _, names in ALLOWED.values()] + _narrowed(machine),
+        "syscalls": [_allow(names) for _, names in ALLOWED.values()] + _allow_narrowly(machine),
     }
 
 
@@ -134,50 +134,50 @@ def for_gvisor(usual: dict[str, Any]) -> dict[str, Any]:
     return {**usual, "syscalls": [*usual["syscalls"], _allow("pselect")]}  # pselect6
 
 
-def _narrowed(machine: str) -> list[dict[str, Any]]:
+def _allow_narrowly(machine: str) -> list[dict[str, Any]]:
     """Calls allowed for some arguments only."""
     # The flags of clone are its first argument on both architectures.
     return [
         # Threads and processes, but no new namespace; glibc falls back to clone when clone3 is missing. TRACE means
-        # ENOSYS where nobody traces (ptrace is not allowed); gVisor knows no errno of a single rule's own.
-        _allow("clone", [_masked(0, _CLONE_NEW_ANYTHING, 0)]),
+        # ENOSYS where no tracer is (ptrace is not allowed); gVisor knows no errno of a single rule's own.
+        _allow("clone", [_compare_masked(0, _CLONE_NEW_ANYTHING, 0)]),
         {"names": ["clone3"], "action": "SCMP_ACT_TRACE"},
-        *_sockets(),
-        # No typing into somebody's terminal.
+        *_allow_sockets(),
+        # No typing into another process's terminal.
         *(_allow("ioctl", [one]) for one in _all_but(1, _TERMINAL_INPUT)),
         # Asking for the execution domain and setting the plain one, not switching to another.
-        *(_allow("personality", [_equal(0, value)]) for value in (0x0, 0xFFFFFFFF)),
-        *_filters(),
+        *(_allow("personality", [_compare(0, value)]) for value in (0x0, 0xFFFFFFFF)),
+        *_allow_filters(),
     ]
 
 
-def _sockets() -> list[dict[str, Any]]:
+def _allow_sockets() -> list[dict[str, Any]]:
     """Local and loopback sockets, of netlink only the route family, which lists interfaces; their options."""
     return [
-        _allow("socket", [_equal(0, _AF_UNIX)]),
+        _allow("socket", [_compare(0, _AF_UNIX)]),
         *(
-            _allow("socket", [_equal(0, family), _equal(2, protocol)])
+            _allow("socket", [_compare(0, family), _compare(2, protocol)])
             for family in (_AF_INET, _AF_INET6)
             for protocol in _PROTOCOLS
         ),
-        _allow("socket", [_equal(0, _AF_NETLINK), _equal(2, 0)]),
+        _allow("socket", [_compare(0, _AF_NETLINK), _compare(2, 0)]),
         *(
-            _allow("setsockopt", [_masked(1, _LOW, level), one])
+            _allow("setsockopt", [_compare_masked(1, _LOW, level), one])
             for level, options in REFUSED_OPTIONS.items()
             for one in _all_but(2, options, _OPTION_BITS)
         ),
     ]
 
 
-def _filters() -> list[dict[str, Any]]:
+def _allow_filters() -> list[dict[str, Any]]:
     """No filters: each takes of the host's one pool of programs for as long as its process lives.
 
     But one that asks a listener: the guest's. The kernel lets no process have a second, so this is no way to a pile.
     """
     return [
         *(_allow("prctl", [one]) for one in _all_but(0, (_PR_SET_SECCOMP,))),
-        *(_allow("seccomp", [_masked(0, _LOW, operation)]) for operation in _HARMLESS_OPERATIONS),
-        _allow("seccomp", [_masked(0, _LOW, _SET_MODE_FILTER), _equal(1, _NEW_LISTENER)]),
+        *(_allow("seccomp", [_compare_masked(0, _LOW, operation)]) for operation in _HARMLESS_OPERATIONS),
+        _allow("seccomp", [_compare_masked(0, _LOW, _SET_MODE_FILTER), _compare(1, _NEW_LISTENER)]),
     ]
 
 
@@ -186,7 +186,7 @@ def _all_but(index: int, refused: Collection[int], bits: int = 32) -> list[dict[
 
     A rule that something is *not* equal would compare all 64 bits, of which the kernel looks at 32.
     """
-    return [_masked(index, _LOW & ~((1 << free) - 1), start) for start, free in _blocks(0, bits, refused)]
+    return [_compare_masked(index, _LOW & ~((1 << free) - 1), start) for start, free in _blocks(0, bits, refused)]
 
 
 def _blocks(start: int, free: int, refused: Collection[int]) -> Iterator[tuple[int, int]]:
@@ -203,9 +203,9 @@ def _allow(names: str, arguments: list[dict[str, Any]] | None = None) -> dict[st
     return {**rule, "args": arguments} if arguments else rule
 
 
-def _equal(index: int, value: int) -> dict[str, Any]:
+def _compare(index: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
-def _masked(index: int, mask: int, value: int) -> dict[str, Any]:
+def _compare_masked(index: int, mask: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}

@@ -63,7 +63,7 @@ def connect(directory: str, name: str) -> socket.socket:
     except OSError as error:
         if error.errno in _EXHAUSTED:
             raise SandboxFailed(f"{name} cannot be connected to: {error.strerror}") from None
-        raise NotListening(f"nobody listens at {name}: {error.strerror or error}") from None
+        raise NotListening(f"nothing listens at {name}: {error.strerror or error}") from None
     finally:
         os.close(top)
 

@@ -48,7 +48,7 @@ def make_directories(storage: Path, root: int, user: int) -> None:
 
 
 def mount_transport(directory: Path) -> None:
-    """Mount the socket directory, in which nobody but the host's root makes anything."""
+    """Mount the socket directory, in which only the host's root makes anything."""
     options = f"size={TRANSPORT_BYTES},nr_inodes=128,mode=0755,uid=0,gid=0,nosuid,nodev,noexec,nosymfollow"
     _call("mount", "-t", "tmpfs", "-o", options, "sandcell", str(directory))
 

@@ -38,11 +38,11 @@ class UidRanges:
 
     def claim(self, owner: Path) -> int:
         """The first host id of a free range, now belonging to the sandbox directory `owner`."""
-        with self._locked():
-            first = self._unclaimed()
+        with self._lock():
+            first = self._find_unclaimed()
             if first is None:
                 self._remove_stale()
-                first = self._unclaimed()
+                first = self._find_unclaimed()
             if first is not None:
                 (self._directory / str(first)).write_text(str(owner))
                 return first
@@ -53,12 +53,12 @@ class UidRanges:
     def release(self, first_id: int, owner: Path) -> None:
         """Give a range back; only its owner can, and doing it twice is fine."""
         claim = self._directory / str(first_id)
-        with self._locked(), contextlib.suppress(FileNotFoundError):
+        with self._lock(), contextlib.suppress(FileNotFoundError):
             self._rename_old()
             if claim.read_text() == str(owner):
                 claim.unlink()
 
-    def _unclaimed(self) -> int | None:
+    def _find_unclaimed(self) -> int | None:
         self._rename_old()
         claimed = sorted(int(claim.name) for claim in self._claims())
         firsts = (self._base + slot * UID_RANGE for slot in range(self._count))
@@ -83,7 +83,7 @@ class UidRanges:
         return [path for path in self._directory.iterdir() if path.name.isdecimal()]
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (self._directory / _LOCK).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

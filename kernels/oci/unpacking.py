@@ -1,19 +1,28 @@
-"""Unpacks one layer of an image, a tar from standard input, into the directory that is its argument. Run as a script.
+"""Works inside the root file system of an image: unpacks a layer from standard input, looks for a Python. A script.
 
-The layer may be anybody's. This process makes the directory its root before it reads a byte, so that no name and no
-link in the layer leads out of it (nothing can be imported from then on). What it makes is root's, has no set-uid bit
-and can be changed by nobody else; devices are left out. Times stay: compiled Python is held against its source by them.
+The image may come from anywhere. This process makes the directory its root before it reads a byte, so that no name and
+no link in the image leads out of it (nothing can be imported from then on). What it makes is root's, has no set-uid bit
+and can be changed by root only; devices are left out. Timestamps stay: compiled Python is held against its source by
+them. `Archive`, which reads tar files of unknown origin, is used outside as well.
 """
 
 from __future__ import annotations
 
+import glob
 import os
+import resource
 import shutil
+import signal
 import stat
 import sys
 import tarfile
 from pathlib import PurePosixPath
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
+
+MOST_FILES: Final = 4096
+"""In an archive of an image's parts, which are a few for each layer."""
+LONGEST_HEADER_BYTES: Final = 128 << 10
+_MOST_MEMORY_BYTES: Final = 1 << 30
 
 _WHITEOUT: Final = ".wh."
 _OPAQUE: Final = ".wh..wh..opq"
@@ -29,28 +38,103 @@ _NEEDED: Final = (
     "tmp",
 )
 """Where sandboxes mount something: a read-only root cannot be given them later."""
+_IPYKERNEL: Final = tuple(
+    f"/{place}/*-packages/ipykernel/__init__.py"
+    for place in ("usr/lib/python3*", "usr/local/lib/python3*", "opt/*/lib/python3*")
+)
+_EXTENDED: Final = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 
-def main(root: str) -> None:
-    """Unpack; whatever is wrong with the layer ends this process with a line that says it."""
+class _Member(tarfile.TarInfo):
+    """What a header declares is checked here, before `tarfile` acts on it."""
+
+    # The hook that tarfile's source names for subclasses: called for each header that was read, extended ones too.
+    def _proc_member(self, archive: Archive) -> tarfile.TarInfo:
+        archive.files += 1
+        if archive.files > archive.most_files:
+            raise tarfile.TarError(f"the archive holds more than {archive.most_files:,} files")
+        if self.type in _EXTENDED and self.size > LONGEST_HEADER_BYTES:  # tarfile reads it in one piece
+            raise tarfile.TarError(
+                f"the archive has a header of {self.size:,} bytes, more than {LONGEST_HEADER_BYTES:,}"
+            )
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            _refuse_sparse(self)
+        _require_size(self)
+        found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        _require_size(found)  # an extended header can declare another
+        return found
+
+    # The map of this form of sparse files is read from their content, until it says that it ends.
+    def _proc_gnusparse_10(self, member: tarfile.TarInfo, *_: Any) -> None:
+        _refuse_sparse(member)
+
+
+class Archive(tarfile.TarFile):
+    """A tar file of unknown origin: reading its headers takes bounded memory. `files` counts extended headers too."""
+
+    tarinfo = _Member
+    most_files: ClassVar = MOST_FILES
+    files = 0
+
+
+def _require_size(member: tarfile.TarInfo) -> None:
+    if member.size < 0:  # tarfile would go back by it, and read the same header for ever
+        raise tarfile.TarError(f"the archive has a file of {member.size} bytes: {member.name[:200]!r}")
+
+
+def _refuse_sparse(member: tarfile.TarInfo) -> None:
+    """A few bytes of the archive may stand for any number in the file; no image needs that."""
+    raise tarfile.TarError(f"the archive has a sparse file, as no image should: {member.name[:200]!r}")
+
+
+def main(root: str, seconds: str, *task: str) -> None:
+    """Do a task within so many seconds; a defect of the image ends this process with a line that describes it."""
     stream = sys.stdin.buffer
+    signal.alarm(int(seconds))  # its default action ends this process, also one that waits for more of a layer
     os.umask(0o022)
     os.chroot(root)
     os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
     try:
-        _unpack(stream)
-    except (OSError, tarfile.TarError, ValueError) as error:
+        match task:
+            case ["unpack", files, most_files]:
+                sys.stdout.write(str(_unpack(stream, int(files), int(most_files))))
+            case ["require", python]:
+                _require(python)
+            case _:
+                sys.exit("usage: unpacking.py ROOT SECONDS unpack FILES MOST_FILES | require PYTHON")
+    except MemoryError:
+        sys.exit("the archive takes more memory to read than an image should")
+    except (OSError, tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         sys.exit(str(error))
 
 
-def _unpack(stream: BinaryIO) -> None:
-    with tarfile.open(fileobj=stream, mode="r|") as layer:
-        for member in layer:
+def _unpack(stream: BinaryIO, files: int, most_files: int) -> int:
+    """Unpack a layer; the number of files with those of the layers below, which is `files` at first."""
+    Archive.files, Archive.most_files = files, most_files  # of the class: opening an archive reads its first header
+    with Archive.open(fileobj=stream, mode="r|") as layer:
+        while (member := layer.next()) is not None:
             _put(layer, member)
+            layer.members.clear()  # type: ignore[attr-defined] # tarfile keeps all of them, also of a stream
     while stream.read(_PIECE):  # what pads the archive belongs to its digest
         pass
     for name in _NEEDED:
         os.makedirs(f"/{name}", exist_ok=True)
+    return layer.files
+
+
+def _require(python: str) -> None:
+    """Whether the image has the interpreter and ipykernel; looked at, never run."""
+    if not (os.path.isfile(python) and os.access(python, os.X_OK)):
+        sys.exit(f"the image has no {python}; name its interpreter with --python")
+    if not any(glob.glob(pattern) for pattern in _IPYKERNEL):
+        sys.exit("the image has no ipykernel for its Python")
 
 
 def _put(layer: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -66,8 +150,8 @@ def _put(layer: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         _remove(f"{above}/{name.removeprefix(_WHITEOUT)}")
     elif member.isdir():
         _make_directory(path, member)
-    elif member.issparse():  # a few bytes of the layer may stand for any number in the file
-        raise ValueError(f"the layer has a sparse file, as no image should: {member.name[:200]!r}")
+    elif member.issparse():
+        _refuse_sparse(member)
     elif member.isreg() or member.issym() or member.islnk():
         _remove(path)
         _make_file(layer, member, path)
@@ -116,4 +200,4 @@ def _remove(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

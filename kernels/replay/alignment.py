@@ -1,6 +1,6 @@
 """Where two sequences differ, and which stretches of three of them hold the same in another order. Pure.
 
-Lines of a text and tokens of a line are aligned alike. Of two ways to lay one sequence beside the other that which has
+Lines of a text and tokens of a line are aligned alike. Of two ways to lay one sequence next to the other that which has
 more in common is taken, so that what was inserted at one place does not make all that follows look as if it varied.
 """
 
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 _MOST_PAIRS: Final = 500_000
 """Pairs of equal items that a search for the best alignment may look at; beyond it items are paired by their place."""
 _MOST_SHAPES: Final = 300
-"""Items of a stretch with more on one side that are told apart by their shapes."""
+"""Items of a stretch with more on one side that are distinguished by their shapes."""
 _MOST_HULLS: Final = 60
 """Stretches that differ among which a mere change of order is looked for."""
 _LONGEST_HULL: Final = 2_000
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 class Alignment:
     """Two sequences side by side; `spans` are where they differ, one to one where as many stand on both sides.
 
-    `shape`: what of an item stays when its values vary, so that one that was added is told from its neighbours.
+    `shape`: what of an item stays when its values vary, so that one that was added differs from its neighbours.
     """
 
     def __init__(self, left: Sequence[str], right: Sequence[str], shape: Callable[[str], str] | None = None) -> None:
@@ -61,7 +61,7 @@ class Alignment:
             index -= 1
         return False
 
-    def matched(self, length: int) -> Iterator[tuple[int, int]]:
+    def list_matches(self, length: int) -> Iterator[tuple[int, int]]:
         """The places of what both sides have, `length` being the left one's."""
         at = there = 0
         for span in self.spans:
@@ -144,7 +144,7 @@ def common(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
     return start, end
 
 
-def reordered(
+def find_reordered(
     first: Sequence[str], runs: Alignment, second: Sequence[str], record: Alignment, recorded: Sequence[str]
 ) -> list[tuple[int, int]]:
     """Stretches of `first` that hold the same items in `second`, in another order, and so in `recorded`.

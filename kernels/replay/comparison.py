@@ -220,11 +220,11 @@ class _Comparing:
         yield _Part(what, weighed)
 
     def _lines(self, texts: Sequence[Sequence[str]], what: str) -> _Part:
-        weighed = self._weighed(texts, what)
+        weighed = self._weigh(texts, what)
         shown = Lines(texts[0], weighed.keys or texts[0]), Lines(texts[1], texts[1])
         return _Part(what, weighed, shown)
 
-    def _weighed(self, texts: Sequence[Sequence[str]], what: str) -> Weighed:
+    def _weigh(self, texts: Sequence[Sequence[str]], what: str) -> Weighed:
         cost = sum(_length_differing(texts[1], other) for other in (texts[0], *texts[2:]))
         if not self._budget.take_text(cost, what):
             weighed = Weighed()

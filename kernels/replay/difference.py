@@ -19,7 +19,7 @@ _MORE: Final = "[... the rest of the difference is not shown ...]"
 
 @dataclass(frozen=True)
 class Lines:
-    """A part of what is shown, and the words by which its lines are told apart in a diff."""
+    """A part of what is shown, and the words that distinguish its lines in a diff."""
 
     shown: Sequence[str]
     keys: Sequence[str]

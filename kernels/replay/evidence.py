@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from kernels.replay.alignment import Alignment, Span, reordered
+from kernels.replay.alignment import Alignment, Span, find_reordered
 from kernels.replay.tokens import Clock, Kind, Token, amount, has_same_time_of_day, number, tokens_of
 
 FROM_RUN_TO_RUN: Final = " from run to run"
@@ -92,7 +92,7 @@ class _Weighing:
         self._found = Weighed(keys=list(recorded))
 
     def weigh(self) -> Weighed:
-        orders = self._reordered(self._first, self._runs, self._second, self._record, self._recorded)
+        orders = self._find_reordered(self._first, self._runs, self._second, self._record, self._recorded)
         self._measured = set(self._shapes_measured())
         for start, end in orders:
             self._put_aside("line in another order", end - start)
@@ -118,7 +118,7 @@ class _Weighing:
             return
         first, second = self._first[at], self._second[across.there] if across is not None else self._first[at]
         line = _Line(tokens_of(recorded), tokens_of(first), tokens_of(second))
-        orders = self._reordered(
+        orders = self._find_reordered(
             line.texts(line.first), line.runs, line.texts(line.second), line.record, line.texts(line.recorded)
         )
         for start, end in orders:
@@ -196,18 +196,18 @@ class _Weighing:
         return self._has_second and then is None and first.kind is Kind.TIME and now.covers(first)
 
     def _blanks(self, line: _Line, holes: set[int]) -> None:
-        """Blanks count, but for those that fill a column beside what was put aside, as what follows is where it was."""
-        for at, there in line.record.matched(len(line.first)):
+        """Blanks count, but for those that fill a column by what was put aside, as what follows is where it was."""
+        for at, there in line.record.list_matches(len(line.first)):
             if line.first[at].gap == line.recorded[there].gap:
                 continue
             second = line.in_second(at)
             if at - 1 not in holes or not line.keeps_column(at, there):
                 self._found.add(self._standing_of(varies=second is None or second.gap != line.first[at].gap))
 
-    def _reordered(
+    def _find_reordered(
         self, first: Sequence[str], runs: Alignment, second: Sequence[str], record: Alignment, recorded: Sequence[str]
     ) -> list[tuple[int, int]]:
-        return [] if self._clocks.strict else reordered(first, runs, second, record, recorded)
+        return [] if self._clocks.strict else find_reordered(first, runs, second, record, recorded)
 
     def _standing_of(self, *, varies: bool) -> Standing:
         return Standing.VARIES if varies and not self._clocks.strict else Standing.DIFFERENT
@@ -348,7 +348,7 @@ def _within_factor(recorded: Token, first: Token, second: Token, _before: str) -
 def same_number(one: str, other: str) -> bool:
     """Whether two fractions are the same but for how a machine rounds: one is written with all its digits.
 
-    What is written with fewer digits is text: whoever rounded it meant each of them.
+    What is written with fewer digits is text: the code that rounded it meant each digit.
     """
     if one == other:
         return True

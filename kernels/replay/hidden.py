@@ -42,14 +42,14 @@ def hidden_names(cells: Sequence[str]) -> dict[int, list[str]]:
     asked: list[dict[str, None]] = []
     steps: list[CellNames] = []
     for names, known, anything in _steps(_all_names(tuple(_readable(cells)))):
-        asked.append({name: None for name in names.reads if not anything and not _given(name, known)})
+        asked.append({name: None for name in names.reads if not anything and not _is_given(name, known)})
         steps.append(names)
     bound = {name for names in steps for name in names.binds | names.later}
     open_door = len(steps) < len(cells) or any(names.anything for names in steps)
     found: dict[int, list[str]] = {}
     for index, (names, missing) in enumerate(zip(steps, asked, strict=True)):
         if not open_door:
-            missing.update({name: None for name in names.deferred if not _given(name, bound)})
+            missing.update({name: None for name in names.deferred if not _is_given(name, bound)})
         if named := [name for name in missing if len(name) <= _LONGEST_NAME][:_MOST_NAMES]:
             found[index] = named
     return found
@@ -61,7 +61,7 @@ def missing_name(replayed: Sequence[Output], cells: Sequence[str], index: int) -
     `replayed` are its outputs. None when it failed otherwise, when a cell that failed or differed was to define the
     name, or when something that cannot be read may have defined it.
     """
-    name = _undefined(replayed)
+    name = _find_undefined(replayed)
     if name is None:
         return None
     steps = _all_names(tuple(_readable(cells)))
@@ -114,11 +114,11 @@ def _steps(cells: Sequence[CellNames]) -> Iterator[tuple[CellNames, set[str], bo
         anything = anything or names.anything
 
 
-def _given(name: str, known: frozenset[str] | set[str]) -> bool:
+def _is_given(name: str, known: frozenset[str] | set[str]) -> bool:
     return name in known or name in _GIVEN or _OF_IPYTHON.fullmatch(name) is not None
 
 
-def _undefined(outputs: Sequence[Output]) -> str | None:
+def _find_undefined(outputs: Sequence[Output]) -> str | None:
     """The name in a NameError, if that is how the cell ended."""
     for output in outputs:
         if isinstance(output, dict) and output.get("output_type") == "error" and output.get("ename") == "NameError":

@@ -50,7 +50,7 @@ _DEFINES_ANYTHING: Final = frozenset(
 
 @dataclass(frozen=True)
 class CellSource:
-    """`tree`: None when there is no Python to read. `words`: names that may be defined beside it.
+    """`tree`: None when there is no Python to read. `words`: names that may be defined as well.
 
     `anything`: something in it may define any name. `resets`: it forgets every name.
     """
@@ -65,7 +65,7 @@ def read(source: str) -> CellSource:
     """The cell, as far as it can be understood; never raises."""
     if len(source) > _LONGEST_SOURCE:
         return CellSource(None, anything=True)
-    if (tree := parsed(source)) is not None:
+    if (tree := parse(source)) is not None:
         return CellSource(tree)
     magic = cell_magic(source)
     if magic is None:
@@ -73,14 +73,14 @@ def read(source: str) -> CellSource:
     if magic.name not in _PYTHON_BODIES:
         seen = magic.arguments if magic.name in _OTHER_BODIES else source
         return CellSource(None, _words(seen), anything=magic.name in _DEFINES_ANYTHING)
-    tree = parsed(magic.body)
+    tree = parse(magic.body)
     inner = CellSource(tree) if tree is not None else _by_lines(magic.body)
     return CellSource(inner.tree, inner.words | _words(magic.arguments), inner.anything, inner.resets)
 
 
-def parsed(source: str) -> ast.Module | None:
+def parse(source: str) -> ast.Module | None:
     """The syntax tree, or None for what Python does not parse."""
-    warnings.filterwarnings("ignore", module=re.escape(_FILE))  # a bad escape in a recorded string is nobody's concern
+    warnings.filterwarnings("ignore", module=re.escape(_FILE))  # a bad escape in a recorded string concerns no reader
     try:
         return ast.parse(textwrap.dedent(source) if source[:1].isspace() else source, _FILE)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -91,7 +91,7 @@ def _by_lines(source: str) -> CellSource:
     if _AUTOMAGIC.match(source.strip()) and "\n" not in source.strip():  # IPython tries this of cells of one line
         return CellSource(ast.Module([], []))
     commands = _Commands()
-    tree = parsed("\n".join(each if isinstance(each, str) else commands.python_for(each) for each in read_cell(source)))
+    tree = parse("\n".join(each if isinstance(each, str) else commands.python_for(each) for each in read_cell(source)))
     words = frozenset(commands.words) if tree is not None else _words(source)
     return CellSource(tree, words, commands.anything, commands.resets)
 
@@ -113,7 +113,7 @@ class _Commands:
         name, _, arguments = text.lstrip("%").partition(" ")
         if name in _PYTHON_BODIES:
             code = _OPTIONS.sub("", arguments, count=1)
-            if parsed(code) is not None:
+            if parse(code) is not None:
                 return code or "pass"
         self.words |= _words(arguments)
         self.anything = self.anything or name in _DEFINES_ANYTHING

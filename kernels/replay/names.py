@@ -1,7 +1,7 @@
 """Which names one cell reads before it binds them, and which it binds: by its syntax tree, as Python scopes them. Pure.
 
 A read is *immediate* when it happens as the cell runs, *deferred* in the body of a function, which may run later or
-never. A branch that is not surely taken binds nevertheless: whoever wrote it knew why.
+never. A branch that is not surely taken binds nevertheless: its author knew why.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class _Reader(ast.NodeVisitor):
     def _function(self, arguments: ast.arguments, body: Iterable[ast.AST], more: set[str]) -> None:
         """A body that runs some other time: what it reads is deferred, what it declares global is bound by then."""
         bound, outside, globally = set[str](), set[str](), set[str]()
-        for node in _own_nodes(body):
+        for node in _walk_own(body):
             bound.update(_bound_by(node))
             if isinstance(node, ast.Global):
                 globally.update(node.names)
@@ -334,7 +334,7 @@ class _Reader(ast.NodeVisitor):
         self._protected = before
 
 
-def _own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+def _walk_own(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Every node of a function's own scope: nested functions and classes by their heads, comprehensions whole."""
     waiting = list(body)
     while waiting:

@@ -42,14 +42,14 @@ class _Scan:
 
 def why_images_differ(recorded: str, replayed: str, budget: Budget, what: str) -> str:
     """What differs between two images in base64, in a few words; empty when they show the same."""
-    one, other = _decoded(recorded), _decoded(replayed)
+    one, other = _decode(recorded), _decode(replayed)
     if one == other:
         return ""
     sizes = [_size(data) for data in (one, other)]
     if sizes[0] is None or sizes[1] is None:
         return "its bytes differ"
     if sizes[0] != sizes[1]:
-        return f"it is {_written(sizes[1])} pixels large instead of {_written(sizes[0])}"
+        return f"it is {_write_size(sizes[1])} pixels large instead of {_write_size(sizes[0])}"
     width, height = sizes[0]
     if not budget.take_pixels(2 * width * height, what):
         return "its bytes differ"
@@ -64,12 +64,12 @@ def _by_pixels(one: bytes, other: bytes, pixels: int) -> str:
         (first, depth), (second, their_depth) = _rows(one), _rows(other)
         if depth != their_depth:
             return "its depth of colour differs"
-        return _seen(first, second, (1 << depth) - 1, int(pixels * _SHARE))
+        return _describe_seen(first, second, (1 << depth) - 1, int(pixels * _SHARE))
     except Exception:  # whatever a decoder makes of hostile bytes
         return "its bytes differ, and it cannot be decoded"
 
 
-def _seen(first: Iterable[bytes], second: Iterable[bytes], white: int, most: int) -> str:
+def _describe_seen(first: Iterable[bytes], second: Iterable[bytes], white: int, most: int) -> str:
     """What a reader would see of the difference; looking ends where there is something."""
     count = 0
     above: dict[int, list[int]] = {}
@@ -82,7 +82,7 @@ def _seen(first: Iterable[bytes], second: Iterable[bytes], white: int, most: int
                 if by > _ROUNDING * white:
                     count += 1
                     if _grow(x, here, above) > _SPECK:
-                        return f"more than {_SPECK} pixels beside each other differ"
+                        return f"more than {_SPECK} pixels next to each other differ"
         above = here
         if count > most:
             return f"more than {most:,} pixels differ"
@@ -118,7 +118,7 @@ def _rows(data: bytes) -> tuple[Iterator[bytes], int]:
     return iter(rows), about["bitdepth"]
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=False)
     except (binascii.Error, ValueError):
@@ -151,5 +151,5 @@ def _scan(data: bytes, width: int, height: int) -> _Scan | None:
     return None if inflate.unconsumed_tail or not inflate.eof else _Scan(width, height, settings, bytes(lines))
 
 
-def _written(size: tuple[int, int]) -> str:
+def _write_size(size: tuple[int, int]) -> str:
     return f"{size[0]:,} x {size[1]:,}"

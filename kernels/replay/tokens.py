@@ -252,7 +252,7 @@ def _seconds(found: dict[str, str], clock: Clock, day: int = 0) -> float | None:
     start = datetime.fromtimestamp(clock.started, UTC)
     try:
         month = _MONTHS.index(found["b"][:3].lower()) + 1 if "b" in found else int(found.get("m", start.month))
-        on = datetime(int(found.get("y", start.year)), month, int(found.get("d", start.day)), tzinfo=_zone(found))
+        on = datetime(int(found.get("y", start.year)), month, int(found.get("d", start.day)), tzinfo=_read_zone(found))
         return on.timestamp() + _time_of_day(found) + day * DAY
     except (ValueError, OverflowError):
         return None
@@ -266,7 +266,7 @@ def _time_of_day(found: dict[str, str]) -> float:
     return hour * 3_600 + int(found.get("M", 0)) * 60 + int(found.get("S", 0)) + fraction
 
 
-def _zone(found: dict[str, str]) -> timezone:
+def _read_zone(found: dict[str, str]) -> timezone:
     zone = found.get("z", "Z")
     if zone[0] not in "+-":
         return UTC

@@ -68,7 +68,7 @@ def judge(
     """
     if status not in _FAILURES and status != "ok":
         return CellVerdict(Verdict.NOT_RUN, "It was not run again.")
-    failed = _failed(status, first.outputs)
+    failed = _judge_failure(status, first.outputs)
     if recorded is None:
         return failed or CellVerdict(Verdict.NEW, "The record does not say what it shows.")
     before = recorded_status or ("error" if _error(recorded.outputs) is not None else "ok")
@@ -84,10 +84,10 @@ def judge(
     if second_status not in (None, status) and status != "timeout":
         ended = f"It ended as {status!r} in one replay and as {second_status!r} in another."
         return CellVerdict(Verdict.NOT_DETERMINISTIC, ended, found.diff)
-    return _unlike(found) if before == status else _ended_otherwise(found, before, status, failed)
+    return _unlike(found) if before == status else _judge_other_end(found, before, status, failed)
 
 
-def _ended_otherwise(found: Comparison, before: str, status: str, failed: CellVerdict | None) -> CellVerdict:
+def _judge_other_end(found: Comparison, before: str, status: str, failed: CellVerdict | None) -> CellVerdict:
     if failed is not None:
         return CellVerdict(failed.verdict, failed.why, found.diff)
     ended = f"It ended as {before!r} in the record and as {status!r} now."
@@ -114,9 +114,9 @@ def put_aside(aside: Counter[str]) -> str:
     varying, others = [], []
     for what, count in sorted(aside.items()):
         if what.endswith(FROM_RUN_TO_RUN):
-            varying.append(_counted(what.removesuffix(FROM_RUN_TO_RUN), count))
+            varying.append(_count_in_words(what.removesuffix(FROM_RUN_TO_RUN), count))
         else:
-            others.append(_counted(what, count))
+            others.append(_count_in_words(what, count))
     if varying:
         *most, last = varying
         joined = f"{', '.join(most)} and {last}" if most else last
@@ -128,7 +128,7 @@ def _varying(aside: Counter[str]) -> int:
     return sum(count for what, count in aside.items() if what.endswith(FROM_RUN_TO_RUN))
 
 
-def _counted(what: str, count: int) -> str:
+def _count_in_words(what: str, count: int) -> str:
     noun, space, rest = what.partition(" ")
     plural = noun if count == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{count:,} {plural}{space}{rest}"
@@ -153,7 +153,7 @@ def _kind(output: Output) -> object:
     return output.get("output_type") if isinstance(output, dict) else None
 
 
-def _failed(status: str, outputs: Sequence[Output]) -> CellVerdict | None:
+def _judge_failure(status: str, outputs: Sequence[Output]) -> CellVerdict | None:
     """How the replay of a cell failed, if it did."""
     if status == "ok":
         return None

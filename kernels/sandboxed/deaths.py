@@ -38,7 +38,7 @@ class MemoryKills:
             self._counted = (await self._usage()).oom_kills
 
     def note_life(self) -> None:
-        """The kernel lives now. Reads beside the caller, and not again so soon."""
+        """The kernel lives now. Reads in a task of its own, and not again so soon."""
         if time.monotonic() - self._read_at < PAUSE_SECONDS:
             return
         if self._reading is None or self._reading.done():

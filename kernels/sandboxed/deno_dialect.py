@@ -1,7 +1,7 @@
 """Deno's way: what it needs at its start, and at the end of a run. Pure.
 
 Its kernel says that it is idle while what the code printed still waits to be published, loses what is written past
-`console`, does not say what is wrong with code that cannot be parsed, and asks for input that nobody gives. Code of
+`console`, does not say what is wrong with code that cannot be parsed, and asks for input that never comes. Code of
 ours in `deno_prelude.js` mends each; nothing in it is secret from user code, which shares its globals.
 """
 
@@ -45,5 +45,5 @@ class DenoDialect(Dialect):
     def says_interrupted(self, error: UserError) -> bool:
         return error.name == _INTERRUPTED.name or (error.value == _UNEXPLAINED and not error.traceback)
 
-    def worded(self, error: UserError) -> UserError:
+    def describe_error(self, error: UserError) -> UserError:
         return _INTERRUPTED if self.says_interrupted(error) else error

@@ -1,4 +1,4 @@
-"""The kernel for JavaScript and TypeScript in a sandbox: Deno's, beside the Python one, started when it is first used.
+"""The kernel for JavaScript and TypeScript in a sandbox: Deno's, next to the Python one, started when it is first used.
 
 It is the sandbox's second kernel and shares its files, limits and end, not its globals nor its generation. Words: it
 *ends* by itself, by a kill or with the sandbox; the next use then starts a blank one.
@@ -70,9 +70,9 @@ class DenoKernel:
         """The number of the run that is under way; 0 when none is."""
         self._runs = 0
         self._lost: Death | None = None
-        """Why there is no state any more, as long as nobody who runs code has been told."""
+        """Why there is no state any more, until an execution has reported it."""
         self._killed = 0
-        """The run that did not stop when somebody asked it to."""
+        """The run that did not stop when it was interrupted."""
         self._interrupts = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -113,7 +113,7 @@ class DenoKernel:
             self._own(self._kill_unless_ended(self._run))
             await self._send_interrupt(self._hub)
 
-    def exited(self, gone: KernelExit) -> None:
+    def handle_exit(self, gone: KernelExit) -> None:
         """The guest says that one of these kernels ended; and says so again to each new follower."""
         if gone.generation <= self._exited:
             return
@@ -182,7 +182,7 @@ class DenoKernel:
                 log.warning("deno_not_started: %s", error)
                 await self._kill_quietly()
                 if isinstance(error, DeadlineExceeded):
-                    self._died_idle(Death("deadline", _SILENT))
+                    self._record_idle_death(Death("deadline", _SILENT))
                 if loop.time() + seconds * _ONE_TRY > give_up:
                     raise
 
@@ -233,9 +233,9 @@ class DenoKernel:
         death = expected or await self._cause(gone)
         hub.fail(KernelDied(death))
         if expected is None and not busy:
-            self._died_idle(death)
+            self._record_idle_death(death)
 
-    def _died_idle(self, death: Death) -> None:
+    def _record_idle_death(self, death: Death) -> None:
         self._lost = death
         self._on_event(DenoDied(death))
 

@@ -25,7 +25,7 @@ class KernelLauncher:
         before_first_code: Callable[[SandboxInfo], Awaitable[None]],
         on_event: OnKernelEvent = ignore_events,
     ) -> SandboxedKernel:
-        """Start a sandbox; `before_first_code` runs beside the kernel's start and is done when this returns.
+        """Start a sandbox; `before_first_code` runs while the kernel starts and is done when this returns.
 
         When either fails nothing is left behind. Raises what they raise. The sandbox's workspace does not count as
         ready before the runtime's `mark_workspace_ready`.

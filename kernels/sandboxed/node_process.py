@@ -27,7 +27,7 @@ _WRITE_SECONDS: Final = 10.0
 _MODULES: Final = {"javascript": "commonjs", "typescript": "module-typescript"}
 _ERROR: Final = re.compile(r"^(?:Uncaught )?((?:[A-Z]\w*)?(?:Error|Exception))(?: \[\w+\])?: (.*)$", re.MULTILINE)
 _PLACE: Final = re.compile(r"^\S+:\d+$", re.MULTILINE)
-"""Where the error is, the first line of what Node says of one that nobody caught."""
+"""Where the error is, the first line of what Node says of one that was not caught."""
 _NO_NODE: Final = (
     "this environment's image has no `node`: leave the runtime out, or say `deno`, which runs JavaScript and TypeScript"
     " and keeps their state; or choose an environment whose image has Node.js"

@@ -56,7 +56,7 @@ class SandboxedKernel:
         self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause, on_event)
         self._node: asyncio.Task[Outcome] | None = None
         self._node_death: Death | None = None
-        """Why that process ends, when it is us who end it and nobody has interrupted it."""
+        """Why that process ends, when this object ends it without an interrupt."""
         self._runtime = runtime
         self._limits = limits
         self._hub: Hub | None = None
@@ -121,10 +121,10 @@ class SandboxedKernel:
         `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
         """
         if runtime == "deno":
-            await self._settled()
+            await self._await_replacement()
             return await self._deno.execute(code, timeout_seconds=timeout_seconds, emit=emit, execution_id=execution_id)
         if runtime == "nodejs":
-            await self._settled()
+            await self._await_replacement()
             return await self._run_node(code, language, timeout_seconds, emit)
         hub = await self._ready()
         outcome = await execution.execute(
@@ -146,7 +146,7 @@ class SandboxedKernel:
         return dataclasses.replace(outcome, death=death)
 
     def note_life(self) -> None:
-        """Memory has cost somebody else a process, a command perhaps: the kernel lives."""
+        """Memory ran out and another process was killed, a command perhaps: the kernel lives."""
         if self.hub is not None:
             self._kills.note_life()
 
@@ -258,8 +258,8 @@ class SandboxedKernel:
         elif gone.generation == self._generation and not self._closing:
             self._own(self._bury(gone, self._hub))
 
-    async def _settled(self) -> None:
-        """Wait for a replacement under way, which may end what runs beside the kernel too."""
+    async def _await_replacement(self) -> None:
+        """Wait for a replacement under way, which may end what runs next to the kernel too."""
         async with self._replacing:
             if self._gone is not None:
                 raise SandboxGone(self._gone.detail)
@@ -324,7 +324,7 @@ class SandboxedKernel:
         while silences < _SILENCES:
             followed_since = asyncio.get_running_loop().time()
             await self.guest.watch(
-                lambda _started: None, self._kernel_exited, lambda: None, on_deno_exit=self._deno.exited
+                lambda _started: None, self._kernel_exited, lambda: None, on_deno_exit=self._deno.handle_exit
             )
             if not await self._runs():
                 break
@@ -334,7 +334,7 @@ class SandboxedKernel:
         self._sandbox_gone(await sandbox_death(self._kills))
 
     async def _runs(self) -> bool:
-        """Whether the sandbox's first process is there; it is taken for there while nobody can say."""
+        """Whether the sandbox's first process is there; it is taken for there while that cannot be known."""
         try:
             return await self._runtime.running(self.info.sandbox_id)
         except (KernelsError, OSError):

@@ -159,5 +159,5 @@ async def _connect(connection: KernelConnection, name: str) -> socket.socket:
             return await connection.connect(name, patience_seconds=PATIENCE_SECONDS)
         except SandboxGone:
             raise
-        except SandboxFailed:  # nobody listens yet, or too many others wait to be accepted
+        except SandboxFailed:  # nothing listens yet, or too many connections wait to be accepted
             await asyncio.sleep(POLL_SECONDS)

@@ -51,7 +51,7 @@ ALLOWED: Final = {
 """Messages of clients, by channel."""
 
 WORK: Final = frozenset({"comm_open", "comm_msg", "input_reply"})
-"""What somebody does, beside running cells; everything else an open page asks by itself."""
+"""What a user does apart from running cells; everything else an open page asks by itself."""
 
 LONGEST_HEADER_BYTES: Final = 16 * 1024
 """A client's header comes back with every message of what it asked for."""

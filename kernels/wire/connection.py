@@ -10,7 +10,7 @@ from typing import Final
 from kernels.wire.dialing import Dial, kernel_socket
 
 CHANNELS: Final = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4}
-"""Channels the hub opens, with the number that ends their address (5 is the heartbeat, which nobody needs here)."""
+"""Channels the hub opens, with the number that ends their address (5 is the heartbeat, which is not needed here)."""
 
 
 @dataclass(frozen=True)

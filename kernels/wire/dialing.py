@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 POLL_SECONDS: Final = 0.003
 PATIENCE_SECONDS: Final = 1.0
-"""Longest wait of one call for somebody to listen; who waits longer calls again."""
+"""Longest wait of one call for a listener; a caller that waits longer calls again."""
 
 GUEST: Final = "guest"
 
@@ -19,7 +19,7 @@ class Dial(Protocol):
     """Connects to one sandbox: `guest`, `kernel/g<generation>-<1..5>` or `kernel/deno-g<generation>-<1..4>`."""
 
     async def __call__(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
-        """A connected, non-blocking stream socket. Raises `NotListening` when nobody listened in all that time."""
+        """A connected, non-blocking stream socket. Raises `NotListening` when nothing listened in all that time."""
 
 
 def kernel_socket(generation: int, number: int) -> str:

@@ -113,11 +113,11 @@ class Signer:
         self.session = uuid.uuid4().hex
 
     def request(self, msg_type: str, content: dict[str, Any]) -> tuple[str, list[bytes]]:
-        """A new message of ours: its id and its frames."""
+        """A new message of this client: its id and its frames."""
         made = compose(msg_type, content, session=self.session)
-        return made.msg_id, self.signed([made.header_json, b"{}", b"{}", made.content_json])
+        return made.msg_id, self.sign([made.header_json, b"{}", b"{}", made.content_json])
 
-    def signed(self, parts: Sequence[bytes]) -> list[bytes]:
+    def sign(self, parts: Sequence[bytes]) -> list[bytes]:
         """The frames of a message: header, parent header, metadata, content, and what buffers there are."""
         return [DELIMITER, self._signature(parts[:4]), *parts]
 
@@ -167,7 +167,7 @@ def header_of(data: bytes) -> Header:
         raise Malformed(f"a header is no header: {type(error).__name__}") from None
 
 
-def unverified_parent(frames: list[bytes]) -> str:
+def read_unverified_parent(frames: list[bytes]) -> str:
     """The parent's id in the first frames of a message that was too large to read whole, or nothing."""
     try:
         return header_of(frames[frames.index(DELIMITER) + 3]).msg_id
@@ -187,11 +187,11 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        value = _lenient(data)
+        value = _parse_leniently(data)
     return value if isinstance(value, dict) else {}
 
 
-def _lenient(data: bytes) -> Any:
+def _parse_leniently(data: bytes) -> Any:
     """What strict JSON refuses and kernels send all the same: NaN, half surrogate pairs, bytes that are not UTF-8."""
     if len(data) > LENIENT_BYTES:
         return None

@@ -16,7 +16,7 @@ from kernel_gateway.storage.executions import ExecutionRow, NoteRow, StoredOutco
 from kernels.errors import Death
 from kernels.execution.outputs import Output, Truncated
 from kernels.notebook import transcript
-from kernels.notebook.revised import content_digest
+from kernels.notebook.revised import digest_content
 from kernels.notebook.transcript import Blob
 
 log = structlog.get_logger(__name__)
@@ -107,7 +107,7 @@ def _code(row: ExecutionRow, why: str) -> _Rendered:
     outputs, blobs = _split([outcome.originals.get(place, each) for place, each in enumerate(outcome.outputs)])
     updates, more = _updates(row.id, outcome.updates)
     told = [
-        {"execution_id": each.execution_id, "output": each.place, "sha256": content_digest(each.content)}
+        {"execution_id": each.execution_id, "output": each.place, "sha256": digest_content(each.content)}
         for each in updates
     ]
     cell = replace(_cell(row, why, outputs, [*blobs, *more]), updates=told)

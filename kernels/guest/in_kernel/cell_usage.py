@@ -1,6 +1,6 @@
 """What a cell used, as the kernel's own process knows it: processor time, memory, bytes read and written.
 
-Loaded by `kernel_main.py` from beside it. Needs the standard library and nothing of ours.
+Loaded by `kernel_main.py` from its directory. Needs the standard library and nothing of Sandcell's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Meter:
     """Measures between `start` and `read`. Processes that the kernel started count once they were waited for.
 
     A sandbox's system does not forget the highest memory of earlier cells. A cell that goes above that has its own;
-    of any other the larger of what was resident at its beginning and at its end is told.
+    of any other the larger of what was resident at its beginning and at its end is reported.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class Meter:
 def _counts() -> Counts:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    pages = _content("/proc/self/statm").split()
+    pages = _read("/proc/self/statm").split()
     return Counts(cpu, int(pages[1]) * PAGE_BYTES, _highest() or own.ru_maxrss * KILOBYTE, *_bytes_moved())
 
 
 def _highest() -> int:
     """The most memory that this program had resident; what `getrusage` tells includes the program before its exec."""
-    for line in _content("/proc/self/status").splitlines():
+    for line in _read("/proc/self/status").splitlines():
         if line.startswith(b"VmHWM:"):
             return int(line.split()[1]) * KILOBYTE
     return 0
@@ -74,7 +74,7 @@ def _bytes_moved() -> tuple[int | None, int | None]:
         return None, None
 
 
-def _content(path: str) -> bytes:
+def _read(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read(4096)
 

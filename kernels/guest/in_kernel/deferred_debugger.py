@@ -1,6 +1,6 @@
-"""ipykernel's debugger, imported only when somebody debugs: that is a quarter of a kernel's start.
+"""ipykernel's debugger, imported only for debugging: that is a quarter of a kernel's start.
 
-Loaded by `kernel_main.py` from beside it. Needs the standard library and nothing of ours.
+Loaded by `kernel_main.py` from its directory. Needs the standard library and nothing of Sandcell's.
 """
 
 from __future__ import annotations

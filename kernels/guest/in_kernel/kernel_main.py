@@ -1,7 +1,7 @@
 """The process that runs user code: ipykernel, with output that is bounded and survives what code does to it.
 
 Started inside the sandbox by the environment's own Python as `kernel_main.py -f CONNECTION_FILE`. Needs the standard
-library and ipykernel 6 or newer, and of ours only the modules beside it that it loads itself (`beside`).
+library and ipykernel 6 or newer, and of Sandcell's only the modules in this directory, which it loads itself (`load`).
 """
 
 # mypy: allow-untyped-calls
@@ -38,15 +38,15 @@ IPYTHON = "IPYTHONDIR"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def beside(name: str) -> Any:
-    """A module of ours from this directory, which is on nobody's path, as a value that user code finds nowhere."""
+def load(name: str) -> Any:
+    """A module from this directory, which is on no import path, as a value that user code finds nowhere."""
     spec: Any = importlib.util.spec_from_file_location(f"sandcell_{name}", os.path.join(HERE, f"{name}.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-output = beside("kernel_output")
+output = load("kernel_output")
 
 
 class Forgetful(dict[int, list[Any]]):
@@ -57,7 +57,7 @@ class Forgetful(dict[int, list[Any]]):
 
 
 class Results(ZMQShellDisplayHook):
-    """`Out`, which lets go of the oldest results after a thousand: on nobody's stderr, who did not ask for it."""
+    """`Out`, which lets go of the oldest results after a thousand: without a warning on stderr."""
 
     def cull_cache(self) -> None:
         """Called when there are too many."""
@@ -92,7 +92,7 @@ class Kernel(IPythonKernel):
     _interrupted_early = False
 
     def __init__(self, **options: Any) -> None:
-        self._meter = beside("cell_usage").Meter()
+        self._meter = load("cell_usage").Meter()
         self._used: dict[str, Any] | None = None
         self._reporter: Any = None
         super().__init__(**options)
@@ -107,7 +107,7 @@ class Kernel(IPythonKernel):
     def pre_handler_hook(self) -> None:
         """Called by ipykernel before each request: an interrupt is kept until there is code that it can end.
 
-        Raised before that, it would end ipykernel's own handling of the request, and nobody would get a reply.
+        Raised before that, it would end ipykernel's own handling of the request, and the request would get no reply.
         """
         super().pre_handler_hook()
         self._interrupted_early = False
@@ -131,9 +131,9 @@ class Kernel(IPythonKernel):
         self._interrupted_early = True
 
     async def process_control(self, msg: Any) -> None:
-        """Called by ipykernel in the control thread, whatever code runs: a request of ours is answered in silence.
+        """Called by ipykernel in the control thread, whatever code runs: the service's requests are answered silently.
 
-        Nothing is published, or whoever follows the kernel would take it for idle; what code has put in the place of
+        Nothing is published, or those who follow the kernel would take it for idle; what code has put in the place of
         its streams is not flushed.
         """
         header = next((index + 2 for index, frame in enumerate(msg) if frame.bytes == DELIMITER), len(msg))
@@ -149,7 +149,7 @@ class Kernel(IPythonKernel):
     def _variables(self) -> dict[str, Any]:
         shell = cast("Any", self.shell)
         try:
-            self._reporter = self._reporter or beside("variables")
+            self._reporter = self._reporter or load("variables")
             content, last = self._reporter.report(shell.user_ns, shell.user_ns_hidden)
         except Exception as error:
             return {"status": "error", "evalue": type(error).__name__}
@@ -211,7 +211,7 @@ streams: dict[str, Any] = {}
 class KernelApp(IPKernelApp):
     """ipykernel's application, publishing without loss: a full queue makes the writer wait and drops nothing.
 
-    A message for which nobody has subscribed is gone at once, so nobody waits for a reader that is not there.
+    A message without a subscriber is gone at once, so no writer waits for a reader that is not there.
     """
 
     def _try_bind_socket(self, s: Any, port: int) -> int:
@@ -255,20 +255,20 @@ def choose_temporary_directory() -> None:
 
 
 def main() -> None:
-    """Run the kernel until it is told to end."""
+    """Run the kernel until it is asked to end."""
     sys.path[:] = [path for path in sys.path if path != HERE]  # our modules are not for user code to import
-    beside("deferred_debugger").defer()
+    load("deferred_debugger").defer()
     app = KernelApp.instance(kernel_class=Kernel, outstream_class="__main__.make_stream", log_level=50)
     app.config.HistoryManager.hist_file = ":memory:"
-    # IPython's own directory is a new one beside the sockets: it is there on a full disk, and what code of an earlier
+    # IPython's own directory is a new one next to the sockets: it is there on a full disk, and what code of an earlier
     # kernel has put into the user's (files for the start, configuration) has no part in this one.
     os.environ[IPYTHON] = os.path.join(os.path.dirname(sys.argv[sys.argv.index("-f") + 1]), "ipython")
     app.initialize(sys.argv[1:])
     del os.environ[IPYTHON]
     keep_stored_variables(app.shell)
     choose_temporary_directory()
-    cast("Any", zmqshell).system = beside("shell_escapes").run
-    beside("kernel_paths").add()
+    cast("Any", zmqshell).system = load("shell_escapes").run
+    load("kernel_paths").add()
     app.start()
 
 

@@ -26,7 +26,7 @@ PIECE_CHARACTERS = 65_536
 """A message never carries more text than this, and no stream holds more that has not been handed to its socket."""
 
 SEND_MESSAGES = 32
-"""Published messages that wait for a slow reader; then whoever writes waits."""
+"""Published messages that wait for a slow reader; then the writer waits."""
 
 STARTED_UNDER = "_sandcell_started_under"
 
@@ -143,11 +143,11 @@ class BoundedStream(ThreadParents, OutStream):
         if self._read_end < 0 or self._child or threading.get_ident() == self.pub_thread.thread.ident:
             return
         with self._pipe_lock:
-            while size := self._piped_bytes():
+            while size := self._count_piped_bytes():
                 data = os.read(self._read_end, min(size, PIECE_CHARACTERS))
                 self._publish(self._undecoded.decode(data))
 
-    def _piped_bytes(self) -> int:
+    def _count_piped_bytes(self) -> int:
         return int.from_bytes(fcntl.ioctl(self._read_end, termios.FIONREAD, b"\0\0\0\0"), sys.byteorder)
 
     def _publish(self, text: str) -> None:

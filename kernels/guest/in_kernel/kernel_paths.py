@@ -1,6 +1,6 @@
 """Where user code imports from: the working directory and the user's own packages, as in Jupyter.
 
-Loaded by `kernel_main` from beside it, and used once all that a kernel needs is imported: nothing that code of an
+Loaded by `kernel_main` from its directory, and used once all that a kernel needs is imported: nothing that code of an
 earlier kernel has left in these directories takes part in the start of the next one. Python itself is started without
 them, and so runs no `sitecustomize`, `usercustomize` or code in a `.pth` file of theirs.
 """
@@ -21,13 +21,13 @@ def add() -> None:
     if sys.flags.no_user_site:
         packages = site.getusersitepackages()
         sys.path.insert(place, packages)
-        sys.path.extend(path for path in _named(packages) if path not in sys.path)
+        sys.path.extend(path for path in _read_pth_files(packages) if path not in sys.path)
         site.ENABLE_USER_SITE = True
     if "" not in sys.path:
         sys.path.insert(place, "")
 
 
-def _named(packages: str) -> list[str]:
+def _read_pth_files(packages: str) -> list[str]:
     """The directories that `.pth` files name, such as those of packages that are installed for editing."""
     found = []
     for file in sorted(glob.glob(os.path.join(glob.escape(packages), "*.pth"))):

@@ -82,7 +82,7 @@ class _Printed:
         """Print what is there; says whether there may be more."""
         try:
             piece = os.read(self._descriptor, _PIECE_BYTES)
-        except OSError:  # EIO: nobody holds the other side any more
+        except OSError:  # EIO: no process holds the other side any more
             return False
         self._write(self._decoder.decode(piece))
         return bool(piece)
@@ -93,7 +93,7 @@ class _Printed:
 
 
 def _have_nothing_to_read(terminal: int) -> None:
-    """A read of the terminal returns at once and empty, whoever opens it and by which name."""
+    """A read of the terminal returns at once and empty, for every program and by every name."""
     modes = termios.tcgetattr(terminal)
     modes[_LOCAL_MODES] &= ~(termios.ICANON | termios.ECHO)
     modes[_CONTROL_CHARACTERS][termios.VMIN] = modes[_CONTROL_CHARACTERS][termios.VTIME] = 0

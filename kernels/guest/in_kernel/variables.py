@@ -1,9 +1,9 @@
-"""The names that code has defined, told without running any of its code: no `__repr__`, `__len__` or property.
+"""The names that code has defined, described without running any of its code: no `__repr__`, `__len__` or property.
 
-Loaded by `kernel_main.py` from beside it, at the first request, and called in its control thread while anything may run
-in the others. Values are known by their exact type, which no object can lie about, and read through functions of C.
+Loaded by `kernel_main.py` from its directory, at the first request, and called in its control thread while anything may
+run in the others. Values are known by their exact type, which no object can lie about, and read through functions of C.
 Nothing is compared or hashed but plain strings and ids: a metaclass may define what its classes do then. What is held
-only here when the report is made is returned too, for whoever drops it last runs its `__del__`.
+only here when the report is made is returned too, since dropping the last reference runs its `__del__`.
 """
 
 # mypy: allow-untyped-calls
@@ -30,7 +30,7 @@ MOST_SHOWN = 10
 """Items of a collection in its preview."""
 LONGEST_INTEGER_BITS = 600
 ROW_BYTES = 24
-"""What a field of a row takes beside its value, about."""
+"""What a field of a row takes in addition to its value, about."""
 MOST_OF_A_TYPE = 1_000
 SECONDS = 1.0
 TRIES = 50
@@ -64,7 +64,7 @@ def report(namespace: dict[Any, Any], hidden: dict[Any, Any]) -> tuple[dict[str,
     held: list[Any] = []
     items = _latest(namespace)
     unseen = max(dict.__len__(namespace) - len(items), 0)
-    rows, omitted = _rows(items, {name for name in _listed(hidden) if type(name) is str}, held)
+    rows, omitted = _rows(items, {name for name in _list_names(hidden) if type(name) is str}, held)
     held += [value for _, value in items]
     del items
     return {"status": "ok", "variables": rows, "omitted": omitted + unseen}, _last_held(held)
@@ -81,14 +81,14 @@ def _rows(items: list[tuple[Any, Any]], hidden: set[str], held: list[Any]) -> tu
         if len(rows) >= MOST_LISTED or size > MOST_BYTES or time.monotonic() > until:
             omitted += 1
             continue
-        row = {"name": _plain(name), **described(value, held)}
+        row = {"name": _plain(name), **describe(value, held)}
         size += sum(len(str(each).encode()) + ROW_BYTES for each in row.values())
         rows.append(row)
     return rows, omitted
 
 
-def described(value: object, held: list[Any]) -> Row:
-    """Type and whatever else can be told of a value; never raises for what a value is."""
+def describe(value: object, held: list[Any]) -> Row:
+    """Type and whatever else can be said of a value; never raises for what a value is."""
     kind = type(value)
     row: Row = {"type": _plain(NAME(kind))}
     try:
@@ -109,7 +109,7 @@ def _latest(namespace: dict[Any, Any]) -> list[tuple[Any, Any]]:
     return _at_once(lambda: list(islice(reversed(dict.items(namespace)), MOST_LOOKED_AT)))
 
 
-def _listed(names: dict[Any, Any]) -> list[Any]:
+def _list_names(names: dict[Any, Any]) -> list[Any]:
     return _at_once(lambda: list(islice(dict.keys(names), MOST_LOOKED_AT)))
 
 
@@ -139,10 +139,10 @@ def _preview(kind: type, value: Any, held: list[Any]) -> str | None:
     if kind is dict:
         pairs = list(islice(dict.items(value), MOST_SHOWN))
         held += [each for pair in pairs for each in pair]
-        return _bracketed([f"{_item(key)}: {_item(item)}" for key, item in pairs], len(value), "{}")
+        return _bracket([f"{_item(key)}: {_item(item)}" for key, item in pairs], len(value), "{}")
     items = value[:MOST_SHOWN] if id(kind) in SEQUENCES else list(islice(value, MOST_SHOWN))
     held += items
-    return _bracketed([_item(each) for each in items], len(value), SEQUENCES.get(id(kind)) or SETS[id(kind)])
+    return _bracket([_item(each) for each in items], len(value), SEQUENCES.get(id(kind)) or SETS[id(kind)])
 
 
 def _short(kind: Any, value: Any) -> str | None:
@@ -155,10 +155,10 @@ def _short(kind: Any, value: Any) -> str | None:
     if kind is int:
         bits = int.bit_length(value)
         return int.__repr__(value) if bits <= LONGEST_INTEGER_BITS else f"<an integer of {bits:,} bits>"
-    return _named(kind, value) or _number_of_numpy(kind, value)
+    return _name(kind, value) or _number_of_numpy(kind, value)
 
 
-def _named(kind: type, value: Any) -> str | None:
+def _name(kind: type, value: Any) -> str | None:
     if kind is types.FunctionType:
         return f"<function {FUNCTION_NAME(value)}>"
     if kind is type:
@@ -175,14 +175,14 @@ def _item(value: object) -> str:
     return f"<{_plain(NAME(kind))}>" if short is None else short[:MOST_CHARACTERS]
 
 
-def _bracketed(items: list[str], length: int, brackets: str) -> str:
+def _bracket(items: list[str], length: int, brackets: str) -> str:
     if length > len(items):
         items = [*items, "..."]
     return brackets[0] + ", ".join(items) + brackets[1]
 
 
 _numpy: dict[str, Any] = {}
-"""Types of numpy that nobody can have changed, for the report that is being made; without it all are None."""
+"""Types of numpy that no code can have changed, for the report that is being made; without it all are None."""
 
 
 def _types_of_numpy() -> dict[str, Any]:
@@ -280,7 +280,7 @@ def _held_as(value: object, wanted: str) -> object:
 
 
 def _of_c(value: object, name: str) -> Any:
-    """An attribute that a type of C declares, by its own descriptor: nobody can make such a one in Python."""
+    """An attribute that a type of C declares, by its own descriptor: no Python code can make such a one."""
     for base in BASES(type(value)):
         own = _find(NAMESPACE(base), name)
         if own is not None:
@@ -317,6 +317,6 @@ def _plain(text: str) -> str:
 
 
 def _last_held(held: list[Any]) -> list[Any]:
-    """Those that nobody else holds any more: code let go of them while the report was made."""
+    """Those to which no other reference is left: code let go of them while the report was made."""
     times = collections.Counter(map(id, held))
     return [each for each in held if sys.getrefcount(each) <= times[id(each)] + 2]

@@ -1,4 +1,4 @@
-"""The sandbox's loopback ports that are the guest's: taken before any user code runs, so that nobody else has them.
+"""The sandbox's loopback ports that are the guest's: taken before any user code runs, so no other program has them.
 
 Bound with `_socket`: this runs before the first kernel starts, and importing `socket` costs more than it gives here.
 Until the loop serves them, connections wait in the kernel.

@@ -149,7 +149,7 @@ class _Maker:
         return made
 
     def _is_made(self, process: int, descriptor: int) -> bool:
-        """Whether this is a socket of ours. One that is put in its place meanwhile is not bound: nothing is lost."""
+        """Whether the guest made this socket. One that is put in its place meanwhile is not bound: nothing is lost."""
         try:
             return int(os.readlink(f"/proc/{process}/fd/{descriptor & 0xFFFFFFFF}")[8:-1]) in self._made
         except (OSError, ValueError):

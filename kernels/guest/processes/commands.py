@@ -88,7 +88,7 @@ class Command:
         self._later(GRACE_SECONDS, self._kill)
 
     def report(self) -> dict[str, Any]:
-        """The answer to whoever asks for it."""
+        """The answer to a question for it."""
         stdout, stderr = self._streams["stdout"], self._streams["stderr"]
         return {
             "id": self.id,

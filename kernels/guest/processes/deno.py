@@ -1,8 +1,8 @@
-"""The second kernel, for JavaScript and TypeScript: Deno's, started when somebody first asks for it.
+"""The second kernel, for JavaScript and TypeScript: Deno's, started when it is first used.
 
-It speaks TCP only. Its ports are of the sandbox's loopback, picked anew for each start; `bridge` carries them to
+It speaks TCP only. Its ports are of the sandbox's loopback, picked again for each start; `bridge` carries them to
 sockets that the host can reach. Its life is otherwise a kernel's: a connection file with a key of its own, a process of
-the user's, an end that is told.
+the user's, an end that is reported.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class DenoKernel(Kernel):
         )
         return [self._options.deno, "jupyter", "--kernel", "--conn", file]
 
-    def _environment(self) -> dict[str, str]:
-        return {**super()._environment(), **_variables(self._options)}
+    def _make_environment(self) -> dict[str, str]:
+        return {**super()._make_environment(), **_variables(self._options)}
 
 
 def _variables(options: Options) -> dict[str, str]:
@@ -74,7 +74,7 @@ def _variables(options: Options) -> dict[str, str]:
 
 
 def _free_ports(count: int) -> tuple[int, ...]:
-    """Ports of the loopback that nobody has now; when somebody takes one first, the kernel ends and another starts."""
+    """Ports of the loopback that are free now; when one is taken meanwhile, the kernel ends and another starts."""
     held = []
     try:
         for _ in range(count):

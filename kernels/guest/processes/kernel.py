@@ -30,7 +30,7 @@ Event = dict[str, Any]
 class Kernel:
     """Starts kernels, signals them and says when they end. `pid` is None when none runs.
 
-    `output` is what the process writes to its raw stderr before or beside its own channels: its last words tell why it
+    `output` is what the process writes to its raw stderr before or besides its own channels: its last words tell why it
     could not start. The loop sets `follow_output` and `leave_output`, and calls `drain`. Its events begin with `name`.
     """
 
@@ -63,7 +63,7 @@ class Kernel:
         self.output, theirs = os.pipe()
         os.set_blocking(self.output, False)
         program = Program(command, self._options)
-        program.environment = self._environment()
+        program.environment = self._make_environment()
         program.deaf_to_interrupts = self.handles_interrupts
         program.stderr = theirs
         try:
@@ -73,15 +73,15 @@ class Kernel:
         self.generation, self.key, self.pid, self._ended = generation, key, pid, None
         self.follow_output(self.output)
         self._reaper.watch(pid, lambda end: self._on_exit(generation, end))
-        self._tell(self.started())
+        self._tell(self.describe_start())
 
-    def started(self) -> Event:
+    def describe_start(self) -> Event:
         """The event that names the current kernel."""
         return {"event": f"{self.name}_started", "generation": self.generation, "key": self.key}
 
     def story(self) -> list[Event]:
         """What a new follower must know: the current kernel, and its end if it has ended."""
-        return [self.started()] + ([self._ended] if self._ended else [])
+        return [self.describe_start()] + ([self._ended] if self._ended else [])
 
     def subscribe(self, deliver: Callable[[Event], None]) -> Callable[[], None]:
         """Have events delivered from now on; call what is returned to stop."""
@@ -119,8 +119,8 @@ class Kernel:
         launcher = [*NO_PATHS, LAUNCHER] if os.path.exists(LAUNCHER) else ["-m", "ipykernel_launcher"]
         return [self._options.python, *launcher, "-f", file]
 
-    def _environment(self) -> dict[str, str]:
-        return self._options.environment()
+    def _make_environment(self) -> dict[str, str]:
+        return self._options.make_environment()
 
     def _signal(self, number: int) -> bool:
         if self.pid is None:

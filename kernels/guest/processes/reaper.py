@@ -1,4 +1,4 @@
-"""The one place that waits for processes: children of ours and orphans handed to PID 1.
+"""The one place that waits for processes: the guest's children and orphans handed to PID 1.
 
 Nothing else calls waitpid, so no exit status is ever taken from under its owner. Spawning and reaping happen on the
 loop's thread: a child is always registered before it can be reaped.

@@ -25,7 +25,7 @@ OPEN_FILES = 4096
 EXEC_DEADLINE_SECONDS = 5.0
 
 _GUEST_PROC = "/dev/guest/proc"
-"""Root's alone: the /proc that others see is read-only, so that nobody lowers the score again."""
+"""Root's alone: the /proc that others see is read-only, so that no other process lowers the score again."""
 _WRITABLE_PROC = _GUEST_PROC if os.path.isdir(_GUEST_PROC) else "/proc"
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
@@ -56,7 +56,7 @@ def harden(file_bytes: int) -> None:
 def _keep_capabilities(libc: ctypes.CDLL) -> None:
     """Empty the set that bounds what a program could ever get, then give up the capability to do that.
 
-    Where there is no such capability (a guest without a sandbox, run by somebody) it stays as it is.
+    Where there is no such capability (a guest without a sandbox, run by another user) it stays as it is.
     """
     version, wanted = struct.pack("II", 0x20080522, 0), ctypes.create_string_buffer(24)
     if libc.capget(version, wanted) != 0:
@@ -83,7 +83,7 @@ class Program:
         self.command = command
         self.user = options.user
         self.directory = options.workspace
-        self.environment = options.environment()
+        self.environment = options.make_environment()
         self.processors = options.processors
         self.stdout: int | None = None
         self.stderr: int | None = None

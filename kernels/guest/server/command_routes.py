@@ -9,7 +9,7 @@ from .handler import Handler
 class CommandsHandler(Handler):
     """POST /v1/commands {command, timeout_seconds, output_bytes, background, merge_output}: run it, or start a task.
 
-    A command that is waited for is stopped when whoever waits is gone: nobody could learn how it went.
+    A command that is waited for is stopped when the caller is gone: its outcome could not be delivered.
     """
 
     command: Command | None = None

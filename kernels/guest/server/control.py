@@ -33,7 +33,7 @@ REAP_ROUNDS = 100
 class Control:
     """What routes call: owns the kernels once the loop runs, the commands, and the threads for files.
 
-    `deno` is None until somebody asks for it: a session that runs no JavaScript pays nothing for it.
+    `deno` is None until it is asked for: a session that runs no JavaScript pays nothing for it.
     """
 
     def __init__(self, options: Options, reaper: Reaper, kernel: Kernel) -> None:
@@ -55,12 +55,12 @@ class Control:
         """Kill what is left of the old kernel and start a new one; asked again for the running one, names it."""
         async with self._starting:
             if generation == self.kernel.generation and self.kernel.pid is not None:
-                return self.kernel.started()
+                return self.kernel.describe_start()
             if generation <= self.kernel.generation:
                 raise Refusal(409, "stale_generation", f"the kernel is at generation {self.kernel.generation}")
             await self._clear_away(keep_deno=keep_deno)
             await self._start_when_possible(lambda: self.kernel.start(generation, key))
-            return self.kernel.started()
+            return self.kernel.describe_start()
 
     async def start_deno(self) -> Event:
         """Start the kernel for JavaScript and TypeScript; while one runs, names it."""
@@ -69,7 +69,7 @@ class Control:
             if deno.pid is None:
                 await deno.close_bridge()
                 await self._start_when_possible(deno.start_next)
-            return deno.started()
+            return deno.describe_start()
 
     async def kill_deno(self) -> None:
         """Kill it, and return when it is gone: who asks for one next gets another."""
@@ -89,7 +89,7 @@ class Control:
 
     async def _clear_away(self, *, keep_deno: bool) -> None:
         """Leave nothing of the old kernel: no process, and nothing in the directory of its sockets."""
-        if not await kill_all(self._spared if keep_deno else self.commands.running, self._reaper.reap):
+        if not await kill_all(self._list_spared if keep_deno else self.commands.running, self._reaper.reap):
             raise Refusal(503, "busy", "processes of the user could not be killed in time")
         for _ in range(REAP_ROUNDS):
             if self.kernel.pid is None:
@@ -102,11 +102,11 @@ class Control:
 
     def _release_memory(self) -> None:
         """In a thread: let go of what would keep memory from the next kernel, and be the user for files again."""
-        if os.getpid() == 1 and self._options.user:  # elsewhere the segments may be somebody else's
+        if os.getpid() == 1 and self._options.user:  # elsewhere the segments may be another program's
             shared_memory.release(self._options.user)
         assume(self._options.user)
 
-    def _spared(self) -> list[int]:
+    def _list_spared(self) -> list[int]:
         """Heads of the families that outlive a kernel."""
         return [*self._deno_pid(), *self.commands.running()]
 
@@ -151,9 +151,9 @@ class Control:
             await asyncio.sleep(ROUND_SECONDS)
 
     def _at_work(self) -> list[int]:
-        """Heads of the families that somebody still waits for."""
+        """Heads of the families that a caller still waits for."""
         kernel = [] if self.kernel.pid is None else [self.kernel.pid]
-        return [*kernel, *self._spared()]
+        return [*kernel, *self._list_spared()]
 
     def discard(self, upload: Upload | Batch) -> None:
         """Forget an upload whose sender is gone."""

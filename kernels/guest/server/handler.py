@@ -65,7 +65,7 @@ class Handler(RequestHandler):
             super().log_exception(*details)
 
     def break_off(self) -> None:
-        """End an answer that cannot be completed, so that nobody takes it for a whole one."""
+        """End an answer that cannot be completed, so that no client takes it for a whole one."""
         self._finished = True
         connection: Any = self.request.connection
         connection.stream.close()

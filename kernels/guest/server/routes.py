@@ -1,4 +1,4 @@
-"""The guest's HTTP face in one table. README.md beside this documents it."""
+"""The guest's HTTP face in one table. README.md in this package documents it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many files in one stream: how they are told apart, and how each is written as it comes.
+"""Many files in one stream: where each begins and ends, and how each is written as it comes.
 
 A file in the stream is a head (the length of its path in 4 bytes, of its content in 8, then the path) and its content.
 Files are independent: one that is refused is skipped, and the others are written.
@@ -44,7 +44,7 @@ class Batch:
             del self._pending[: len(taken)]
             self._left -= len(taken)
             if self._upload is not None and taken:
-                self._guarded(self._upload.write, taken)
+                self._guard(self._upload.write, taken)
             if self._left:
                 return
             self._complete()
@@ -75,7 +75,7 @@ class Batch:
         if self._count > MAX_FILES:
             raise Refusal(413, "too_large", f"one stream holds at most {MAX_FILES} files")
         self._in_file = True
-        self._guarded(self._open, path)
+        self._guard(self._open, path)
         return True
 
     def _open(self, path: str) -> None:
@@ -83,11 +83,11 @@ class Batch:
 
     def _complete(self) -> None:
         if self._upload is not None:
-            self._guarded(self._upload.commit)
+            self._guard(self._upload.commit)
         self.abort()
         self._in_file = False
 
-    def _guarded(self, step: Callable[..., object], *arguments: Any) -> None:
+    def _guard(self, step: Callable[..., object], *arguments: Any) -> None:
         """Carry out a step of the present file; one that fails ends the file and nothing else."""
         try:
             step(*arguments)

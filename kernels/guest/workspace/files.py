@@ -88,7 +88,7 @@ class Workspace:
             if parts:
                 removal.entry(parent, parts[-1])
             elif recursive:
-                removal.content(parent)
+                removal.empty(parent)
             else:
                 raise IsADirectoryError(errno.EISDIR, "the workspace itself is only cleared recursively")
 
@@ -187,7 +187,7 @@ class _Listing:
         try:
             below = open_directory(name, descriptor)
         except OSError:
-            return  # gone, replaced or not readable: what is in it cannot be told
+            return  # gone, replaced or not readable: what is in it cannot be listed
         try:
             self._below(below, f"{prefix}{name}/", depth + 1)
         finally:
@@ -222,12 +222,12 @@ class _Removal:
             if self._recursive:
                 below = open_directory(name, parent)
                 try:
-                    self.content(below)
+                    self.empty(below)
                 finally:
                     os.close(below)
             os.rmdir(name, dir_fd=parent)
 
-    def content(self, top: int) -> None:
+    def empty(self, top: int) -> None:
         """Remove all that is in a directory."""
         self._clear(top, top, 1)
 

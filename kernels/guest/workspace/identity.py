@@ -32,7 +32,7 @@ class UserThreads:
             started.result()
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Run it some time soon; nobody waits for it."""
+        """Run it some time soon; its result is not waited for."""
         self._pool.submit(function)
 
     async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:

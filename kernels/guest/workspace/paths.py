@@ -55,7 +55,7 @@ def _step(descriptor: int, name: str, *, make: bool) -> int:
     except FileNotFoundError:
         if not make:
             raise
-        with suppress(FileExistsError):  # somebody else may have made it meanwhile
+        with suppress(FileExistsError):  # user code may have made it meanwhile
             os.mkdir(name, dir_fd=descriptor)
         below = open_directory(name, descriptor)
     os.close(descriptor)

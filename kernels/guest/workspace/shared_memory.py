@@ -1,4 +1,4 @@
-"""System V shared memory that nobody has attached any more: it outlives its processes and would keep its memory.
+"""System V shared memory that no process has attached any more: it outlives its processes and would keep its memory.
 
 Only its owner may remove it, so the calling thread is the user for that moment; its real and saved ids stay root's.
 """

@@ -18,7 +18,7 @@ from kernels.oci.cgroups import Cgroups
 from kernels.sandbox import Finding
 
 SEND_TIMESTAMPS: Final = "net.core.tstamp_allow_data"
-"""Whether a timestamp of a send keeps a copy of what was sent. The copies wait in sockets, charged to nobody."""
+"""Whether a timestamp of a send keeps a copy of what was sent. The copies wait in sockets, charged to no group."""
 
 _QUESTION_SECONDS: Final = 10
 _HIGHEST_PID: Final = 4_194_304
@@ -114,7 +114,7 @@ def send_timestamps() -> Finding:
         return Finding(name, ok=True, detail="keep no copy of what was sent in any sandbox")
     if _number(SEND_TIMESTAMPS) == 0:
         return Finding(name, ok=True, detail="keep no copy of what was sent on this host")
-    detail = "keep copies of what was sent, which count as nobody's memory"
+    detail = "keep copies of what was sent, which count as no group's memory"
     return Finding(name, ok=False, detail=detail, remedy=f"sysctl {SEND_TIMESTAMPS}=0", required=False)
 
 

@@ -29,7 +29,7 @@ _PROGRAMS: Final = ("/usr", "/bin", "/lib", "/lib64")
 def run(command: OciCommand, cgroups: Cgroups, uid: int) -> None:
     """Start a container whose root is the host's `uid`, see that it ran and was limited; raises `KernelsError`."""
     name = str(uuid.uuid4())
-    with tempfile.TemporaryDirectory() as top, _removed(command, cgroups, name):
+    with tempfile.TemporaryDirectory() as top, _remove_at_end(command, cgroups, name):
         directory = Path(top)
         directory.chmod(0o755)  # a container's root is not the host's, and must find its way
         log = directory / "log"
@@ -41,7 +41,7 @@ def run(command: OciCommand, cgroups: Cgroups, uid: int) -> None:
 
 
 @contextmanager
-def _removed(command: OciCommand, cgroups: Cgroups, name: str) -> Iterator[None]:
+def _remove_at_end(command: OciCommand, cgroups: Cgroups, name: str) -> Iterator[None]:
     """Remove the container whatever happens; what it died of matters more than what hinders that."""
     try:
         yield

@@ -48,7 +48,7 @@ def prefix(*, unmounted: Path | None = None, image: str = "", reachable: Sequenc
     """What goes before a command: nothing, or a shell that changes a namespace of its own.
 
     It unmounts one mount point, puts an overlay of the directory `image` at `IMAGE` and copies of the common devices at
-    /dev, and shows the paths at `PLACE`: bound, or beside an image directories as overlays.
+    /dev, and shows the paths at `PLACE`: bound, or, where there is an image, directories as overlays.
     """
     if unmounted is None and not image and not reachable:
         return []

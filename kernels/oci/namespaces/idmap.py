@@ -20,7 +20,7 @@ def mount_view(workspace: Path, view: Path, *, user: int, service: int) -> None:
     """Show `workspace`, whose files are `user`'s, at `view`, where they are `service`'s. Raises `SandboxFailed`."""
     try:
         view.mkdir(mode=0o700, exist_ok=True)
-        with user_namespace.of_one(user, service) as namespace, mounts.copied(workspace) as tree:
+        with user_namespace.of_one(user, service) as namespace, mounts.clone(workspace) as tree:
             mounts.set_attributes(tree, _ATTRIBUTES, namespace)
             mounts.place(tree, view)
     except OSError as error:

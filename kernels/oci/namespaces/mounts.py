@@ -46,7 +46,7 @@ class _Attributes(ctypes.Structure):
 
 
 @contextlib.contextmanager
-def copied(directory: Path, *, recursive: bool = False) -> Iterator[int]:
+def clone(directory: Path, *, recursive: bool = False) -> Iterator[int]:
     """A descriptor of a copy of the mount at `directory`, which is not a link; gone at the end unless it was placed."""
     flags = _CLONE | _NO_FOLLOW | (_RECURSIVE if recursive else 0)
     tree = system_calls.call(_OPEN_TREE, _HERE, os.fsencode(directory), flags)

@@ -27,16 +27,16 @@ def owned_by(uid: int, ids: int) -> Iterator[str]:
     It lasts as long as something is in it, or as this context.
     """
     become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-    # The one capability that hosts may ask of whoever makes a namespace.
+    # The one capability that hosts may demand of a process that makes a namespace.
     keep = ["--inh-caps=+sys_admin", "--ambient-caps=+sys_admin"]
-    with _made([*become, *keep], f"0 {uid} {ids}") as place:
+    with _make([*become, *keep], f"0 {uid} {ids}") as place:
         yield place
 
 
 @contextmanager
 def of_one(inside: int, outside: int) -> Iterator[int]:
     """A descriptor of a new namespace, root's, in which `inside` is the host's `outside` and there is no other id."""
-    with _made([], f"{inside} {outside} 1") as place:
+    with _make([], f"{inside} {outside} 1") as place:
         namespace = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield namespace
@@ -45,7 +45,7 @@ def of_one(inside: int, outside: int) -> Iterator[int]:
 
 
 @contextmanager
-def _made(by: list[str], ids: str) -> Iterator[str]:
+def _make(by: list[str], ids: str) -> Iterator[str]:
     """The path of a namespace with this map of uids and gids, while the process that made it is there."""
     holder = _start(by)
     try:

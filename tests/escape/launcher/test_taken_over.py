@@ -487,6 +487,6 @@ def test_an_honest_request_is_granted_with_descriptors_that_are_the_sandboxs(lau
     assert [info["sandbox_id"] for info in launcher.ask({"type": "List", "after": ""})["infos"]] == [sandbox]
     assert launcher.ask({"type": "List", "after": sandbox})["infos"] == []
     assert launcher.ask({"type": "MarkWorkspaceReady", "sandbox_id": sandbox})["type"] == "Nothing"
-    assert launcher.ask({"type": "List", "after": ""})["infos"][0]["furnished"] is True
+    assert launcher.ask({"type": "List", "after": ""})["infos"][0]["workspace_ready"] is True
     assert launcher.ask({"type": "Listen", "sandbox_id": sandbox, "name": "s3"})["type"] == "Descriptor"
     assert launcher.brought == 1

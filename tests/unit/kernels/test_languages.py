@@ -78,10 +78,10 @@ def test_only_code_that_never_ran_is_parsed_again() -> None:
 def test_code_that_was_terminated_says_that_it_was_interrupted() -> None:
     dialect, bare = DenoDialect(), UserError("Error", "Execution failed", [])
     assert dialect.says_interrupted(bare)
-    assert dialect.worded(bare).name == "Interrupted"
+    assert dialect.describe_error(bare).name == "Interrupted"
     thrown = UserError("TypeError", "Execution failed", ["TypeError", "at x"])
     assert not dialect.says_interrupted(thrown)
-    assert dialect.worded(thrown) == thrown
+    assert dialect.describe_error(thrown) == thrown
 
 
 def test_cells_say_their_language_and_the_notebook_stays_valid() -> None:

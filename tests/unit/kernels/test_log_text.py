@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.log_text import OneLine, escaped, escaped_lines
+from kernels.log_text import OneLine, escape, escape_lines
 
 OBEYED = {
     "a colour": ("\x1b[31mred", r"\x1b[31mred"),
@@ -23,21 +23,21 @@ OBEYED = {
 @pytest.mark.parametrize("name", OBEYED)
 def test_what_would_be_obeyed_is_written_out(name: str) -> None:
     text, written = OBEYED[name]
-    assert escaped(text) == written
+    assert escape(text) == written
 
 
 def test_text_of_every_language_stays() -> None:
-    assert escaped("/żółw/日本/😀 = 'x'") == "/żółw/日本/😀 = 'x'"
+    assert escape("/żółw/日本/😀 = 'x'") == "/żółw/日本/😀 = 'x'"
 
 
 @given(st.text(st.characters()))
 def test_one_line_that_every_pipe_takes(text: str) -> None:
-    assert len(escaped(text).encode().splitlines()) <= 1
-    assert len(escaped(text).splitlines()) <= 1
+    assert len(escape(text).encode().splitlines()) <= 1
+    assert len(escape(text).splitlines()) <= 1
 
 
 def test_the_lines_of_a_traceback_stay_and_are_set_in() -> None:
-    assert escaped_lines("Traceback:\nValueError: a\x1b[2J\n2026 [error] forged") == (
+    assert escape_lines("Traceback:\nValueError: a\x1b[2J\n2026 [error] forged") == (
         "  Traceback:\n  ValueError: a\\x1b[2J\n  2026 [error] forged"
     )
 

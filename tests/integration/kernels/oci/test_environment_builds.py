@@ -42,7 +42,7 @@ def test_a_bootstrap_that_hangs_leaves_nothing_and_takes_nothing_of_the_host(
     assert (shared / "of the host").read_text() == "kept"
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"987654" in _read(path)]
-    assert environments.installed(tmp_path / "environments") == {}
+    assert environments.find_installed(tmp_path / "environments") == {}
 
 
 def _read(path: Path) -> bytes:

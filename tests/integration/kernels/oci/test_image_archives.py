@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import platform
 import subprocess
@@ -21,7 +22,7 @@ from kernels.environment import Environment, NetworkMode
 from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
 from kernels.launcher.checks import Bounds, Checks
 from kernels.launcher.wire import Create
-from kernels.oci import environments, image_archives
+from kernels.oci import environments, image_archives, image_layers, unpacking
 from kernels.oci import recipe as recipes
 
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
@@ -46,8 +47,14 @@ PYTHON = [
 BASE = [*PYTHON, member(IPYKERNEL, b"__version__ = '7'\n", mtime=1_600_000_000)]
 
 
-def layer(*members: Entry) -> bytes:
-    packed = io.BytesIO()
+def bare(size: int, format: int) -> bytes:  # noqa: A002 - as tarfile calls it
+    """A header that declares so many bytes, and none of them."""
+    return member("x", size=size)[0].tobuf(format)
+
+
+def layer(*members: Entry, first: bytes = b"") -> bytes:
+    packed = io.BytesIO(first)
+    packed.seek(len(first))
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for info, content in members:
             archive.addfile(info, io.BytesIO(content))
@@ -117,7 +124,7 @@ def test_an_image_is_named_by_its_config_and_its_layers_lie_on_each_other(
     assert (root / "usr/bin/linked").samefile(root / "usr/bin/python3.11")
     assert (root / IPYKERNEL).stat().st_mtime == 1_600_000_000
     assert (root / "workspace").is_dir()
-    assert environments.installed(tmp_path / "environments") == {"own": found}
+    assert environments.find_installed(tmp_path / "environments") == {"own": found}
     assert take(tmp_path / "image.tar") == found
 
 
@@ -188,6 +195,18 @@ BAD_LAYERS = {
         [member("x", b"y", pax_headers={"GNU.sparse.map": "0,1", "GNU.sparse.size": str(100 << 20)})],
         "sparse",
     ),
+    "a header that declares more than is ever needed": (
+        [member("x", pax_headers={"comment": "x" * (1 << 20)})],
+        "a header of 1,048,[0-9]+ bytes",
+    ),
+    "a file of less than no bytes": (bare(-512, tarfile.GNU_FORMAT), "a file of -512 bytes"),
+    "a file of less than no bytes, by an extended header": (bare(-1024, tarfile.PAX_FORMAT), "a file of -1024 bytes"),
+    "a timestamp that is none": ([member("x", b"y", mtime=1 << 70)], "timestamp out of range"),
+    "headers of headers": (member("x", kind=tarfile.XHDTYPE)[0].tobuf(tarfile.USTAR_FORMAT) * 1500, "recursion"),
+    "directories that Python does not go down": (
+        [member(f"{'d/' * 1200}x", b"x")],
+        "recursion",
+    ),
     "a hard link to the host's": ([member("x", kind=tarfile.LNKTYPE, linkname="/etc/hostname")], "No such file"),
 }
 
@@ -197,9 +216,10 @@ def test_a_layer_that_reaches_out_is_refused_and_leaves_nothing(
     take: Callable[..., Environment], tmp_path: Path, name: str
 ) -> None:
     members, reason = BAD_LAYERS[name]
-    bad = layer(*BASE, *members)
-    with pytest.raises(EnvironmentBuildFailed, match=reason):
+    bad = layer(*BASE, first=members) if isinstance(members, bytes) else layer(*BASE, *members)
+    with pytest.raises(EnvironmentBuildFailed, match=reason) as refused:
         take(oci(tmp_path / "image.tar", config(bad), bad))
+    assert "\n" not in str(refused.value)
     assert sorted(path.name for path in (tmp_path / "environments/own").iterdir()) == [".lock"]
 
 
@@ -210,6 +230,11 @@ def test_what_is_not_what_it_says_is_refused(take: Callable[..., Environment], t
     cut = oci(tmp_path / "cut.tar", config(base), base)
     cut.write_bytes(cut.read_bytes()[:1500])
     (tmp_path / "no.tar").write_bytes(b"no archive" * 100)
+    (tmp_path / "whole.tar.xz").write_bytes(lzma.compress(cut.read_bytes() * 100, preset=0))
+    damaged_xz = bytearray((tmp_path / "whole.tar.xz").read_bytes())
+    damaged_xz[-100:] = bytes([255]) * 100
+    (tmp_path / "damaged.tar.xz").write_bytes(damaged_xz)
+    (tmp_path / "image.tar.zst").write_bytes(zstd)
     for archive, reason in (
         (lambda: oci(place, config(base), other), "its digest differs"),
         (lambda: oci(place, config(base, base), base), "other layers than its manifest"),
@@ -223,14 +248,110 @@ def test_what_is_not_what_it_says_is_refused(take: Callable[..., Environment], t
         (lambda: pack(place, {"manifest.json": b"[]"}), "holds no images"),
         (lambda: cut, "cannot be imported"),
         (lambda: tmp_path / "no.tar", "cannot be imported"),
+        (lambda: tmp_path / "damaged.tar.xz", "cannot be imported"),
+        (lambda: tmp_path / "image.tar.zst", "compressed by zstd"),
+        (lambda: pack(place, {"index.json": b'{"manifests": ' + b"[" * 100_000}), "cannot be imported"),
+        (lambda: oci(place, config(*[base] * 501), *[base] * 501), "501 layers"),
     ):
-        with pytest.raises(EnvironmentBuildFailed, match=reason):
+        with pytest.raises(EnvironmentBuildFailed, match=reason) as refused:
             take(archive())
-    assert environments.installed(tmp_path / "environments") == {}
+        assert "\n" not in str(refused.value)
+    assert environments.find_installed(tmp_path / "environments") == {}
     with pytest.raises(EnvironmentBuildFailed, match="with --name"):
         take(oci(place, config(base), base), name="")
     with pytest.raises(EnvironmentBuildFailed, match="with --name"):
         take(place, name="../../etc")
+
+
+def test_an_archive_that_declares_much_is_refused_before_it_is_read(
+    take: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be compressed: then a few bytes of it may become any number."""
+    place, wide = tmp_path / "image.tar.xz", member("x", pax_headers={"comment": "x" * (1 << 20)})
+    sparse = member("x", b"1\n" * 256, pax_headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"})
+    for archive, reason in (
+        (layer(wide), "a header of 1,048,[0-9]+ bytes"),
+        (layer(member("x"), wide), "a header of 1,048,[0-9]+ bytes"),
+        (layer(sparse), "sparse"),
+        (layer(member("x", kind=tarfile.GNUTYPE_SPARSE)), "sparse"),
+        (layer(member("x"), first=bare(-512, tarfile.GNU_FORMAT)), "a file of -512 bytes"),
+        (layer(member("x"), first=bare(-1024, tarfile.PAX_FORMAT)), "a file of -1024 bytes"),
+        (layer(member("x"), first=bare(1 << 50, tarfile.GNU_FORMAT)), "larger than 68,719 MB"),
+        (layer(member("x"), first=BAD_LAYERS["headers of headers"][0]), "recursion"),
+    ):
+        place.write_bytes(lzma.compress(archive, preset=0))
+        with pytest.raises(EnvironmentBuildFailed, match=reason):
+            take(place)
+    monkeypatch.setattr(unpacking.Archive, "most_files", 3)
+    place.write_bytes(lzma.compress(layer(*(member(str(number)) for number in range(4)))))
+    with pytest.raises(EnvironmentBuildFailed, match="more than 3 files"):
+        take(place)
+
+
+def test_the_files_of_all_layers_count_together(
+    take: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, more = layer(*BASE), layer(member("x"), member("y"))
+    monkeypatch.setattr(image_layers, "_MOST_FILES", 5)
+    take(oci(tmp_path / "image.tar", config(base, more), base, more))
+    with pytest.raises(EnvironmentBuildFailed, match="more than 5 files"):
+        take(oci(tmp_path / "image.tar", config(base, more, layer(member("z"))), base, more, layer(member("z"))))
+
+
+def test_nothing_stays_of_a_tree_that_is_deeper_than_python_goes(
+    take: Callable[..., Environment], tmp_path: Path
+) -> None:
+    """Through links a few short names make it."""
+    steps: list[Entry] = []
+    for number in range(4):
+        above, below = f"link{number}" if number else "deep", "d/" * 400
+        steps += [
+            member(f"{above}/{below}x", b"x"),
+            member(f"link{number + 1}", kind=tarfile.SYMTYPE, linkname=f"{above}/{below}"),
+        ]
+    bad = layer(*BASE, *steps, member("../escaped"))
+    try:
+        with pytest.raises(EnvironmentBuildFailed, match="leads out of it"):
+            take(oci(tmp_path / "image.tar", config(bad), bad))
+        assert sorted(path.name for path in (tmp_path / "environments/own").iterdir()) == [".lock"]
+    finally:  # pytest's own cleanup cannot go down there either
+        subprocess.run(["rm", "-rf", str(tmp_path / "environments")], check=True)
+
+
+def test_links_of_an_image_are_followed_inside_it(take: Callable[..., Environment], tmp_path: Path) -> None:
+    links = {"usr/bin/python3": "/opt/python/bin/python3", "opt/python": "/srv/py", "usr/lib/python3": "/srv/lib"}
+    inside = layer(
+        *(member(name, kind=tarfile.SYMTYPE, linkname=target) for name, target in links.items()),
+        member("srv/py/bin/python3", kind=tarfile.SYMTYPE, linkname="../../../../srv/py/real"),
+        member("srv/py/real", b"#!", mode=0o755),
+        member("srv/lib/dist-packages/ipykernel/__init__.py"),
+    )
+    assert take(oci(tmp_path / "image.tar", config(inside), inside)).python == "/usr/bin/python3"
+    host = tmp_path / "host/dist-packages/ipykernel/__init__.py"
+    host.parent.mkdir(parents=True)
+    host.touch()
+    outside = layer(*PYTHON, member("usr/lib/python3", kind=tarfile.SYMTYPE, linkname=str(tmp_path / "host")))
+    with pytest.raises(EnvironmentBuildFailed, match="no ipykernel"):
+        take(oci(tmp_path / "image.tar", config(outside), outside))
+    shell = layer(*BASE[1:], member("usr/bin/python3.11", kind=tarfile.SYMTYPE, linkname="../" * 40 + "bin/sh"))
+    with pytest.raises(EnvironmentBuildFailed, match="no /usr/bin/python3"):
+        take(oci(tmp_path / "image.tar", config(shell), shell))
+
+
+def test_a_layer_that_takes_too_long_is_given_up(
+    take: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = layer(*BASE, member("large", bytes(image_layers._PIECE)))
+    archive = oci(tmp_path / "image.tar", config(base), base)
+    monkeypatch.setattr(image_layers, "_STEP_SECONDS", 1)
+    monkeypatch.setattr(image_layers, "_SAY_SECONDS", -1.0)
+
+    def wait(line: str) -> None:
+        if "unpacked" in line:  # while it unpacks; its process is seen to have ended, and left to be reaped
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+
+    with pytest.raises(EnvironmentBuildFailed, match="did not end in 1 s"):
+        image_archives.import_image(archive, "own", "", tmp_path / "environments", wait)
 
 
 def test_a_blob_of_another_digest_is_refused(take: Callable[..., Environment], tmp_path: Path) -> None:
@@ -258,7 +379,7 @@ def test_an_exported_image_comes_back_and_counts_as_built(take: Callable[..., En
     assert environments.build("python", there, lines.append, variables={}).root == str(
         there / "python" / recipe / "root"
     )
-    assert environments.installed(there)["python"].digest == found.digest
+    assert environments.find_installed(there)["python"].digest == found.digest
     with pytest.raises(UnknownEnvironment, match="no environment 'ruby'"):
         image_archives.export_image("ruby", here, tmp_path / "ruby.tar", lines.append)
 
@@ -289,3 +410,15 @@ def test_a_reference_without_a_tool_says_what_to_install(tmp_path: Path) -> None
     )
     with pytest.raises(EnvironmentBuildFailed, match="neither a file nor a reference"):
         image_archives.fetch("--root=/", tmp_path / "x", lambda _: None, variables={})
+
+
+def test_a_tool_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "bin/podman"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\nexec sleep 987654\n")
+    tool.chmod(0o755)
+    path = f"{tool.parent}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.setattr(image_archives, "_QUESTION_SECONDS", 0.1)
+    with pytest.raises(EnvironmentBuildFailed, match=r"podman image failed: .* timed out after 0\.1 seconds"):
+        image_archives.fetch("own:1", tmp_path / "x", lambda _: None, variables={"PATH": path})

@@ -120,7 +120,7 @@ def test_a_destroy_that_waited_for_another_does_not_meet_a_new_start(in_sandboxe
 
         def alone() -> None:
             nonlocal inside, most
-            with runtime._alone(info.sandbox_id):
+            with runtime._take_turn(info.sandbox_id):
                 inside += 1
                 most = max(most, inside)
                 time.sleep(0.01)

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import cache_from_source
@@ -158,6 +158,35 @@ def test_a_container_that_does_not_run_fails_the_trial_with_what_the_runtime_say
     with pytest.raises(SandboxFailed, match=f"{name} run failed: .*(no such file|not found)"):
         trial.run(command, cgroups, TRIAL_UID)
     cgroups.remove_parent()
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a script in the place of runc, for faults that runc cannot be brought to."""
+
+    def stand_in(script: str) -> None:
+        program = tmp_path / "runtime"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(commands, "RUNC", dataclasses.replace(commands.RUNC, program=str(program)))
+
+    return stand_in
+
+
+def test_a_runtime_that_hangs_is_killed_at_its_deadline(tmp_path: Path, stand_in: Callable[[str], None]) -> None:
+    stand_in(f"echo $$ > {tmp_path}/process; exec sleep 987654")
+    command = OciCommand("runc", tmp_path, deadline_seconds=1)
+    with pytest.raises(SandboxFailed, match=r"delete did not end in 1 s"):
+        command.delete("x")
+    assert not Path("/proc", (tmp_path / "process").read_text().strip()).exists()
+
+
+def test_an_error_quotes_the_end_of_what_a_runtime_says(tmp_path: Path, stand_in: Callable[[str], None]) -> None:
+    stand_in("echo the first line; yes filler | head -n 1000; echo the reason >&2; exit 3")
+    with pytest.raises(SandboxFailed, match=r"the reason$") as failed:
+        OciCommand("runc", tmp_path).delete("x")
+    assert "the first line" not in str(failed.value)
+    assert len(str(failed.value)) < 3000
 
 
 def test_the_guests_code_is_compiled_once_for_all_sandboxes(settings: RuntimeSettings) -> None:

@@ -39,7 +39,7 @@ def test_anything_else_ends_the_guest(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize(("vcpus", "threads"), [("0.3", 1), ("1", 1), ("1.16", 2), ("4", 4), ("4000", 4000)])
 def test_numerical_libraries_use_the_cpus_there_are(vcpus: str, threads: int) -> None:
-    environment = parse_options(["--vcpus", vcpus]).environment()
+    environment = parse_options(["--vcpus", vcpus]).make_environment()
     here = len(os.sched_getaffinity(0))
     assert {environment[name] for name in VARIABLES} == {str(min(threads, here))}
 
@@ -62,7 +62,7 @@ S3 = {
 
 def test_nothing_of_the_guest_s_own_environment_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "x")
-    assert set(parse_options([]).environment()) == {
+    assert set(parse_options([]).make_environment()) == {
         "HOME", "USER", "LANG", "PATH", "MPLBACKEND",
         *VARIABLES, "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", *PROXIES, *DIRECT,
     }  # fmt: skip
@@ -70,14 +70,14 @@ def test_nothing_of_the_guest_s_own_environment_is_handed_on(monkeypatch: pytest
 
 @pytest.mark.parametrize("mode", ["SANDBOX", "ALLOWLIST", "PUBLIC"])
 def test_programs_look_for_their_way_out_on_loopback_and_reach_their_own_servers_directly(mode: str) -> None:
-    environment = parse_options(["--network", mode]).environment()
+    environment = parse_options(["--network", mode]).make_environment()
     assert {environment[name] for name in PROXIES} == {"http://127.0.0.1:3128"}
     assert {environment[name] for name in DIRECT} == {"localhost,127.0.0.1,::1"}
     assert environment.get("PIP_RETRIES") == ("1" if mode == "SANDBOX" else None)
 
 
 def test_an_execution_role_is_told_the_way_aws_clients_read_it() -> None:
-    environment = parse_options(["--role", "s3://bucket/runs/", "--region", "eu-west-1"]).environment()
+    environment = parse_options(["--role", "s3://bucket/runs/", "--region", "eu-west-1"]).make_environment()
     assert environment["SANDCELL_S3_URI"] == "s3://bucket/runs/"
     assert environment["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:3129"
     assert environment["AWS_REGION"] == environment["AWS_DEFAULT_REGION"] == "eu-west-1"

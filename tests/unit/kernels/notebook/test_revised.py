@@ -10,7 +10,7 @@ import pytest
 
 from kernels.notebook import chain
 from kernels.notebook.chain import Link
-from kernels.notebook.revised import Revision, content_digest, revise, revisers, written_outputs
+from kernels.notebook.revised import Revision, digest_content, revise, revisers, written_outputs
 
 SESSION, ENVIRONMENT = "6f4d6e0e-0000-4000-8000-000000000001", "python"
 BEFORE = {"output_type": "display_data", "data": {"text/plain": "0 %"}, "metadata": {}}
@@ -25,7 +25,7 @@ def code(name: str, outputs: list[dict[str, Any]], **about: Any) -> dict[str, An
 
 def recorded() -> tuple[dict[str, Any], chain.Manifest]:
     """A cell with two displays, and one that updates the second of them."""
-    update = {"execution_id": "first", "output": 1, "sha256": content_digest(AFTER)}
+    update = {"execution_id": "first", "output": 1, "sha256": digest_content(AFTER)}
     cells = [code("first", [BEFORE, BEFORE]), code("second", [], updates=[update]), code("third", [])]
     previous = chain.genesis(SESSION, ENVIRONMENT)
     for cell in cells:

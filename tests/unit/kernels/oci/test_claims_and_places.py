@@ -12,7 +12,7 @@ import pytest
 from kernels.errors import RuntimeUnusable, SandboxFailed, UnknownEnvironment
 from kernels.oci import recipe
 from kernels.oci.command import OciCommand
-from kernels.oci.places import HostPlaces, journalled_uid_base
+from kernels.oci.places import HostPlaces, read_uid_base
 from kernels.oci.uid_ranges import UidRanges
 from kernels.sandbox import RuntimeSettings
 
@@ -67,7 +67,7 @@ def test_a_claim_of_an_older_version_holds_what_its_sandbox_has(tmp_path: Path) 
     (sandbox / "sandbox.json").write_text('{"uid_base": 1065536, "runtime": "runc"}')
     claims.mkdir()
     (claims / "7").write_text(str(sandbox))
-    ranges = UidRanges(claims, base=1_000_000, count=2, first_id=journalled_uid_base)
+    ranges = UidRanges(claims, base=1_000_000, count=2, first_id=read_uid_base)
     assert ranges.claim(owner(tmp_path, "b")) == 1_000_000
     with pytest.raises(SandboxFailed, match="all 2 uid ranges"):
         ranges.claim(owner(tmp_path, "c"))

@@ -15,7 +15,7 @@ def test_an_unpacked_root_is_found_as_the_environment_of_its_recipe(tmp_path: Pa
     root = tmp_path / "python/image/root"
     root.mkdir(parents=True)
     adopted = environments.adopt("python", root)
-    assert environments.installed(tmp_path) == {"python": adopted}
+    assert environments.find_installed(tmp_path) == {"python": adopted}
     assert adopted.root == str(root)
     assert adopted.digest == recipe.read("python").digest
 
@@ -56,7 +56,7 @@ def test_loop_nodes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_on_cgroup_v2_every_process_leaves_the_top_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[str] = []
-    monkeypatch.setattr(container, "_own_group", lambda: "/")
+    monkeypatch.setattr(container, "_read_own_group", lambda: "/")
     monkeypatch.setattr(Path, "write_text", lambda path, text: moved.append(f"{path.relative_to(tmp_path)} {text}"))
     (tmp_path / "cgroup.controllers").touch()
     (tmp_path / "cgroup.procs").write_bytes(b"1\n17\n")

@@ -121,7 +121,7 @@ def test_only_what_cannot_be_seen_of_an_image_is_put_aside() -> None:
     assert same(recorded, display(image_png=picture(grey(by_1=10_000)))), "rounding"
     assert same(recorded, display(image_png=picture(grey(by_10=4)))), "a speck"
     found = weigh([recorded], [display(image_png=picture(grey(by_10=5)))])
-    assert found.why == "The display (image/png): more than 4 pixels beside each other differ."
+    assert found.why == "The display (image/png): more than 4 pixels next to each other differ."
     found = weigh([recorded], [display(image_png=picture(grey(by_40=1)))])
     assert found.why == "The display (image/png): a part of it differs visibly."
     assert not same(recorded, display(image_png=picture(grey(by_13=10_000)))), "a step of grey of a twentieth"
@@ -137,7 +137,7 @@ def test_a_speck_is_followed_from_row_to_row() -> None:
     for x, y in ((5, 5), (7, 5), (6, 6), (5, 7), (7, 7)):
         rows[y][x] += 8
     found = weigh([display(image_png=picture(grey()))], [display(image_png=picture(rows))])
-    assert "more than 4 pixels beside each other differ" in found.why
+    assert "more than 4 pixels next to each other differ" in found.why
 
 
 def test_an_image_that_varies_is_no_evidence_for_another() -> None:

@@ -43,7 +43,7 @@ def test_a_cell_keeps_its_header_and_its_code_and_empties_no_queue(code: str, si
 
 def test_no_two_cells_have_one_signature() -> None:
     request, signer = execute({"code": "1"}), Signer(b"key")
-    signatures = {signer.signed(code_of(request)[1].parts)[1] for _ in range(3)}
+    signatures = {signer.sign(code_of(request)[1].parts)[1] for _ in range(3)}
     assert len(signatures) == 3
 
 

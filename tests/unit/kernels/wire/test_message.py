@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
-from kernels.wire.message import DELIMITER, LENIENT_BYTES, MOST_VALUES, Malformed, Message, Signer, unverified_parent
+from kernels.wire.message import (
+    DELIMITER,
+    LENIENT_BYTES,
+    MOST_VALUES,
+    Malformed,
+    Message,
+    Signer,
+    read_unverified_parent,
+)
 
 KEY = b"a key"
 
@@ -43,7 +51,7 @@ def test_another_key_is_refused() -> None:
 def test_any_frames_are_a_message_or_malformed(frames: list[bytes]) -> None:
     with pytest.raises(Malformed):
         Signer(KEY).parse(frames)
-    assert isinstance(unverified_parent(frames), str)
+    assert isinstance(read_unverified_parent(frames), str)
 
 
 @given(st.binary(max_size=60) | st.sampled_from([b"[" * 100_000, b'"\\ud800"', b"NaN", b'{"a": NaN, "b": "\\udc00"}']))

@@ -307,7 +307,7 @@ def test_an_older_copy_never_replaces_newer_files(house: House) -> None:
 
 
 async def cut_off(house: House) -> None:
-    """The service was killed while it restored a workspace: the sandbox on disk holds a part, and is not furnished."""
+    """The service was killed while it restored a workspace: the sandbox on disk holds a part, and is not ready."""
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
         session = await gateway.start()
         await gateway.run(session, "for name in 'ab': open(name, 'w').write(name)")

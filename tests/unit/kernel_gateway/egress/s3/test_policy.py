@@ -290,7 +290,7 @@ def test_requests_may_come_unsigned_for_the_loopback_is_the_sandboxs_own() -> No
 
 def test_the_placeholder_is_the_one_that_programs_find_in_their_environment() -> None:
     options = parse_options(["--role", "s3://bucket/team/a/"])
-    assert options.environment()["AWS_ACCESS_KEY_ID"] == PLACEHOLDER_KEY_ID
+    assert options.make_environment()["AWS_ACCESS_KEY_ID"] == PLACEHOLDER_KEY_ID
 
 
 @pytest.mark.parametrize(

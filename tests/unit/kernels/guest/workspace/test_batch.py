@@ -74,7 +74,7 @@ def test_what_is_refused_is_named_and_the_rest_is_written(tmp_path: Path) -> Non
     ]
     assert names(tmp_path) == ["one", "taken", "two"]
     assert (tmp_path / "two").read_bytes() == b"2"
-    refused = guest_answers.refusals(answer, "written", len(files))
+    refused = guest_answers.parse_refusals(answer, "written", len(files))
     assert [number for number, _ in refused] == [1, 2, 3]
     assert (refused[0][1].status, refused[0][1].code) == (409, "is_a_directory")
 
@@ -117,7 +117,7 @@ def test_a_large_text_goes_in_pieces_and_its_size_is_known_before() -> None:
 )
 def test_an_answer_that_makes_no_sense_is_not_believed(answer: dict[str, Any]) -> None:
     with pytest.raises(SandboxFailed):
-        guest_answers.refusals(answer, "written", 3)
+        guest_answers.parse_refusals(answer, "written", 3)
 
 
 def test_many_are_removed_in_the_order_given(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_many_are_removed_in_the_order_given(tmp_path: Path) -> None:
     (tmp_path / "full/x").write_text("x")
     files = Workspace(str(tmp_path))
     answer = files.remove_all(["d/e/f", "d/e", "full", "../out", "none", "d"])
-    assert [(number, error.code) for number, error in guest_answers.refusals(answer, "removed", 6)] == [
+    assert [(number, error.code) for number, error in guest_answers.parse_refusals(answer, "removed", 6)] == [
         (2, "directory_not_empty"),
         (3, "invalid_path"),
         (4, "not_found"),

@@ -12,7 +12,7 @@ import pytest
 from kernel_gateway.errors import SettingInvalid, StartRefused
 from kernel_gateway.server import data_directory
 from kernel_gateway.settings import Settings
-from kernels.launcher.mount_namespace import closed, hidden, require_reach, sandboxes
+from kernels.launcher.mount_namespace import find_closed, find_hidden, require_reach, sandboxes
 from kernels.launcher.plan import Confinement
 
 UID = 61_234
@@ -34,14 +34,14 @@ def test_the_topmost_closed_directory_is_found_for_all_that_is_needed_below_it(h
     home, open_one = house / "home", house / "open"
     open_one.mkdir()
     needed = [home / ".versions/3", home / ".versions/3/bin", open_one]
-    assert closed(map(str, needed), UID) == {home: needed[:2]}
-    assert closed(map(str, needed), home.stat().st_uid) == {}
+    assert find_closed(map(str, needed), UID) == {home: needed[:2]}
+    assert find_closed(map(str, needed), home.stat().st_uid) == {}
 
 
 def test_a_link_is_looked_at_where_it_leads(house: Path) -> None:
     link = house / "python"
     link.symlink_to(house / "home/.versions/3")
-    assert closed([str(link / "bin")], UID) == {house / "home": [house / "home/.versions/3/bin"]}
+    assert find_closed([str(link / "bin")], UID) == {house / "home": [house / "home/.versions/3/bin"]}
 
 
 def test_all_but_programs_and_what_is_needed_is_hidden(house: Path) -> None:
@@ -50,23 +50,25 @@ def test_all_but_programs_and_what_is_needed_is_hidden(house: Path) -> None:
     (house / "lib").symlink_to("usr/bin")
     (house / "links/two").symlink_to(house / "opt/two")
     needed = [str(house / name) for name in ("usr/bin", "opt/one", "home/.versions/3")]
-    assert hidden(house, needed) == {
+    assert find_hidden(house, needed) == {
         house / "etc": [],
         house / "home": [house / "home/.versions/3"],
         house / "links": [],
         house / "opt": [house / "opt/one"],
     }
-    assert set(hidden(house, [str(house / "links/two")])) == {house / "etc", house / "home", house / "opt"}
-    assert house / "opt" not in hidden(house, [str(house / "opt")])
+    assert set(find_hidden(house, [str(house / "links/two")])) == {house / "etc", house / "home", house / "opt"}
+    assert house / "opt" not in find_hidden(house, [str(house / "opt")])
 
 
 def test_what_the_users_group_may_pass_is_not_closed(house: Path) -> None:
     os.chown(house / "home", 0, UID)
     (house / "home").chmod(0o710)
     os.chown(house / "home/.versions", UID, 0)
-    assert closed([str(house / "home/.versions/3")], UID) == {}
+    assert find_closed([str(house / "home/.versions/3")], UID) == {}
     (house / "home/.versions").chmod(0o077)  # the owner's part counts for the owner, however wide the rest is
-    assert closed([str(house / "home/.versions/3")], UID) == {house / "home/.versions": [house / "home/.versions/3"]}
+    assert find_closed([str(house / "home/.versions/3")], UID) == {
+        house / "home/.versions": [house / "home/.versions/3"]
+    }
 
 
 def test_what_is_out_of_reach_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,189 @@
+"""Layers of an image: unpacked from an archive into a root file system, and one packed from a root file system.
+
+An unpacked layer is held against the digest that the image's config has of it. Names and links in it are followed by
+another process (`unpacking`), for which the new root file system is all there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from kernels.errors import EnvironmentBuildFailed
+from kernels.oci.environments import Progress, megabytes
+
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+"""The first bytes of what is compressed by it."""
+MOST_UNPACKED_BYTES: Final = 64 << 30
+_MOST_FILES: Final = 4_000_000
+_PIECE: Final = 1 << 20
+_STEP_SECONDS: Final = 1800
+_SAY_SECONDS: Final = 5.0
+_SCRIPT: Final = str(Path(__file__).with_name("unpacking.py"))
+
+
+class _Throttle:
+    """Passes a line on where the last was some seconds ago."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._last = time.monotonic()
+
+    def say(self, line: str) -> None:
+        now = time.monotonic()
+        if now - self._last > _SAY_SECONDS:
+            self._last = now
+            self._progress(line)
+
+
+def unpack(archive: tarfile.TarFile, layers: Sequence[tuple[str, str]], root: Path, progress: Progress) -> None:
+    """Unpack layers on each other into a new directory; each is a member of the archive and its digest when unpacked.
+
+    Raises `EnvironmentBuildFailed`, and whatever tells of a damaged archive.
+    """
+    root.mkdir(mode=0o755)
+    unpacked, unpacker, throttle = 0, _Unpacker(root), _Throttle(progress)
+    for number, (name, digest) in enumerate(layers, start=1):
+        progress(f"layer {number} of {len(layers)}: {megabytes(archive.getmember(name).size)}")
+        with unpacker.start() as feed, _decompress(open_member(archive, name)) as layer:
+            found = hashlib.sha256()
+            while piece := layer.read(_PIECE):
+                found.update(piece)
+                unpacked += len(piece)
+                require_size(unpacked)
+                feed(piece)
+                throttle.say(f"  {megabytes(unpacked)} unpacked")
+        if f"sha256:{found.hexdigest()}" != digest:
+            raise EnvironmentBuildFailed(f"layer {number} is not the one that the image names: its digest differs")
+
+
+def require_size(size: int) -> None:
+    """Raise `EnvironmentBuildFailed` when no image that is unpacked may be so large."""
+    if size > MOST_UNPACKED_BYTES:
+        raise EnvironmentBuildFailed(f"the image is larger than {megabytes(MOST_UNPACKED_BYTES)}")
+
+
+def require_python(root: Path, python: str) -> None:
+    """Raise `EnvironmentBuildFailed` when an unpacked image has no such interpreter, or no ipykernel."""
+    command = _make_command(root, "require", python)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise EnvironmentBuildFailed(_describe(done.returncode, done.stderr))
+
+
+class _Unpacker:
+    """Unpacks layers, each in a process, and counts their files."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files = 0
+
+    @contextlib.contextmanager
+    def start(self) -> Iterator[Callable[[bytes], object]]:
+        """A process for the next layer, as a function that feeds it; raises its complaint, if any, at the end."""
+        command = _make_command(self._root, "unpack", str(self._files), str(_MOST_FILES))
+        with tempfile.TemporaryFile() as answer:
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=answer)
+            feed = cast("IO[bytes]", child.stdin)
+            try:
+                # When it has failed it takes no more: what counts is its answer. And it ends itself at its deadline,
+                # so that neither feeding it nor waiting for it lasts longer.
+                with contextlib.suppress(BrokenPipeError):
+                    yield feed.write
+                with contextlib.suppress(BrokenPipeError):
+                    feed.close()
+                status = child.wait()
+            finally:
+                with contextlib.suppress(BrokenPipeError):
+                    feed.close()
+                child.kill()
+                child.wait()
+            answer.seek(0)
+            if status:
+                raise EnvironmentBuildFailed(_describe(status, answer.read()))
+            self._files = int(answer.read())
+
+
+def _make_command(root: Path, *task: str) -> list[str]:
+    return [sys.executable, "-I", _SCRIPT, str(root), str(_STEP_SECONDS), *task]
+
+
+def _describe(status: int, answer: bytes) -> str:
+    """Why a process that works inside the image failed, in one line."""
+    if status == -signal.SIGALRM:
+        return f"a step of the import did not end in {_STEP_SECONDS} s"
+    return answer[-1000:].decode(errors="replace").strip().rpartition("\n")[2] or f"status {status}"
+
+
+@contextlib.contextmanager
+def _decompress(layer: IO[bytes]) -> Iterator[IO[bytes]]:
+    magic = layer.read(4)
+    layer.seek(0)
+    if magic == ZSTD:
+        raise EnvironmentBuildFailed("its layers are compressed by zstd; save it again with gzip layers")
+    if magic[:2] != b"\x1f\x8b":
+        yield layer
+        return
+    with gzip.GzipFile(fileobj=layer) as plain:
+        yield cast("IO[bytes]", plain)
+
+
+def open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    """A file of an archive, to read."""
+    found = archive.extractfile(name)
+    if found is None:
+        raise EnvironmentBuildFailed(f"{name[:200]!r} in the archive is no file")
+    return found
+
+
+class _Hashed(io.RawIOBase):
+    """Passes on what is written and hashes it."""
+
+    def __init__(self, below: IO[bytes]) -> None:
+        self._below = below
+        self.found = hashlib.sha256()
+        self.bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.found.update(content)
+        self.bytes += len(content)
+        self._below.write(content)
+        return len(content)
+
+
+def pack(root: Path, destination: Path, progress: Progress) -> tuple[str, str]:
+    """The root file system as a compressed layer: its digest, and that of its content."""
+    throttle = _Throttle(progress)
+
+    def add(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        throttle.say(f"  {megabytes(content.bytes)} packed")
+        return own_by_root(member)
+
+    with destination.open("wb") as file:
+        blob = _Hashed(file)
+        with gzip.GzipFile(fileobj=cast("IO[bytes]", blob), mode="wb", compresslevel=1, mtime=0, filename="") as plain:
+            content = _Hashed(cast("IO[bytes]", plain))
+            with tarfile.open(fileobj=cast("IO[bytes]", content), mode="w|", format=tarfile.PAX_FORMAT) as layer:
+                layer.add(root, ".", filter=add)
+    return blob.found.hexdigest(), content.found.hexdigest()
+
+
+def own_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A filter for `tarfile`: whatever the owner here, it is root in the image."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
