@@ -6,14 +6,14 @@ import asyncio
 
 import structlog
 
-from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.results.jobs import FinishedJobs
+from kernel_gateway.services.sessions.events import store_record
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 
 log = structlog.get_logger(__name__)
@@ -33,6 +33,7 @@ class Shutdown:
         finished: FinishedJobs,
         registry: Registry,
         lifecycle: Lifecycle,
+        replays: Replays,
     ) -> None:
         self._settings = settings
         self._database = database
@@ -40,10 +41,12 @@ class Shutdown:
         self._finished = finished
         self._registry = registry
         self._lifecycle = lifecycle
+        self._replays = replays
 
     async def run(self) -> None:
         """Drain and end; what waits in queues is refused, or stays queued when sessions are kept."""
         self._readiness.accepting = False
+        await self._replays.aclose()
         for live in self._registry:
             live.paused = True
         await self._drain()
@@ -79,8 +82,4 @@ class Shutdown:
         await live.sandbox.detach()
         await live.late.close()
         self._finished.finish(live.id)
-        record = live.record(live.sandbox.last_usage)
-        try:
-            await self._database.run(lambda connection: sessions.set_record(connection, live.id, record))
-        except GatewayError as error:
-            log.error("usage_not_stored", session=live.id, error=str(error))
+        await store_record(self._database, live)

@@ -189,7 +189,8 @@ class Lifecycle:
     async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:
         unsaved = live.sandbox.unsaved
         detail = ending.detail if unsaved is None else f"{ending.detail}; {unsaved}"
-        record = live.record(await live.sandbox.usage())
+        await live.sandbox.usage()
+        record = live.build_record()
         note, now = live.note("ended", f"**Session ended: {ending.reason}.** {detail}"), self._clock.now()
 
         def store(connection: Connection) -> SessionRow | None:
