@@ -11,6 +11,7 @@ transaction of the caller's; what `write` and `digest` return counts when that i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,15 +148,16 @@ class AuditChain:
         head = self._confirmed
         return head is None or (now - head.digested_at >= DIGEST_SECONDS and head.number > head.covered)
 
-    def prune(self, connection: Connection, *, before: float, keep: int, at_once: int) -> int:
+    def prune(self, connection: Connection, *, now: float, before: float, keep: int, at_once: int) -> int:
         """Remove records from the old end: those from before that time, and more than `keep`. Says how many.
 
-        A record that is young keeps all behind it, whatever their times: only whole ends can be cut off.
+        A record that is young keeps all behind it, whatever their times: only whole ends can be cut off. One that is
+        dated in the future is as old as the next that is not: the clock was wrong, the order of numbers never is.
         """
         newest, limit, removed = audit_chain.newest(connection), micros(before), 0
         last: Any = None
-        for row in audit_chain.oldest(connection, at_once):
-            if row.at >= limit and row.number > newest - keep:
+        for row, at in _date(connection, audit_chain.oldest(connection, at_once), micros(now)):
+            if at >= limit and row.number > newest - keep:
                 break
             removed, last = removed + 1, row
         if last is None:
@@ -208,6 +210,19 @@ class AuditChain:
         if known is not None and head.number <= known.number:
             return None, f"the chain's head went back from record {known.number} to {head.number}"
         return head, ""
+
+
+def _date(connection: Connection, rows: Sequence[Any], now: int) -> list[tuple[Any, float]]:
+    """Rows that follow each other, and when each was written at the latest; infinity when nothing says that."""
+    following: float = math.inf
+    if rows and rows[-1].at > now:
+        found = audit_chain.first_time_after(connection, rows[-1].number, until=now)
+        following = math.inf if found is None else found
+    dated = []
+    for row in reversed(rows):
+        following = row.at if row.at <= now else following
+        dated.append((row, following))
+    return dated[::-1]
 
 
 def verify_head(key: PublicKey, found: Signed) -> Head | None:

@@ -246,11 +246,12 @@ class Audit:
 
     async def sweep(self) -> None:
         """Remove what is older than the retention or more than is kept; of very much the rest waits for the next."""
-        before = self._clock.now() - self._retention_seconds
+        now = self._clock.now()
+        before = now - self._retention_seconds
 
         def remove(connection: Connection) -> int:
             most = MOST_REMOVED_AT_ONCE
-            return self._chain.prune(connection, before=before, keep=self._most_records, at_once=most)
+            return self._chain.prune(connection, now=now, before=before, keep=self._most_records, at_once=most)
 
         for _ in range(REMOVALS_IN_SWEEP):
             if await self._database.run(remove) < MOST_REMOVED_AT_ONCE:
