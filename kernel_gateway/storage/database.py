@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
 from kernel_gateway.errors import DatabaseTooNew, DatabaseUnavailable, GatewayError, NoSpace, StartRefused
@@ -115,7 +116,7 @@ def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
         raise StartRefused(
             f"there is no database {path} that this user may read; --data-dir or SANDCELL_DATA_DIR names the service's"
         )
-    engine = create_engine(url) if sqlite else create_engine(url, isolation_level="REPEATABLE READ")
+    engine = create_engine(_existing(url)) if sqlite else create_engine(url, isolation_level="REPEATABLE READ")
     try:
         with engine.connect() as connection:
             if sqlite:
@@ -135,6 +136,19 @@ def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
         raise StartRefused(f"the database cannot be {'read' if read_only else 'written'}: {error.orig}") from error
     finally:
         engine.dispose()
+
+
+def _existing(url: str) -> URL:
+    """The address of a SQLite database that is not made when it is gone by now.
+
+    Root, who may be asking, would own it, and the service could not open its own. The files that SQLite makes next to
+    a database it gives to the database's owner by itself.
+    """
+    parts = make_url(url)
+    path = parts.database
+    if not path or path == ":memory:" or path.startswith("file:"):
+        return parts
+    return parts.set(database=f"file:{quote(path)}", query={**parts.query, "mode": "rw", "uri": "true"})
 
 
 def _sqlite_engine(url: str) -> Engine:
