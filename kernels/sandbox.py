@@ -61,14 +61,14 @@ class SandboxInfo:
 
     `workspace_directory` (host-bound) shows `/workspace` with the user's files as the service's own; what the service
     makes there is the user's inside, and each side sees at once what the other wrote. It is hostile: open what is in it
-    relative to a directory descriptor and follow no link. Until the sandbox is `furnished`, it may hold a part of what
+    relative to a directory descriptor and follow no link. Until `workspace_ready` it may hold a part of what
     belongs in it. `environment_digest` names the image that it was made from; empty when a version of the service made
     it that wrote none down.
     """
 
     sandbox_id: str
     workspace_directory: str
-    furnished: bool = False
+    workspace_ready: bool = False
     environment_digest: str = ""
 
 
@@ -128,7 +128,7 @@ class SandboxRuntime(Protocol):
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there.
 
-        Called once, after the files of the store are in it; `list` says it from then on (`furnished`).
+        Called once, after the files of the store are in it; `list` says it from then on (`workspace_ready`).
         """
 
     async def reopen(self, sandbox_id: str) -> None:

@@ -27,7 +27,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow
-from kernels.errors import Death, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
@@ -85,7 +85,7 @@ class Adoption:
         death = await self._adopt_sandbox(live, info)
         if death is not None:
             live.sandbox.require_new(death)
-            if info is not None and info.furnished:
+            if info is not None and info.workspace_ready:
                 # Spawned before this coroutine waits again, so that it gets the sandbox's lock before any caller can
                 # ask for a new sandbox: that one would restore the files without those of the dead one.
                 self._background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
@@ -105,7 +105,7 @@ class Adoption:
             return VANISHED
         try:
             async with self._adopting:
-                if not info.furnished:
+                if not info.workspace_ready:
                     # The store has the whole workspace and this sandbox a part of it: nothing of it may be saved.
                     await self._runtime.destroy(info.sandbox_id)
                     return CUT_OFF
@@ -115,7 +115,8 @@ class Adoption:
                 return None
         except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))
-            return Death("sandbox", f"the service started again and could not take up the sandbox: {error}")
+            cause = error.death.cause if isinstance(error, KernelDied) else "sandbox"
+            return Death(cause, f"the service started again and could not take up the sandbox: {error}")
 
     async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
         for row in await self._database.run(lambda c: executions.list_open(c, live.id)):

@@ -7,6 +7,7 @@ import asyncio
 import structlog
 
 from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import cancel_all
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.sessions.events import store_record
@@ -19,6 +20,8 @@ from kernel_gateway.storage.database import Database
 log = structlog.get_logger(__name__)
 POLL_SECONDS = 0.05
 END_SECONDS = 180.0
+CANCEL_SECONDS = 5.0
+"""How long a task that was cancelled may take to end."""
 
 
 class Shutdown:
@@ -75,10 +78,7 @@ class Shutdown:
 
     async def _detach(self, live: LiveSession) -> None:
         """Its row stays READY, its sandbox runs on, and the next start takes both up and goes on counting."""
-        for task in (live.timer_task, live.worker_task):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+        await cancel_all((live.timer_task, live.worker_task), CANCEL_SECONDS)
         await live.sandbox.detach()
         await live.late.close()
         self._finished.finish(live.id)

@@ -24,6 +24,8 @@ _LONGEST_SOCKET_NAME: Final = "/guest/deno-g99999999-4"
 _SUN_PATH_BYTES: Final = 107
 _ID_LENGTH: Final = 36
 _JOURNAL: Final = "sandbox.json"
+_WORKSPACE_READY_BEFORE: Final = "furnished"
+"""As the version before named the mark: its sandboxes outlive the upgrade."""
 _PREPARING: Final = threading.Lock()
 
 
@@ -65,16 +67,16 @@ class SandboxPlaces:
         return self.home / _JOURNAL
 
     @property
-    def furnished(self) -> Path:
+    def workspace_ready(self) -> Path:
         """Exists once the workspace holds all that belongs in it at its start."""
-        return self.home / "furnished"
+        return self.home / "workspace-ready"
 
     def info(self) -> SandboxInfo:
         """The sandbox as its users see it."""
         return SandboxInfo(
             self.sandbox_id,
             workspace_directory=str(self.view),
-            furnished=self.furnished.exists(),
+            workspace_ready=self.workspace_ready.exists() or (self.home / _WORKSPACE_READY_BEFORE).exists(),
             environment_digest=self._environment_digest(),
         )
 

@@ -122,7 +122,7 @@ class OciRuntime:
             raise
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
-        await self._in_thread(self._places(sandbox_id).furnished.touch)
+        await self._in_thread(self._places(sandbox_id).workspace_ready.touch)
 
     async def reopen(self, sandbox_id: str) -> None:
         await self._in_thread(lambda: self._reopen(self._places(sandbox_id)))

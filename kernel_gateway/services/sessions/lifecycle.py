@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
-from kernel_gateway.services.background import Background
+from kernel_gateway.services.background import Background, cancel_all
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.outcomes import death_outcome, refusal_outcome
@@ -147,10 +147,8 @@ class Lifecycle:
 
     async def _stop_starting(self, live: LiveSession) -> None:
         """Cancel the timers, except one that ends the session, and a start under way."""
-        for task in (live.timer_task, live.lease_task, live.start_task):
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait([task], timeout=self._settings.start_deadline_seconds)
+        starting = (live.timer_task, live.lease_task, live.start_task)
+        await cancel_all(starting, self._settings.start_deadline_seconds)
 
     async def _let_running_stop(self, live: LiveSession) -> None:
         """Interrupt what runs and give it the grace to end by itself, so that its output is kept."""
@@ -171,9 +169,7 @@ class Lifecycle:
         if job is not None:
             notice = self._background.spawn(job.wait(), f"notice of {job.row.id}")
             await asyncio.wait([notice], timeout=NOTICE_SECONDS)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task], timeout=NOTICE_SECONDS)
+        await cancel_all([task], NOTICE_SECONDS)
         if job is not None and not job.has_ended:
             ending = live.ending or Ending("stopped", "")
             why = f"the session ended while this ran ({ending.reason}): {ending.detail}"

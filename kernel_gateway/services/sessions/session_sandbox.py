@@ -26,7 +26,7 @@ from kernel_gateway.services.sessions.sandbox_state import ALIVE, GIVEN_UP, Sand
 from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore, WorkspaceRestored
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
-from kernels.errors import Death, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
@@ -48,13 +48,24 @@ SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
 
 
 class _Listener:
-    """Passes on the events of one kernel, once it is taken on: what happened before can be seen in the kernel."""
+    """Passes on the events of one kernel, once it is taken on: what happened before can be seen in the kernel.
+
+    The loss of its sandbox is said only once: who takes the kernel on asks `require_alive`.
+    """
 
     def __init__(self, on_event: Callable[[SandboxedKernel, KernelEvent], None]) -> None:
         self.kernel: SandboxedKernel | None = None
         self._on_event = on_event
+        self._death: Death | None = None
+
+    def require_alive(self) -> None:
+        """Raises KernelDied when the sandbox is gone already."""
+        if self._death is not None:
+            raise KernelDied(self._death)
 
     def __call__(self, event: KernelEvent) -> None:
+        if isinstance(event, SandboxLost):
+            self._death = event.death
         if self.kernel is not None:
             self._on_event(self.kernel, event)
 
@@ -172,19 +183,27 @@ class SessionSandbox:
     def require_new(self, death: Death) -> None:
         """There is no sandbox any more: the next `ready()` launches one of the next generation."""
         self._death = death
-        if self._is_alive():  # taken on, and then something of the adoption failed
-            self._state.move(State.LOST)
 
     async def adopt(self, info: SandboxInfo) -> None:
-        """Take up the sandbox that the process before a restart left running."""
+        """Take up the sandbox that the process before a restart left running; raises KernelsError, OSError.
+
+        When it fails nothing of the sandbox has been taken on, and its files are still to be saved.
+        """
         async with self._lock:
             listener = _Listener(self._kernel_event)
             kernel = await self._launcher.adopt(info, listener)
-            await self.egress_gateway.reopen()
             mirror = self._mirrors.mirror(info, self._workspace_id)
+            try:
+                await self.egress_gateway.reopen()
+                await self._watch(info, mirror)
+                spooled = self._workspace_id in self._spool.waiting()
+                listener.require_alive()
+            except BaseException:
+                await mirror.aclose()
+                await kernel.aclose()
+                raise
             self._take(kernel, mirror, listener, State.READY)
-            await self._watch(info, mirror)
-            if self._workspace_id in self._spool.waiting():  # the live files are newer than that copy
+            if spooled:  # the live files are newer than that copy
                 await self._save(mirror)
 
     async def reopen_egress(self) -> None:
@@ -290,17 +309,21 @@ class SessionSandbox:
             )
             await begun[0].begin()
 
-        listener = _Listener(self._kernel_event)
+        listener, kernel = _Listener(self._kernel_event), None
         try:
             async with (
                 self._starting.place(self._owner),
                 asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
             ):
                 kernel = await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
+            listener.require_alive()
         except BaseException as error:
             await self.egress_gateway.aclose()
             for each in begun:
                 await each.aclose()
+            if kernel is not None:  # it was open, and then its sandbox was lost
+                await kernel.aclose()
+                await self._destroy()
             raise translate(error) if isinstance(error, Exception) else error from None
         self._restore = begun[0]
         self._take(kernel, self._restore.mirror, listener, State.RESTORING)
@@ -375,7 +398,7 @@ class SessionSandbox:
             await mirror.flush(self._settings.flush_deadline_seconds, final=True)
             await self._spool.discard(self._workspace_id)
             self.unsaved = None
-        except (WorkspaceSyncError, TimeoutError) as error:
+        except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.warning("flush_failed", session=self._session_id, error=str(error))
             await self._keep_here(str(error))
 

@@ -412,7 +412,7 @@ def test_links_in_a_workspace_lead_the_launcher_nowhere(launcher: Launcher, sand
     """Named as the launcher's own files are: it opens nothing by a name below what the service can write."""
     (tmp_path / "precious").write_text("precious")
     places = launcher.runtime.places.of(sandbox)
-    for name in ("storage", "bundle", "sandbox.json", "furnished", "egress", "guest"):
+    for name in ("storage", "bundle", "sandbox.json", "workspace-ready", "egress", "guest"):
         (places.storage / "workspace" / name).symlink_to(tmp_path / "precious")
     for kind in ("MarkWorkspaceReady", "Reopen", "Usage", "Running"):
         assert launcher.ask({"type": kind, "sandbox_id": sandbox})["type"] != "Failed"
@@ -487,6 +487,6 @@ def test_an_honest_request_is_granted_with_descriptors_that_are_the_sandboxs(lau
     assert [info["sandbox_id"] for info in launcher.ask({"type": "List", "after": ""})["infos"]] == [sandbox]
     assert launcher.ask({"type": "List", "after": sandbox})["infos"] == []
     assert launcher.ask({"type": "MarkWorkspaceReady", "sandbox_id": sandbox})["type"] == "Nothing"
-    assert launcher.ask({"type": "List", "after": ""})["infos"][0]["furnished"] is True
+    assert launcher.ask({"type": "List", "after": ""})["infos"][0]["workspace_ready"] is True
     assert launcher.ask({"type": "Listen", "sandbox_id": sandbox, "name": "s3"})["type"] == "Descriptor"
     assert launcher.brought == 1

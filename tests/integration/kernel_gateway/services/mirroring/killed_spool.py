@@ -39,7 +39,7 @@ def spool_in(top: Path, on_delivered: OnDelivered = ignore_delivery) -> tuple[Sp
 
 
 async def take(spool: Spool, directory: Path, number: int) -> None:
-    info = SandboxInfo(WORKSPACE, workspace_directory=str(directory), furnished=True)
+    info = SandboxInfo(WORKSPACE, workspace_directory=str(directory), workspace_ready=True)
     await spool.take(info, WORKSPACE, AsOf(f"execution-{number}", number))
 
 
