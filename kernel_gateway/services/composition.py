@@ -194,7 +194,7 @@ class Services:
         settings = self.settings
         self.durable_changes = DurableChanges()
         self.ledger = WorkspaceLedger(self.database, self.clock)
-        keep_account(store, self.ledger.counted)
+        keep_account(store, self.ledger.note_counts)
         self.mirrors = Mirrors(
             store, settings.transfer_threads, self.runtime.open_beneath, settings.restore_deadline_seconds
         )

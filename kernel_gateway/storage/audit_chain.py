@@ -33,7 +33,7 @@ _PUT = (
 )
 
 
-def statement(connection: Connection, name: str) -> Signed | None:
+def find_statement(connection: Connection, name: str) -> Signed | None:
     """What is said of one end, and its signature."""
     found = connection.execute(_STATEMENT, {"of": name}).one_or_none()
     return None if found is None else (found.statement, found.signature)

@@ -60,7 +60,7 @@ class Database:
         try:
             return await self._in_thread(lambda: self._transaction(query))
         except DBAPIError as error:
-            ours = _translated(error)
+            ours = _translate(error)
             if ours is None:
                 raise
             raise ours from error
@@ -208,7 +208,7 @@ def _migrate(engine: Engine) -> None:
             command.upgrade(config, "head")
 
 
-def _translated(error: DBAPIError) -> GatewayError | None:
+def _translate(error: DBAPIError) -> GatewayError | None:
     """Our error for a full disk or an absent database; a constraint or a broken statement stays what it is."""
     if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return NoSpace("the disk that holds the database is full")

@@ -130,7 +130,7 @@ def _usage(connection: Connection, principal: Row[Any]) -> UsageRow:
     )
 
 
-def untouched(connection: Connection, before: float, limit: int) -> list[Untouched]:
+def list_untouched(connection: Connection, before: float, limit: int) -> list[Untouched]:
     """Workspaces without a live session that nobody has used since, those first that have lain longest."""
     ended = select(func.max(sessions.c.ended)).where(sessions.c.workspace_id == workspaces.c.id).scalar_subquery()
     query = (

@@ -1,7 +1,7 @@
 """One call of an interface as the audit log keeps it: in the members that CloudTrail has, by CloudTrail's names. Pure.
 
 A face makes an `ApiCall` when the call is over, whatever came of it, and gives it to `services.audit.call`. Parameters
-and answers are what `audit_parameters.shown` leaves of them: never code, never the body of a file, never a secret.
+and answers are what `parameters.select_values` leaves of them: never code, never the body of a file, never a secret.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from kernel_gateway.identity.audit_key import AuditKey, PublicKey
-from kernel_gateway.services.audit.line import NO_HASH, Entry, chained, entry
+from kernel_gateway.services.audit.line import NO_HASH, Entry, entry, link_row
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.storage import audit, audit_chain
 from kernel_gateway.storage.audit import AuditRow
@@ -116,7 +116,7 @@ class AuditChain:
         number, last = end.head.number, end.head.hash
         for row in rows:
             number += 1
-            entries.append(chained(row, number, last))
+            entries.append(link_row(row, number, last))
             last = entries[-1].row.hash or ""
         return self._store(connection, entries, end.head)
 
@@ -139,7 +139,7 @@ class AuditChain:
         )
         signature = self.key.sign(DIGEST, to_json(digest)).hex()
         row = AuditRow(now, KIND, DIGEST, allowed=True, detail=to_json(SignedDigest(digest, signature)))
-        last = chained(row, head.number + 1, head.hash)
+        last = link_row(row, head.number + 1, head.hash)
         covered = msgspec.structs.replace(head, covered=head.number, digested_at=now, digest=signature)
         return self._store(connection, [last], covered)
 
@@ -162,7 +162,7 @@ class AuditChain:
             removed, last = removed + 1, row
         if last is None:
             return 0
-        found = audit_chain.statement(connection, FLOOR)
+        found = audit_chain.find_statement(connection, FLOOR)
         floor = None if found is None else decode_floor(found[0])
         if floor is not None and last.number > floor.number:
             self._put(connection, FLOOR, to_json(Floor(last.number, last.hash or NO_HASH, floor.began)))
@@ -192,7 +192,7 @@ class AuditChain:
         known = self._confirmed.number if self._confirmed else 0
         number = max(newest, known, audit_chain.furthest(connection)) + 1  # one that no sink has had
         row = AuditRow(now, KIND, BROKEN, allowed=False, reason=f"{BROKEN}: {why}")
-        first = chained(row, number, NO_HASH)
+        first = link_row(row, number, NO_HASH)
         return _End(Head(number, first.row.hash or "", micros(now), number - 1, now), broken=first)
 
     def _examine(self, connection: Connection, found: Signed | None) -> tuple[Head | None, str]:
@@ -200,7 +200,7 @@ class AuditChain:
         known = self._confirmed
         if found is None:
             ever = known is not None or audit_chain.has_links(connection)
-            gone = ever or audit_chain.statement(connection, FLOOR) is not None
+            gone = ever or audit_chain.find_statement(connection, FLOOR) is not None
             return None, "the chain's head is gone" if gone else ""
         if known is not None and found[0] == self._statement:  # as this process left it
             return known, ""
@@ -266,7 +266,7 @@ def entries_after(connection: Connection, number: int, most: int) -> list[Entry]
     rows = audit_chain.after(connection, number, most)
     previous = audit_chain.hash_at(connection, number) if rows else None
     if rows and previous is None:
-        found = audit_chain.statement(connection, FLOOR)
+        found = audit_chain.find_statement(connection, FLOOR)
         floor = None if found is None else decode_floor(found[0])
         previous = floor.hash if floor is not None and floor.number == rows[0].number - 1 else None
     entries = []

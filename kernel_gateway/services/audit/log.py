@@ -29,7 +29,7 @@ from kernel_gateway.services.audit.feed import Feed, Sink
 from kernel_gateway.services.audit.file import AuditFile, FileSink
 from kernel_gateway.services.audit.http_sink import HttpSink
 from kernel_gateway.services.audit.syslog import SyslogSink
-from kernel_gateway.services.audit.text import bounded, bounded_json
+from kernel_gateway.services.audit.text import cut_text, encode_detail
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import audit
@@ -78,8 +78,8 @@ class Audit:
 
     def call(self, call: ApiCall) -> bool:
         """Take the record of one call of an interface, once it is over; says whether there was room."""
-        call.user_agent, call.error_message = bounded(call.user_agent), bounded(call.error_message)
-        call.target, call.access_key_id = bounded(call.target), bounded(call.access_key_id)
+        call.user_agent, call.error_message = cut_text(call.user_agent), cut_text(call.error_message)
+        call.target, call.access_key_id = cut_text(call.target), cut_text(call.access_key_id)
         now = self._clock.now()
         return self.record(
             API,
@@ -121,11 +121,11 @@ class Audit:
             kind=kind,
             event=event,
             allowed=allowed,
-            reason=bounded(reason),
-            target=bounded(target),
+            reason=cut_text(reason),
+            target=cut_text(target),
             principal_id=principal_id,
             session_id=session_id,
-            detail=bounded_json(detail or {}),
+            detail=encode_detail(detail or {}),
         )
         self._waiting.append(row)
         self._waiting_of[owner] += 1

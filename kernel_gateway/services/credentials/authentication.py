@@ -48,7 +48,7 @@ class Identity:
         now = self._now()
         if caller is None or not caller.counts_at(now):
             raise Unauthorized
-        self.last_use.token(caller.credential_id, now)
+        self.last_use.note_token(caller.credential_id, now)
         return caller
 
     async def _look_up(self, digest: str) -> Caller | None:

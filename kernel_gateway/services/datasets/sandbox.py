@@ -127,7 +127,7 @@ class DatasetSandbox:
 
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._settings
-        environment = await self._environment(wanted.size)
+        environment = await self._choose_environment(wanted.size)
         async with self._starting.place(wanted.owner), asyncio.timeout(settings.start_deadline_seconds):
             kernel = await self._launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
         try:
@@ -142,7 +142,7 @@ class DatasetSandbox:
         profile = profile_of(result, environment, wanted.format, settings.dataset_seconds)
         return Profiled(profile, sha256, wanted.size)
 
-    async def _environment(self, size: int) -> Environment:
+    async def _choose_environment(self, size: int) -> Environment:
         """The environment with disk for the file, and no way out."""
         settings = self._settings
         found = await self._environments.exactly("", settings.dataset_environment)

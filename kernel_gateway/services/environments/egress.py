@@ -24,7 +24,7 @@ from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import EnvironmentUnavailable, GatewayError, UnknownEnvironment
 from kernel_gateway.services.audit.log import Audit
-from kernel_gateway.services.audit.text import bounded
+from kernel_gateway.services.audit.text import cut_text
 from kernel_gateway.services.environments.info import network_info
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
@@ -132,8 +132,8 @@ class Egress:
                 session=party.session_id,
                 principal=party.principal_id,
                 way=decision.kind,
-                target=bounded(decision.target),
-                reason=bounded(decision.reason),
+                target=cut_text(decision.target),
+                reason=cut_text(decision.reason),
             )
 
 

@@ -112,7 +112,7 @@ class Record:
         live.notebook_stale = True
         self.request(live.id)
 
-    async def looked_at(self, session_id: str) -> None:
+    async def wait_for_looks(self, session_id: str) -> None:
         """Wait until all is found out about what ended in the session; the next execution would blur it."""
         session = self._live.get(session_id)
         if session is not None and session.looks:
@@ -197,7 +197,7 @@ class Record:
             first = chain.genesis(session_id, row.environment) if row is not None else head.hash
             return (
                 first,
-                _told(connection, session_id, head),
+                _find_cause(connection, session_id, head),
                 [_entry(connection, session_id, each, found) for each in ids],
             )
 
@@ -242,7 +242,7 @@ def due(waiting: Sequence[Unrecorded], notes: Sequence[UnrecordedNote]) -> tuple
     return [which for _, which in sorted(timed, key=lambda one: one[0])], held
 
 
-def _told(connection: Connection, session_id: str, head: Head) -> str:
+def _find_cause(connection: Connection, session_id: str, head: Head) -> str:
     """Of what the kernel died, if the last cell says so."""
     kind, _, execution_id = head.cell_id.partition("-")
     row = executions.find(connection, session_id, execution_id) if kind == "death" else None

@@ -13,7 +13,7 @@ import structlog
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.fair_shares import Share
-from kernel_gateway.services.results.displays import targets, updated
+from kernel_gateway.services.results.displays import targets, update_outcome
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.kept_outputs import FullText
 from kernel_gateway.services.results.outcomes import closing_event, execution_of
@@ -83,7 +83,7 @@ class Job:
     async def is_stored(self) -> bool:
         return await self._stored
 
-    def asked_to_stop(self) -> bool:
+    def has_to_stop(self) -> bool:
         """Whether somebody interrupted it; asked anew after every wait."""
         return self.interrupted
 
@@ -234,7 +234,7 @@ class FinishedJobs:
             job = self.find(session_id, execution_id)
             if job is None or job.row.outcome is None:
                 continue
-            job.row = replace(job.row, outcome=updated(job.row.outcome, execution_id, updates)[0])
+            job.row = replace(job.row, outcome=update_outcome(job.row.outcome, execution_id, updates)[0])
             for each in updates if execution_id != told else ():
                 if any(name == execution_id for name, _ in each.places):
                     data = {"display_id": each.display_id, "data": each.data, "metadata": each.metadata}

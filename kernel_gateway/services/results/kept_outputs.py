@@ -136,7 +136,7 @@ class _Stream:
                 self._why = "the session's outputs in full are as large as they may be together"
             if self._why:
                 return {"size": self.total, "lost": self._why}
-            about = self._made_durable()
+            about = self._write_whole()
             return {**about, "omitted_bytes": self._omitted} if self._omitted else about
         except OSError as error:
             return {"size": self.total, "lost": f"the host's disk did not take it: {error.strerror}"}
@@ -161,7 +161,7 @@ class _Stream:
             self._pieces.clear()
         self._file.write(data)
 
-    def _made_durable(self) -> dict[str, Any]:
+    def _write_whole(self) -> dict[str, Any]:
         if self._file is None:  # there was less in the file than beyond
             self._file = self._kept.begin(self._session_id)
             self._file.write(b"".join(self._pieces))

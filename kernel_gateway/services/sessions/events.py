@@ -76,7 +76,7 @@ class SessionEvents:
         """A new sandbox has the files of an earlier one."""
         if not (report.files or report.directories or report.links or report.skipped):
             return
-        left = f" {len(report.skipped):,} could not be restored{_skipped_names(report)}." if report.skipped else ""
+        left = f" {len(report.skipped):,} could not be restored{_list_skipped(report)}." if report.skipped else ""
         what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
         self._note(live, "restored", f"**Workspace restored:** {what}{left}")
 
@@ -94,7 +94,7 @@ async def store_record(database: Database, live: LiveSession) -> None:
         log.error("record_not_stored", session=live.id, error=error.code)
 
 
-def _skipped_names(report: RestoreReport) -> str:
+def _list_skipped(report: RestoreReport) -> str:
     """The first names that were left out, as code: anybody who may write to the bucket chooses names in it."""
     named = [
         f"`{each.path[:NAME_LENGTH].replace('`', chr(39))}` ({each.reason.replace('`', chr(39))})"

@@ -194,13 +194,13 @@ class Lifecycle:
             row = sessions.find(connection, live.id)
             if row is not None:
                 for each in executions.list_open(connection, live.id):  # no later call would end them
-                    executions.finish(connection, live.unstored.get(each.id) or self._died_row(each, ending, now))
+                    executions.finish(connection, live.unstored.get(each.id) or self._make_died_row(each, ending, now))
                 executions.add_note(connection, note)
             return row
 
         return await self._insist(store) or live.row
 
-    def _died_row(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
+    def _make_died_row(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
         """The row of a command whose end did not arrive before its sandbox was gone."""
         outcome = death_outcome("sandbox", f"the session ended while this ran ({ending.reason}): {ending.detail}")
         return self._redaction.row(replace(row, status="died", outcome=outcome, ended=now))

@@ -153,7 +153,7 @@ class SessionSandbox:
             if self._state.now is State.LOST:
                 await self._clear_away()
             if self._state.now in GIVEN_UP:  # before this call, or while it waited
-                raise self._terminated_error()
+                raise self._make_terminated_error()
             if self.kernel is not None:  # another call has launched it while this one waited for the lock
                 return self.kernel
             return await self._launch_next()
@@ -170,14 +170,14 @@ class SessionSandbox:
             if self._state.now is State.LAUNCHING:
                 self._state.move(State.ABSENT)
             if isinstance(error, asyncio.CancelledError) and self._state.now in GIVEN_UP:
-                raise self._terminated_error() from None
+                raise self._make_terminated_error() from None
             raise
         finally:
             self._launching = None
             if death is not None and self._death is not death:  # it was taken on, even if this call was cancelled then
                 self._on_event(KernelReplaced(self.generation, death))
 
-    def _terminated_error(self) -> SessionTerminated:
+    def _make_terminated_error(self) -> SessionTerminated:
         return SessionTerminated("the session has ended", session_id=self._session_id)
 
     def require_new(self, death: Death) -> None:

@@ -215,7 +215,7 @@ class Subscribers:
             for each in sorted(absent, key=lambda one: one.left_at)[: max(len(self._cursors) - MOST_CURSORS, 0)]:
                 self._forget(each)
 
-    def deserted(self, before: float) -> bool:
+    def is_deserted(self, before: float) -> bool:
         """Whether code waits for input from a client that left before, or is not known any more."""
         if self._asked is None:
             return False
@@ -238,7 +238,7 @@ class Subscribers:
         while len(cursor.names) > MOST_NAMES:
             self._drop_name(cursor, cursor.names.pop(0))
 
-    def missed(self, cursor: Cursor) -> Outgoing | None:
+    def explain_missed(self, cursor: Cursor) -> Outgoing | None:
         """What to say to a client that has come back too late for some of the messages."""
         missing = self.ring.missing(cursor.position)
         if not missing:
@@ -251,7 +251,7 @@ class Subscribers:
         note = compose("stream", {"name": "stderr", "text": text}, session=self._session, parent=latest)
         return Outgoing(cursor.position, "iopub", note)
 
-    async def changed(self) -> None:
+    async def wait_changed(self) -> None:
         """Wait until there is more, or until something ends."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
@@ -275,7 +275,7 @@ class Subscribers:
             self._restarting = False
             self.say_state("starting")
             self.say_state("idle")
-        self._unsubscribe = hub.subscribe(self._deliver, failed=self._failed, skipped=self._skipped)
+        self._unsubscribe = hub.subscribe(self._deliver, failed=self._note_failure, skipped=self._note_skipped)
 
     def await_kernel(self) -> None:
         """There is no kernel yet: its coming is to be told."""
@@ -407,7 +407,7 @@ class Subscribers:
             content = {"status": "error", "ename": "MessageTooLarge", "evalue": why, "traceback": []}
             self._say(channel, message.msg_type, content, parent=message.parent_json, to=to)
 
-    def _skipped(self, parent_id: str, size_bytes: int) -> None:
+    def _note_skipped(self, parent_id: str, size_bytes: int) -> None:
         """The hub could not read a message whole; called by the hub."""
         header = next((each.request.header for each in self._pending.values() if each.request.msg_id == parent_id), b"")
         why = f"[a message of {size_bytes:,} bytes is larger than is read from a kernel]\n"
@@ -416,7 +416,7 @@ class Subscribers:
     def _note(self, text: str, parent: bytes) -> None:
         self._say("iopub", "stream", {"name": "stderr", "text": text}, parent=parent)
 
-    def _failed(self, error: KernelsError) -> None:
+    def _note_failure(self, error: KernelsError) -> None:
         """The kernel is gone, and another will come; called by the hub."""
         if self.closed is not None or self._restarting:
             return

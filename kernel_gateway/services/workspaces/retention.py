@@ -119,7 +119,7 @@ class Retention:
     async def _expire(self, days: int, *, dry_run: bool) -> Expired:
         await self._ledger.flush()
         before = self._clock.now() - days * DAY
-        found = await self._database.run(lambda c: workspace_usage.untouched(c, before, MOST_EXPIRED + 1))
+        found = await self._database.run(lambda c: workspace_usage.list_untouched(c, before, MOST_EXPIRED + 1))
         spooled = set(self._spool.waiting())
         told = []
         for each in found[:MOST_EXPIRED]:
