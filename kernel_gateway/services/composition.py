@@ -253,7 +253,7 @@ class Services:
         )
 
     def _build_removals(self) -> None:
-        """Workspaces removed on request, and those that nobody has used for long."""
+        """Workspaces removed on request, and those that have not been used for long."""
         self.removals = WorkspaceRemovals(
             settings=self.settings,
             clock=self.clock,
@@ -513,7 +513,7 @@ class Services:
         )
 
     async def _begin(self) -> None:
-        """Open the database, take up what runs, start what goes on beside the calls."""
+        """Open the database, take up what runs, start what goes on in the background."""
         await self.database.open()
         await self.audit.open()
         self.first_token = await self.identity.open(self.settings.token, self.clock.now())

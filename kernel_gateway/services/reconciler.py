@@ -1,7 +1,7 @@
 """Compares, again and again, what the database says with what is on the host, and has the `Backlog` worked off.
 
 The sweep is the second reaper: it ends sessions whose time is over, finds sandboxes that vanished, and removes those
-that belong to nobody. What the start of the service takes up is `adoption`'s.
+that no session owns. What the start of the service takes up is `adoption`'s.
 """
 
 from __future__ import annotations

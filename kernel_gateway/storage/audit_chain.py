@@ -40,7 +40,7 @@ def find_statement(connection: Connection, name: str) -> Signed | None:
 
 
 def last_link(connection: Connection) -> tuple[Signed | None, int]:
-    """The statement named head, and the newest record's number; nobody else writes until the transaction is over."""
+    """The statement named head, and the newest record's number; no other transaction writes until it is over."""
     found = connection.execute(_LAST_LINK).one_or_none()
     if found is None:
         return None, newest(connection)

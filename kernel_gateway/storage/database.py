@@ -178,7 +178,7 @@ def _sqlite_engine(url: str) -> Engine:
 
 
 def _close_to_others(path: Path) -> None:
-    """The file, made if need be, for its owner alone; SQLite gives what it makes beside it the same mode."""
+    """The file, made if need be, for its owner alone; SQLite gives what it makes next to it the same mode."""
     with contextlib.suppress(OSError):  # what cannot be opened says so when it is
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         for name in ("", "-wal", "-shm"):

@@ -73,7 +73,7 @@ def find(
 
 
 def find_of_anybody(connection: Connection, environment_id: str) -> EnvironmentRow | None:
-    """The environment of this id, whoever made it, unless it is deleted."""
+    """The environment of this id, of any principal, unless it is deleted."""
     query = _rows().where(environments.c.id == environment_id, environments.c.deleted.is_(None))
     row = connection.execute(query).first()
     return _read_environment(row) if row else None

@@ -50,7 +50,7 @@ def find_place(connection: Connection, session_id: str, execution_id: str) -> Pl
 
 
 def add(connection: Connection, session_id: str, new: Sequence[NewRevision]) -> None:
-    """Write revisions, with the cells that make them; raises IntegrityError when somebody else has written them."""
+    """Write revisions, with the cells that make them; raises IntegrityError when another process has written them."""
     values = [
         {
             "session_id": session_id,

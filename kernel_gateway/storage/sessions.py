@@ -16,7 +16,7 @@ from sandcell.models.sync import Sync, SyncMode
 
 
 class Record(msgspec.Struct):
-    """What is said of a session beside its row, as it was at its end; of a live one, as it was a while ago."""
+    """What is said of a session besides its row, as it was at its end; of a live one, as it was a while ago."""
 
     usage: Usage = msgspec.field(default_factory=Usage)
     sync: Sync = msgspec.field(default_factory=Sync)
@@ -54,7 +54,7 @@ class SessionRow:
 class WorkspaceRow:
     """A workspace as it is stored; `session_id` is the session that used it last.
 
-    `file_count` and `size_bytes` are what was durable when it last changed, None when nobody has counted yet.
+    `file_count` and `size_bytes` are what was durable when it last changed, None when it has not been counted yet.
     """
 
     id: str
@@ -221,7 +221,7 @@ def find_workspace(connection: Connection, workspace_id: str, principal_id: str)
 
 
 def claim_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
-    """The same for a session that is about to start: until the transaction ends, nobody else takes or removes it."""
+    """The same for a session that is about to start: until the transaction ends, no other takes or removes it."""
     own = select(workspaces.c.id).where(workspaces.c.id == workspace_id, workspaces.c.principal_id == principal_id)
     connection.execute(own.with_for_update())
     return find_workspace(connection, workspace_id, principal_id)

@@ -30,7 +30,7 @@ ATTACH_PREFIX = "sandcell_attach_"
 
 
 def new_attach_token() -> str:
-    """A token that nobody can guess, and that no other interface takes: 256 random bits."""
+    """A token that cannot be guessed, and that no other interface takes: 256 random bits."""
     return ATTACH_PREFIX + secrets.token_urlsafe(32)
 
 

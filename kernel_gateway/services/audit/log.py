@@ -1,4 +1,4 @@
-"""The audit log: who asked for what, and what the answer was. Written in batches beside the work, read page by page.
+"""The audit log: who asked for what, and what the answer was. Written in batches in the background, read page by page.
 
 `record` and `call` return at once. What does not fit is dropped and counted, and the count becomes a record of its own.
 Refusals cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor

@@ -2,7 +2,7 @@
 
 Code and commands become their length and SHA-256, which can be compared with the session's notebook; the bodies of
 files become their length. Text under a name that is not listed here becomes its length too: a new member is hidden
-until somebody has thought about it. Names are those of every face, in its own spelling.
+until a developer has thought about it. Names are those of every face, in its own spelling.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Datasets: files of a workspace under names, with what they hold, so that nobody has to read megabytes to know.
+"""Datasets: files of a workspace under names, with what they hold, so that no caller has to read megabytes to know.
 
 A dataset is a handle. Its file is found by its path, described once in a sandbox, and known by its SHA-256: when the
 durable file is another one, the dataset is stale until it is registered again.
@@ -128,7 +128,7 @@ class Datasets:
         return found
 
     async def is_stale(self, principal: Principal, row: DatasetRow) -> bool | None:
-        """Whether the durable file is another one by now, or gone; None when nobody knows its SHA-256."""
+        """Whether the durable file is another one by now, or gone; None when its SHA-256 is not known."""
         try:
             with translated():
                 info = await self._mirrors.run_durable(

@@ -41,7 +41,7 @@ class Inspection:
     def _forget(self, session_id: str, look: asyncio.Task[Variables]) -> None:
         del self._looks[session_id]
         if not look.cancelled():
-            look.exception()  # nobody may be left to hear of it
+            look.exception()  # there may be no caller left to hear of it
 
     async def _look(self, live: LiveSession) -> Variables:
         with translated():

@@ -1,6 +1,6 @@
 """The record of a session: what ended becomes a cell that is written once, in order, linked to the one before.
 
-The rows of executions and notes are durable first; `settle` then appends what has no cell yet, whoever wrote the row:
+The rows of executions and notes are durable first; `settle` then appends what has no cell yet, no matter who wrote it:
 after each end, before a notebook is read, after a crash, at the session's end. It is idempotent, and the database
 refuses a second cell of the same row or place, so that several gateways may do it at once.
 
@@ -42,7 +42,7 @@ MOST_AT_ONCE: Final = 16
 """Rows in memory at once: each may hold megabytes of outputs."""
 
 Keep = Callable[[str, Sequence[Blob]], Awaitable[None]]
-"""Makes files that lie beside a session's notebook durable."""
+"""Makes files that lie next to a session's notebook durable."""
 Look = Awaitable[dict[str, Any]]
 """What is found out about an execution once it has ended; becomes part of its provenance."""
 
@@ -254,7 +254,7 @@ def _entry(connection: Connection, session_id: str, which: str | int, found: dic
         return Entry(note=executions.find_note(connection, which))
     try:
         row, why = executions.find(connection, session_id, which), ""
-    except Exception as error:  # a row that an older version wrote, or somebody's hand
+    except Exception as error:  # a row that an older version or a person wrote
         log.error("outcome_not_read", session=session_id, execution=which, error=repr(error))
         row, why = executions.find(connection, session_id, which, outcome=False), "its outcome cannot be read"
     return Entry(row=row, why=why, found=found[which])

@@ -1,4 +1,4 @@
-"""Outputs in full, once by their content: on this host's disk until the store has them beside the session's notebook.
+"""Outputs in full, once by their content: on this host's disk until the store has them next to the session's notebook.
 
 Each session has a directory under `<data_dir>/state/outputs`; a file's name is its digest and an ending. A file that is
 there is whole and durable; what an earlier process left unfinished is removed at start.
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 # The text of one execution in full, kept on disk while it arrives: more of it than its stored outcome can hold.
 #
-# What arrives is written at once, in pieces of at most 64 KB, to files that nobody waits to be on the disk: that is as
+# What arrives is written at once, in pieces of at most 64 KB, to files that are not synced: that is as
 # fast as memory. What cannot be kept costs the execution nothing: its cell says why.
 
 IN_MEMORY_BYTES = 1_000_000

@@ -108,7 +108,7 @@ class LiveSession:
         return since + self.row.idle_timeout_seconds
 
     def touch(self) -> None:
-        """Somebody did something."""
+        """Work was done in it: its idle time begins again."""
         self.last_activity = self._clock.now()
 
     @contextlib.contextmanager
@@ -144,7 +144,7 @@ class LiveSession:
         return self.lease if self.lease is not None and self._clock.now() < self.lease.expires else None
 
     def require_unleased(self, lease_id: str | None) -> None:
-        """Raises SessionBusy while somebody else has the session to themselves."""
+        """Raises SessionBusy while another lease than this one holds the session."""
         held = self.held
         if held is not None and held.id != lease_id:
             raise SessionBusy(

@@ -1,4 +1,4 @@
-"""A session's notebook: its written cells between a head and an ending, and kept beside the workspace in the store.
+"""A session's notebook: its written cells between a head and an ending, and kept next to the workspace in the store.
 
 It is saved when it has grown by half since the last time, or after a time that rises with its size, and at the
 session's end: all that is ever written of it is a few times what it is, however long the session. The reasons:
@@ -85,7 +85,7 @@ class Notebooks:
         self._unsaved: dict[str, None] = {}
         """In the order in which they are tried: one that failed comes after the others."""
         self._saving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """An older notebook is never written over a newer one, nor beside the manifest of another."""
+        """An older notebook is never written over a newer one, nor next to the manifest of another."""
         self._saved: dict[str, _Saved] = {}
         self._marks = self._settings.state_path / "unsaved"
         """An empty file for each notebook that is to be saved, named after its session."""
@@ -122,7 +122,7 @@ class Notebooks:
             (self._marks / session_id).touch()
 
     async def save(self, session_id: str, *, wait: bool = True) -> bool:
-        """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
+        """Write the notebook next to the workspace; when that does not work now, it is tried again later."""
         self.expect(session_id)
         if not wait:
             return False

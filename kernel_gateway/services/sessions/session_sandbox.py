@@ -258,7 +258,7 @@ class SessionSandbox:
             self._end_closing()
 
     def _begin_closing(self) -> None:
-        """From here on nobody launches. An end that failed is begun again, and finds this done."""
+        """From here on no call launches a sandbox. An end that failed is begun again, and finds this done."""
         if self._state.now not in GIVEN_UP:
             self._state.move(State.CLOSING)
         if self._launching is not None:

@@ -28,7 +28,7 @@ from kernels.wire.message import Message, compose
 
 OVERHEAD_BYTES: Final = 512
 FRAME_BYTES: Final = 48
-"""What a kept message costs beside what is in its frames, and each of these."""
+"""What a kept message costs besides what is in its frames, and each of these."""
 ESSENTIAL_SHARE: Final = 8
 """One part in so many of the bytes may be replies and changes of state that outlive the output around them."""
 

@@ -106,7 +106,7 @@ class Worker:
             outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
-        # Patterns may search megabytes: beside the loop. Without any, the way to a thread costs more than the work.
+        # Patterns may search megabytes: in a thread. Without any, the way to a thread costs more than the work.
         stored = await asyncio.to_thread(self._redact, row) if self._redaction.wanted else self._redact(row)
         look = None if row.started is None else partial(find_changes, self._live)
         # Its cell is written after this block, and after `look` has found out what it left in the workspace.

@@ -1,6 +1,6 @@
-"""Whole workspaces removed: found by nobody from one moment on, then taken out of the store, whatever happens between.
+"""Whole workspaces removed: no longer found from one moment on, then taken out of the store, whatever happens between.
 
-The files, their manifest, what waits of them in the spool and the datasets go. Notebooks and outputs beside them stay:
+The files, their manifest, what waits of them in the spool and the datasets go. Notebooks and outputs next to them stay:
 they are the record of sessions. A mark on this host's disk stands for a removal that is not finished; the sweep goes on
 with it when the store did not do it at once.
 """

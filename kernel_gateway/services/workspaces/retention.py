@@ -1,4 +1,4 @@
-"""Workspaces that nobody has used for long are removed, if the operator wants that; it is off by default.
+"""Workspaces that have not been used for long are removed, if the operator wants that; it is off by default.
 
 Used means: a session lived on it, or a durable file of it was read or written. One that waits in the spool stays, as
 its newest files are not durable. Each removal is in the audit log. The rules are asked again at the moment of removal,
@@ -99,7 +99,7 @@ class Retention:
         )
 
     async def expire(self, principal: Principal, body: ExpireWorkspaces) -> Expired:
-        """Remove what nobody has used for so long, or only say what that is. Raises Forbidden, InvalidRequest."""
+        """Remove what has not been used for so long, or only say what that is. Raises Forbidden, InvalidRequest."""
         if not principal.admin:
             raise Forbidden("only an administrator removes workspaces that nobody has used")
         days = body.days or self._settings.workspace_retention_days

@@ -82,7 +82,7 @@ class Workspaces:
         return Page([self._workspace(row) for row in rows], following)
 
     async def get(self, principal: Principal, workspace_id: str) -> Workspace:
-        """A workspace with the number and size of its durable files, counted now if nobody has yet."""
+        """A workspace with the number and size of its durable files, counted now if they have not been yet."""
         found = self._workspace(await self._access.row(principal, workspace_id))
         if found.file_count is None:
             with translated():
