@@ -148,7 +148,7 @@ class FairShares:
             async with asyncio.timeout(self._wait_seconds):
                 await asyncio.shield(turn)
         except BaseException as error:
-            if turn.done():
+            if turn.done():  # its turn came when its wait was ending already
                 self._turns.give_back(owner, size)
             else:
                 self._turns.withdraw(owner, size, turn)

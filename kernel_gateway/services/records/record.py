@@ -87,6 +87,7 @@ class Record:
     def ending(self, session_id: str, execution_id: str, look: Callable[[], Look] | None = None) -> Iterator[None]:
         """Around the writing of an execution's last row: its cell is written after it, and after what `look` finds."""
         session = self._live.setdefault(session_id, self._of(session_id))
+        # Before the row is stored: who finds the row in the database finds this too, and waits for it.
         future = session.looks.setdefault(execution_id, asyncio.get_running_loop().create_future())
         try:
             yield
@@ -100,6 +101,7 @@ class Record:
         self, live: Noted, kind: str, text: str, store: Callable[[Connection], None] | None = None
     ) -> Coroutine[Any, Any, None]:
         """Store what happens to a session now, in one transaction with what belongs to it; it becomes a cell."""
+        # Made now and not when the coroutine first runs: time and generation are those of what has happened.
         return self._note(live, live.note(kind, text), store)
 
     async def _note(self, live: Noted, note: NoteRow, store: Callable[[Connection], None] | None) -> None:
@@ -203,7 +205,7 @@ class Record:
 
         previous, told, entries = await self._database.run(read)
         written: Written = await asyncio.to_thread(write, entries, previous=previous, told=told)
-        if written.blobs:
+        if written.blobs:  # before the cells that name them: what a cell names is there
             await self._keep(session_id, written.blobs)
 
         changes = await plan(self._database, session_id, head, written) if written.updates else []

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Asked:
-    """The message of an attached client that a job carries out, and the callbacks for when it begins and has ended."""
+    """The message of an attached client that a job carries out, and what is called when it begins and has ended."""
 
     request: ClientRequest
     told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None]

@@ -298,9 +298,9 @@ class KeptOutputs:
 
     async def deliver_all(self) -> None:
         """Bring everything that waits to the store; when it is away, the rest waits with what found that out."""
-        silences = OutageDetector()
+        outages = OutageDetector()
         for session_id in await asyncio.to_thread(self._sessions):
-            if silences.away(await self._try(session_id)):
+            if outages.away(await self._try(session_id)):
                 return
 
     async def _try(self, session_id: str) -> Exception | None:

@@ -185,7 +185,7 @@ class Lifecycle:
     async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:
         unsaved = live.sandbox.unsaved
         detail = ending.detail if unsaved is None else f"{ending.detail}; {unsaved}"
-        await live.sandbox.usage()
+        await live.sandbox.meter.measure()
         record = live.build_record()
         note, now = live.note("ended", f"**Session ended: {ending.reason}.** {detail}"), self._clock.now()
 

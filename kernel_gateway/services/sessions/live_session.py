@@ -250,7 +250,7 @@ class LiveSession:
     def build_record(self) -> Record:
         """What is stored of it besides its row; its usage is as the sandbox was last asked for it."""
         egress_gateway = self.sandbox.egress_gateway
-        usage = msgspec.structs.replace(self.sandbox.last_usage, executions=self.executions)
+        usage = msgspec.structs.replace(self.sandbox.meter.last, executions=self.executions)
         return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network())
 
     def describe(self) -> Session:

@@ -22,6 +22,7 @@ from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.sessions.sandbox_meter import SandboxMeter
 from kernel_gateway.services.sessions.sandbox_state import ALIVE, GIVEN_UP, SandboxState, State
 from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore, WorkspaceRestored
 from kernel_gateway.settings import Settings
@@ -31,14 +32,12 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
-from sandcell.models.sessions import Usage
 from sandcell.models.sync import Restoring, Sync
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
-USAGE_SECONDS = 2.0
 DESTROY_SECONDS = 60.0
 TRIES = 3
 """How many sandboxes may be lost while one call waits for their workspace."""
@@ -100,7 +99,7 @@ class SessionSandbox:
         self.flushes = flushes
         self.unsaved: str | None = None
         """What to say of files that could not be brought to the store."""
-        self.last_usage, self._spent_seconds = Usage(), 0.0  # processor time of the sandboxes before the present one
+        self.meter = SandboxMeter(lambda: self.kernel)
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
         self._mirrors, self._spool, self._starting = mirrors, spool, starting
@@ -197,7 +196,7 @@ class SessionSandbox:
                 await self.egress_gateway.reopen()
                 await self._watch(info, mirror)
                 spooled = self._workspace_id in self._spool.waiting()
-                listener.require_alive()
+                listener.require_alive()  # nothing waits from here until it is taken on
             except BaseException:
                 await mirror.aclose()
                 await kernel.aclose()
@@ -273,26 +272,6 @@ class SessionSandbox:
         sync = self.flushes.sync()
         return sync if self._launching is None else msgspec.structs.replace(sync, restoring=Restoring())
 
-    async def usage(self) -> Usage:
-        """What the sandbox uses, or used when last asked; its processor time with that of those before it."""
-        kernel = self.kernel
-        if kernel is not None:
-            with contextlib.suppress(KernelsError, TimeoutError):
-                async with asyncio.timeout(USAGE_SECONDS):
-                    used = await kernel.usage()
-                if kernel is not self.kernel:  # its sandbox is counted among those before by now
-                    return self.last_usage
-                self.last_usage = Usage(
-                    memory_bytes=used.memory_bytes,
-                    memory_peak_bytes=used.memory_peak_bytes,
-                    memory_limit_bytes=used.memory_limit_bytes,
-                    cpu_seconds=self._spent_seconds + used.cpu_seconds,
-                    pids=used.pids,
-                    storage_used_bytes=used.storage_used_bytes,
-                    storage_limit_bytes=used.storage_limit_bytes,
-                )
-        return self.last_usage
-
     async def _launch(self, generation: int) -> SandboxedKernel:
         settings = self._settings
         spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
@@ -316,7 +295,7 @@ class SessionSandbox:
                 asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
             ):
                 kernel = await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
-            listener.require_alive()
+            listener.require_alive()  # nothing waits from here until it is taken on
         except BaseException as error:
             await self.egress_gateway.aclose()
             for each in begun:
@@ -370,7 +349,7 @@ class SessionSandbox:
     async def _close(self) -> None:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
         await self.egress_gateway.aclose()
-        await self.usage()
+        await self.meter.measure()
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
         if mirror is not None:
             if workspace_ready:  # else nothing has run in it: the store has all, and the sandbox a part
@@ -379,7 +358,7 @@ class SessionSandbox:
             self.flushes.end(mirror, waits=waits)
         await self._stop_restore()
         self.kernel = self.mirror = self.watched = None
-        self._spent_seconds = self.last_usage.cpu_seconds
+        self.meter.end_sandbox()
         if mirror is not None:
             await mirror.aclose()
         if kernel is not None:

@@ -252,7 +252,7 @@ class Sessions:
 
 async def _measure(live: LiveSession) -> Session:
     """A live session with what its sandbox uses now."""
-    await live.sandbox.usage()
+    await live.sandbox.meter.measure()
     return live.describe()
 
 

@@ -203,6 +203,7 @@ class Subscribers:
         cursor = self._cursors.pop(client, None) or Cursor(client, self.ring.last)
         if cursor.end is not None:
             cursor.end(Ended("replaced", "the client has attached again"))
+        # What is gone by now it reads of in `explain_missed`: it is not a reason to end it as slow.
         cursor.end, cursor.forgiven = end, self.ring.gone
         self._cursors[client] = cursor
         return cursor
@@ -364,7 +365,7 @@ class Subscribers:
             if to is None:
                 return
         elif message.msg_type == "status":
-            if self._is_our_affair(message):
+            if self._is_own_state(message):
                 return
             self._busy = message.content.get("execution_state") == "busy"
             if not self._busy and self._asked is not None and self._asked[1] == message.parent_id:
@@ -377,11 +378,11 @@ class Subscribers:
 
     def _pass_on(self, channel: str, message: Message, to: str | None) -> None:
         if cost(message) > self.ring.largest_bytes:
-            self._instead(channel, message, to)
+            self._say_too_large(channel, message, to)
         else:
             self._add(channel, message, to)
 
-    def _is_our_affair(self, message: Message) -> bool:
+    def _is_own_state(self, message: Message) -> bool:
         """A state that belongs to what we ask for ourselves, or to a beginning that has been told already."""
         ours = self._hub is not None and message.parent_session == self._hub.session
         asked = ours and message.parent_type != "execute_request"
@@ -398,7 +399,7 @@ class Subscribers:
             pending.idle = True
         return pending
 
-    def _instead(self, channel: str, message: Message, to: str | None) -> None:
+    def _say_too_large(self, channel: str, message: Message, to: str | None) -> None:
         """A message that the ring has no room for: say so in its place."""
         why = f"a message of {message.size_bytes:,} bytes is too large for attached clients"
         if channel == "iopub":

@@ -78,11 +78,11 @@ class Retention:
         rows, following = await self._database.run(lambda c: workspace_usage.of_principals(c, only, limit, cursor))
         if only is not None:
             own = [live for live in self._registry if live.row.principal_id == only]
-            await asyncio.gather(*(live.sandbox.usage() for live in own))
+            await asyncio.gather(*(live.sandbox.meter.measure() for live in own))
         return Page([self._usage_of(row) for row in rows], following)
 
     def _usage_of(self, row: UsageRow) -> PrincipalUsage:
-        live = [each.sandbox.last_usage for each in self._registry if each.row.principal_id == row.principal_id]
+        live = [each.sandbox.meter.last for each in self._registry if each.row.principal_id == row.principal_id]
         return PrincipalUsage(
             principal=row.principal,
             workspaces=row.workspaces,
