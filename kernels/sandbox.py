@@ -61,9 +61,9 @@ class SandboxInfo:
 
     `workspace_directory` (host-bound) shows `/workspace` with the user's files as the service's own; what the service
     makes there is the user's inside, and each side sees at once what the other wrote. It is hostile: open what is in it
-    relative to a directory descriptor and follow no link. Until `workspace_ready`, it may hold a part of what belongs
-    in it. `environment_digest` names the image that it was made from; empty when a version of the service made it that
-    wrote none down.
+    relative to a directory descriptor and follow no link. Until `workspace_ready` it may hold a part of what
+    belongs in it. `environment_digest` names the image that it was made from; empty when a version of the service made
+    it that wrote none down.
     """
 
     sandbox_id: str

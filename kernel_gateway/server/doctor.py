@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import os
+import re
+import secrets
 import shutil
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from kernel_gateway.errors import SettingInvalid
@@ -22,8 +27,10 @@ from workspace_sync.errors import BadStoreUrl, StoreRefused, WorkspaceSyncError
 
 _PLACE = "doctor"
 """Where the sandbox that is tried lies, below the data directory: in places of its own, or the end of the doctor would
-remove those of a service that runs, and the service would sweep the sandbox away."""
-
+remove those of a service that runs, and the service would sweep the sandbox away. Each doctor has one with a number
+behind the name, and holds its lock: one that nobody has locked is of a doctor that was killed."""
+_PLACES = re.compile(rf"{_PLACE}(-[0-9a-f]{{8}})?")
+_LATER = "the next doctor and the next start of the service try again"
 _ANSWER_SECONDS = 5.0
 """How long the store may take for one answer, which is asked for up to three times."""
 
@@ -38,9 +45,11 @@ def run(settings: Settings, *, host_only: bool = False) -> tuple[Finding, ...]:
 
 async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
     place = Path(settings.data_dir, _PLACE) if os.geteuid() == 0 else None  # others may not look there
+    left = await remove_leftovers(settings) if place is not None else []
     runtime = sandboxes.runtime(settings, place)
     try:
         findings = [*await runtime.check()]
+        findings += [Finding("leftovers", ok=False, detail=each, remedy=_LATER, required=False) for each in left]
         if not host_only:
             findings += [environments_found(settings), await asyncio.to_thread(_store_of_root, settings)]
         findings.append(watch(settings.live_sessions))
@@ -49,12 +58,71 @@ async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
             findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
             findings.append(_processors(runtime, settings))
         if not host_only and all(one.ok for one in findings if one.required):
-            findings.append(await _trial(runtime, settings))
+            findings.append(await _trial(settings))
         return tuple(findings)
     finally:
         await runtime.aclose()
-        if place and not any((place / "sandboxes").glob("*")):  # another doctor's
+
+
+async def remove_leftovers(settings: Settings) -> list[str]:
+    """Remove what doctors that were killed have left; says what could not be removed, and why.
+
+    Called as root, by the next doctor and by the start of the service.
+    """
+    data, left = Path(settings.data_dir), []
+    for place in [each for each in data.glob(f"{_PLACE}*") if _PLACES.fullmatch(each.name) and each.is_dir()]:
+        descriptor = _lock(place)
+        if descriptor is None:  # its doctor is at work
+            continue
+        try:
+            await _remove(settings, place)
+        except (KernelsError, OSError) as error:
+            left.append(f"{place}, which a doctor that was killed has left, cannot be removed: {error}")
+        finally:
+            os.close(descriptor)
+    return left
+
+
+async def _remove(settings: Settings, place: Path) -> None:
+    runtime = sandboxes.runtime(settings, place)
+    try:
+        for info in await runtime.list():
+            await runtime.destroy(info.sandbox_id)
+    finally:
+        await runtime.aclose()
+    shutil.rmtree(place)
+
+
+@contextlib.contextmanager
+def _own_place(data: Path) -> Iterator[Path]:
+    """A directory for the sandbox that is tried, locked as long as this process lives."""
+    descriptor = None
+    while descriptor is None:  # another doctor may take it for a leftover before it is locked, and remove it
+        place = data / f"{_PLACE}-{secrets.token_hex(4)}"
+        place.mkdir(parents=True, mode=0o700)
+        descriptor = _lock(place)
+    try:
+        yield place
+    finally:
+        if not any((place / "sandboxes").glob("*")):  # else what could not be removed is left to the next
             shutil.rmtree(place, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _lock(place: Path) -> int | None:
+    """The place, open and locked until the descriptor is closed; None when another process has it, or it is gone."""
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), place.stat()):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
@@ -68,12 +136,17 @@ def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
     return host_shares.processor_quota(runtime.cgroups, vcpus, top=top)
 
 
-async def _trial(runtime: SandboxRuntime, settings: Settings) -> Finding:
+async def _trial(settings: Settings) -> Finding:
     """Start a sandbox of the first environment, count it, remove it."""
     environment = next(iter(environments.find_installed(settings.environments_path).values()))
     try:
-        return await _start_and_count(runtime, sandboxes.bounded(environment, settings))
-    except KernelsError as error:
+        with _own_place(Path(settings.data_dir)) as place:
+            runtime = sandboxes.runtime(settings, place)
+            try:
+                return await _start_and_count(runtime, sandboxes.bounded(environment, settings))
+            finally:
+                await runtime.aclose()
+    except (KernelsError, OSError) as error:
         return Finding("sandbox", ok=False, detail=str(error), remedy="see the line above that does not hold, if any")
 
 

@@ -21,12 +21,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+import structlog
 from tornado.netutil import bind_sockets
 
 import kernel_gateway
 from kernel_gateway.errors import SettingInvalid, translated
 from kernel_gateway.logs import configure_logs
-from kernel_gateway.server import data_directory, sandboxes
+from kernel_gateway.server import data_directory, doctor, sandboxes
 from kernel_gateway.server.inherited import Inherited
 from kernel_gateway.server.token_file import TokenFile, local_url, open_token_file
 from kernel_gateway.setting import PREFIX
@@ -43,6 +44,7 @@ from sandcell.exits import REFUSED
 from workspace_sync import open_store
 from workspace_sync.errors import StoreUnusable
 
+log = structlog.get_logger(__name__)
 _LAUNCHER = str(Path(launcher.__file__).with_name("__main__.py"))
 _PLAIN = re.compile(r"PATH|HOME|LANG|LANGUAGE|TZ|TMPDIR|LD_PRELOAD|LD_LIBRARY_PATH|(LC|PYTHON|MALLOC)_?[A-Z_0-9]*")
 _CODE = Path(kernel_gateway.__file__).resolve().parent.parent
@@ -60,6 +62,8 @@ def serve(settings: Settings) -> None:
         asyncio.run(_require_host(oci))
         _require_any(environments, settings)
         data_directory.prepare(settings)
+        for left in asyncio.run(doctor.remove_leftovers(settings)):
+            log.warning("leftover", what=left)
         tokens = open_token_file()
         inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]

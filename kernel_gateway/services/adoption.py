@@ -13,7 +13,6 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.records.record import Record
@@ -24,12 +23,11 @@ from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
-from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow
-from kernels.errors import Death, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
@@ -117,7 +115,8 @@ class Adoption:
                 return None
         except (KernelsError, OSError) as error:
             log.warning("sandbox_not_adopted", session=live.id, error=str(error))
-            return Death("sandbox", f"the service started again and could not take up the sandbox: {error}")
+            cause = error.death.cause if isinstance(error, KernelDied) else "sandbox"
+            return Death(cause, f"the service started again and could not take up the sandbox: {error}")
 
     async def _take_up_executions(self, live: LiveSession, *, adopted: bool) -> None:
         for row in await self._database.run(lambda c: executions.list_open(c, live.id)):
@@ -142,21 +141,6 @@ class Adoption:
             executions.add_note(connection, note)
 
         await self._database.run(store)
-
-
-async def remove_orphans(
-    infos: tuple[SandboxInfo, ...], runtime: SandboxRuntime, registry: Registry, utility_sandboxes: UtilitySandboxes
-) -> None:
-    """Remove the sandboxes that belong to nobody: both owners are on record before their sandbox is made."""
-    for info in infos:
-        if info.sandbox_id in registry or info.sandbox_id in utility_sandboxes:
-            continue
-        try:
-            await runtime.destroy(info.sandbox_id)
-        except (KernelsError, OSError) as error:  # the next sweep tries again
-            log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
-        else:
-            log.warning("orphan_removed", sandbox=info.sandbox_id)
 
 
 async def _start_again(live: LiveSession) -> None:

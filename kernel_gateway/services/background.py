@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 import structlog
@@ -20,7 +20,7 @@ class Background:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Start a task; its failure is logged even when nobody awaits it."""
+        """Start a task; its failure is logged even when nothing awaits it."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -33,13 +33,21 @@ class Background:
     async def aclose(self) -> None:
         """Cancel what is left and wait for it."""
         own = asyncio.current_task()
-        left = [task for task in self._tasks if task is not own]
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=CLOSE_SECONDS)
+        await cancel_all((task for task in self._tasks if task is not own), CLOSE_SECONDS)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("background_task_failed", task=task.get_name(), error=type(task.exception()).__name__)
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[Any] | None], seconds: float) -> None:
+    """Cancel tasks and wait for their ends, but no longer than this: one that goes on regardless holds up nothing."""
+    left = {task for task in tasks if task is not None and not task.done()}
+    for task in left:
+        task.cancel()
+    if not left:
+        return
+    _, going_on = await asyncio.wait(left, timeout=seconds)
+    for task in going_on:
+        log.error("task_goes_on", task=task.get_name(), seconds=seconds)

@@ -26,6 +26,7 @@ from kernel_gateway.services.attach.attach_tokens import AttachTokens
 from kernel_gateway.services.attach.attachments import Attachments
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.backlog import Backlog
 from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
@@ -55,7 +56,7 @@ from kernel_gateway.services.replays.stage import ReplayServices
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sessions.builder import SessionBuilder
+from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
@@ -193,7 +194,7 @@ class Services:
         settings = self.settings
         self.durable_changes = DurableChanges()
         self.ledger = WorkspaceLedger(self.database, self.clock)
-        keep_account(store, self.ledger.counted)
+        keep_account(store, self.ledger.note_counts)
         self.mirrors = Mirrors(
             store, settings.transfer_threads, self.runtime.open_beneath, settings.restore_deadline_seconds
         )
@@ -252,7 +253,7 @@ class Services:
         )
 
     def _build_removals(self) -> None:
-        """Workspaces removed on request, and those that nobody has used for long."""
+        """Workspaces removed on request, and those that have not been used for long."""
         self.removals = WorkspaceRemovals(
             settings=self.settings,
             clock=self.clock,
@@ -280,23 +281,28 @@ class Services:
 
     def _build_session_builder(self) -> None:
         """What puts one live session together."""
-        self._builder = SessionBuilder(
+        sandboxes = SandboxBuilder(
             settings=self.settings,
-            clock=self.clock,
-            database=self.database,
             runtime=self.runtime,
             launcher=self.launcher,
             environments=self.environments,
             egress=self._egress,
             mirrors=self.mirrors,
             spool=self.spool,
+            starting=self._starting,
+            background=self.background,
+        )
+        self._builder = SessionBuilder(
+            settings=self.settings,
+            clock=self.clock,
+            database=self.database,
             record=self.record,
             kept_outputs=self.kept_outputs,
             redaction=self.redaction,
             finished=self._finished,
-            starting=self._starting,
             background=self.background,
             registry=self.registry,
+            sandboxes=sandboxes,
         )
 
     def _build_sessions(self) -> None:
@@ -472,13 +478,19 @@ class Services:
             builder=self._builder,
             lifecycle=self.lifecycle,
         )
+        backlog = Backlog(
+            kept_outputs=self.kept_outputs,
+            spool=self.spool,
+            notebooks=self.notebooks,
+            removals=self.removals,
+            retention=self.retention,
+            registry=self.registry,
+        )
         self.upkeep = Reconciler(
             settings=self.settings,
             clock=self.clock,
             database=self.database,
             runtime=self.runtime,
-            spool=self.spool,
-            kept_outputs=self.kept_outputs,
             audit=self.audit,
             last_use=self._last_use,
             utility_sandboxes=self.utility_sandboxes,
@@ -486,9 +498,7 @@ class Services:
             registry=self.registry,
             lifecycle=self.lifecycle,
             adoption=adoption,
-            notebooks=self.notebooks,
-            removals=self.removals,
-            retention=self.retention,
+            backlog=backlog,
         )
 
     def _build_shutdown(self) -> None:
@@ -499,10 +509,11 @@ class Services:
             finished=self._finished,
             registry=self.registry,
             lifecycle=self.lifecycle,
+            replays=self.replays,
         )
 
     async def _begin(self) -> None:
-        """Open the database, take up what runs, start what goes on beside the calls."""
+        """Open the database, take up what runs, start what goes on in the background."""
         await self.database.open()
         await self.audit.open()
         self.first_token = await self.identity.open(self.settings.token, self.clock.now())
@@ -519,9 +530,7 @@ class Services:
 
     async def aclose(self) -> None:
         """Take no more work, let what runs finish within `drain_seconds`, flush, and end or leave the sessions."""
-        self.readiness.accepting = False
         try:
-            await self.replays.aclose()
             await self.shutdown.run()
         finally:
             await self._close()

@@ -1,7 +1,7 @@
-"""Compares, again and again, what the database says with what is on the host, and brings to the store what waits.
+"""Compares, again and again, what the database says with what is on the host, and has the `Backlog` worked off.
 
 The sweep is the second reaper: it ends sessions whose time is over, finds sandboxes that vanished, and removes those
-that belong to nobody. What the start of the service takes up is `adoption`'s.
+that no session owns. What the start of the service takes up is `adoption`'s.
 """
 
 from __future__ import annotations
@@ -12,23 +12,19 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.services.admission.utility_sandboxes import UtilitySandboxes
-from kernel_gateway.services.adoption import Adoption, remove_orphans
+from kernel_gateway.services.adoption import Adoption
 from kernel_gateway.services.attach.attachments import forget_absent
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.background import Background
+from kernel_gateway.services.backlog import Backlog
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.credentials.last_use import LastUse
-from kernel_gateway.services.mirroring.spool import Spool
-from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
-from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
-from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
-from kernel_gateway.services.workspaces.retention import Retention
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
-from kernels.errors import Death
+from kernels.errors import Death, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime
 
 log = structlog.get_logger(__name__)
@@ -44,8 +40,6 @@ class Reconciler:
         clock: Clock,
         database: Database,
         runtime: SandboxRuntime,
-        spool: Spool,
-        kept_outputs: KeptOutputs,
         audit: Audit,
         last_use: LastUse,
         utility_sandboxes: UtilitySandboxes,
@@ -53,16 +47,12 @@ class Reconciler:
         registry: Registry,
         lifecycle: Lifecycle,
         adoption: Adoption,
-        notebooks: Notebooks,
-        removals: WorkspaceRemovals,
-        retention: Retention,
+        backlog: Backlog,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._database = database
         self._runtime = runtime
-        self._spool = spool
-        self._kept_outputs = kept_outputs
         self._audit = audit
         self._last_use = last_use
         self._utility_sandboxes = utility_sandboxes
@@ -70,33 +60,29 @@ class Reconciler:
         self._registry = registry
         self._lifecycle = lifecycle
         self._adoption = adoption
-        self._notebooks = notebooks
-        self._removals = removals
-        self._retention = retention
+        self._backlog = backlog
 
     async def adopt(self) -> None:
         """Finish what an earlier process left half done, take up every READY session, remove all other sandboxes."""
-        self._spool.clear()
-        self._kept_outputs.clear()
-        self._notebooks.take_up()
+        self._backlog.take_up()
         await self._remove_orphans(await self._adoption.run())
 
     async def run(self) -> None:
         """Sweep at every interval; a sweep that fails is logged and the next one comes. None waits for the store."""
-        bringing: asyncio.Task[None] | None = None
+        working: asyncio.Task[None] | None = None
         while True:
             await self._clock.sleep(self._settings.sweep_interval_seconds)
-            if bringing is None or bringing.done():
-                bringing = self._background.spawn(self._bring_to_store(), "deliveries")
+            if working is None or working.done():
+                working = self._background.spawn(self._backlog.work_off(), "backlog")
             try:
                 await self._compare()
             except Exception as error:
                 log.error("sweep_failed", exc_info=error)
 
     async def sweep(self) -> None:
-        """Compare once, then bring to the store what waits for it."""
+        """Compare once, then work off what waits for the store."""
         await self._compare()
-        await self._bring_to_store()
+        await self._backlog.work_off()
 
     async def _compare(self) -> None:
         infos = await self._runtime.list()
@@ -118,34 +104,24 @@ class Reconciler:
         await self._audit.sweep()
         await self._audit.sign()
 
-    async def _bring_to_store(self) -> None:
-        """What may take as long as the store does: first what is to be kept. None that fails keeps another back."""
-        for each in (
-            self._kept_outputs.deliver_all,
-            self._deliver_spooled,
-            self._notebooks.save_stale,
-            self._removals.finish_all,
-            self._retention.sweep,
-        ):
-            try:
-                await each()
-            except Exception as error:
-                log.error("sweep_failed", exc_info=error)
-
-    async def _deliver_spooled(self) -> None:
-        await self._spool.deliver_all(
-            lambda workspace_id: any(live.row.workspace_id == workspace_id for live in self._registry)
-        )
-
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
-        await remove_orphans(infos, self._runtime, self._registry, self._utility_sandboxes)
+        """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
+        for info in infos:
+            if info.sandbox_id in self._registry or info.sandbox_id in self._utility_sandboxes:
+                continue
+            try:
+                await self._runtime.destroy(info.sandbox_id)
+            except (KernelsError, OSError) as error:  # the next sweep tries again
+                log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
+            else:
+                log.warning("orphan_removed", sandbox=info.sandbox_id)
 
     async def _store_records(self) -> None:
         """Write down what sessions have used of their ways out, so that a restart gives them nothing back.
 
         And what of them is durable, so that it is known also of one whose sandbox vanishes.
         """
-        records = [(live, live.record(live.sandbox.last_usage)) for live in self._registry if live.ending is None]
+        records = [(live, live.build_record()) for live in self._registry if live.ending is None]
         changed = [each for each in records if (each[1].network, each[1].sync.durable) != each[0].stored_record]
 
         def store(connection: Connection) -> None:

@@ -6,19 +6,22 @@ import asyncio
 
 import structlog
 
-from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.background import cancel_all
+from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.results.jobs import FinishedJobs
+from kernel_gateway.services.sessions.events import store_record
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 
 log = structlog.get_logger(__name__)
 POLL_SECONDS = 0.05
 END_SECONDS = 180.0
+CANCEL_SECONDS = 5.0
+"""How long a task that was cancelled may take to end."""
 
 
 class Shutdown:
@@ -33,6 +36,7 @@ class Shutdown:
         finished: FinishedJobs,
         registry: Registry,
         lifecycle: Lifecycle,
+        replays: Replays,
     ) -> None:
         self._settings = settings
         self._database = database
@@ -40,10 +44,12 @@ class Shutdown:
         self._finished = finished
         self._registry = registry
         self._lifecycle = lifecycle
+        self._replays = replays
 
     async def run(self) -> None:
         """Drain and end; what waits in queues is refused, or stays queued when sessions are kept."""
         self._readiness.accepting = False
+        await self._replays.aclose()
         for live in self._registry:
             live.paused = True
         await self._drain()
@@ -72,15 +78,8 @@ class Shutdown:
 
     async def _detach(self, live: LiveSession) -> None:
         """Its row stays READY, its sandbox runs on, and the next start takes both up and goes on counting."""
-        for task in (live.timer_task, live.worker_task):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait([task])
+        await cancel_all((live.timer_task, live.worker_task), CANCEL_SECONDS)
         await live.sandbox.detach()
         await live.late.close()
         self._finished.finish(live.id)
-        record = live.record(live.sandbox.last_usage)
-        try:
-            await self._database.run(lambda connection: sessions.set_record(connection, live.id, record))
-        except GatewayError as error:
-            log.error("usage_not_stored", session=live.id, error=str(error))
+        await store_record(self._database, live)

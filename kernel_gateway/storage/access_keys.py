@@ -87,7 +87,7 @@ def all_live(connection: Connection) -> Iterable[tuple[str, bytes]]:
 
 def list_keys(connection: Connection, limit: int, cursor: str | None) -> tuple[list[AccessKeyRow], str | None]:
     rows, following = page(connection, _keys(), access_keys, limit, cursor, newest_first=False)
-    return [_key(row) for row in rows], following
+    return [_read_key(row) for row in rows], following
 
 
 def revoke(connection: Connection, key_id: str, now: float) -> AccessKeyRow | None:
@@ -98,7 +98,7 @@ def revoke(connection: Connection, key_id: str, now: float) -> AccessKeyRow | No
         .values(revoked=micros(now), secret=b"")
     )
     row = connection.execute(_keys().where(access_keys.c.id == key_id)).first()
-    return _key(row) if row else None
+    return _read_key(row) if row else None
 
 
 def _keys() -> Any:
@@ -108,7 +108,7 @@ def _keys() -> Any:
     )
 
 
-def _key(row: Row[Any]) -> AccessKeyRow:
+def _read_key(row: Row[Any]) -> AccessKeyRow:
     return AccessKeyRow(
         row.id,
         row.principal,

@@ -73,7 +73,7 @@ def find(connection: Connection, principal_id: str, name: str, *, lock: bool = F
     """The principal's agent of this name; with `lock` it stays as it is until the end of the transaction."""
     query = select(agents).where(agents.c.principal_id == principal_id, agents.c.name == name)
     row = connection.execute(query.with_for_update() if lock else query).first()
-    return _agent(row) if row else None
+    return _read_agent(row) if row else None
 
 
 def list_of(
@@ -82,21 +82,21 @@ def list_of(
     """One page of the principal's agents, oldest first."""
     query = select(agents).where(agents.c.principal_id == principal_id)
     rows, following = page(connection, query, agents, limit, cursor, newest_first=False)
-    return [_agent(row) for row in rows], following
+    return [_read_agent(row) for row in rows], following
 
 
 def remove(connection: Connection, agent_id: str) -> None:
     connection.execute(delete(agents).where(agents.c.id == agent_id))
 
 
-def attached(connection: Connection, principal_id: str, environment: str) -> Needs:
+def find_attached(connection: Connection, principal_id: str, environment: str) -> Needs:
     """The principal's agents that are attached to an environment."""
-    return _needs(connection, agents.c.name, _attached(principal_id, environment), agents.c.number)
+    return _needs(connection, agents.c.name, _match_attached(principal_id, environment), agents.c.number)
 
 
-def detached(connection: Connection, principal_id: str, environment: str) -> Needs:
+def find_detached(connection: Connection, principal_id: str, environment: str) -> Needs:
     """The principal's agents that were detached from an environment and have none since."""
-    return _needs(connection, agents.c.name, _detached(principal_id, environment), agents.c.number)
+    return _needs(connection, agents.c.name, _match_detached(principal_id, environment), agents.c.number)
 
 
 def live_sessions(connection: Connection, principal_id: str, environment: str) -> Needs:
@@ -107,20 +107,20 @@ def live_sessions(connection: Connection, principal_id: str, environment: str) -
 
 def is_named(connection: Connection, principal_id: str, environment: str) -> bool:
     """Whether an agent or a live session of the principal names an environment, be it there or not."""
-    every = (attached, detached, live_sessions)
+    every = (find_attached, find_detached, live_sessions)
     return any(needs(connection, principal_id, environment).count for needs in every)
 
 
 def detach_all(connection: Connection, principal_id: str, environment: str, now: float) -> Needs:
     """Leave every agent of an environment without one; each remembers which it was."""
     changes = {"environment": None, "detached_from": environment, "updated": micros(now)}
-    return _move(connection, _attached(principal_id, environment), changes)
+    return _move(connection, _match_attached(principal_id, environment), changes)
 
 
 def attach_all(connection: Connection, principal_id: str, environment: str, was: str, now: float) -> Needs:
     """Give an environment to every agent that was detached from the one it `was`."""
     changes = {"environment": environment, "detached_from": None, "updated": micros(now)}
-    return _move(connection, _detached(principal_id, was), changes)
+    return _move(connection, _match_detached(principal_id, was), changes)
 
 
 def _move(connection: Connection, which: Any, changes: dict[str, Any]) -> Needs:
@@ -129,11 +129,11 @@ def _move(connection: Connection, which: Any, changes: dict[str, Any]) -> Needs:
     return Needs(names[:MOST_ROWS], len(names))
 
 
-def _attached(principal_id: str, environment: str) -> Any:
+def _match_attached(principal_id: str, environment: str) -> Any:
     return (agents.c.principal_id == principal_id) & (agents.c.environment == environment)
 
 
-def _detached(principal_id: str, environment: str) -> Any:
+def _match_detached(principal_id: str, environment: str) -> Any:
     mine = (agents.c.principal_id == principal_id) & (agents.c.detached_from == environment)
     return mine & agents.c.environment.is_(None)
 
@@ -147,7 +147,7 @@ def _needs(connection: Connection, name: Any, where: Any, order: Any) -> Needs:
     return Needs(found, int(every))
 
 
-def _agent(row: Row[Any]) -> AgentRow:
+def _read_agent(row: Row[Any]) -> AgentRow:
     return AgentRow(
         id=row.id,
         principal_id=row.principal_id,

@@ -68,7 +68,7 @@ def find_by_digest(connection: Connection, digest: str) -> OwnedToken | None:
     ).first()
     if row is None or not hmac.compare_digest(row.digest, digest):
         return None
-    return OwnedToken(_row(row), Principal(row.principal_id, row.owner, admin=False))
+    return OwnedToken(_read_token(row), Principal(row.principal_id, row.owner, admin=False))
 
 
 def list_of(
@@ -77,7 +77,7 @@ def list_of(
     """A session's tokens, oldest first."""
     found = select(attach_tokens).where(attach_tokens.c.session_id == session_id)
     rows, following = page(connection, found, attach_tokens, limit, cursor, newest_first=False)
-    return [_row(row) for row in rows], following
+    return [_read_token(row) for row in rows], following
 
 
 def revoke(connection: Connection, session_id: str, token_id: str, now: float) -> AttachTokenRow | None:
@@ -87,10 +87,10 @@ def revoke(connection: Connection, session_id: str, token_id: str, now: float) -
         update(attach_tokens).where(*this, attach_tokens.c.revoked.is_(None)).values(revoked=micros(now))
     )
     row = connection.execute(select(attach_tokens).where(*this)).first()
-    return _row(row) if row else None
+    return _read_token(row) if row else None
 
 
-def _row(row: Row[Any]) -> AttachTokenRow:
+def _read_token(row: Row[Any]) -> AttachTokenRow:
     return AttachTokenRow(
         id=row.id,
         session_id=row.session_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
@@ -33,14 +33,14 @@ _PUT = (
 )
 
 
-def statement(connection: Connection, name: str) -> Signed | None:
+def find_statement(connection: Connection, name: str) -> Signed | None:
     """What is said of one end, and its signature."""
     found = connection.execute(_STATEMENT, {"of": name}).one_or_none()
     return None if found is None else (found.statement, found.signature)
 
 
 def last_link(connection: Connection) -> tuple[Signed | None, int]:
-    """The statement named head, and the newest record's number; nobody else writes until the transaction is over."""
+    """The statement named head, and the newest record's number; no other transaction writes until it is over."""
     found = connection.execute(_LAST_LINK).one_or_none()
     if found is None:
         return None, newest(connection)
@@ -63,10 +63,17 @@ def has_links(connection: Connection) -> bool:
     return connection.execute(select(audit.c.number).where(audit.c.hash.is_not(None)).limit(1)).first() is not None
 
 
-def oldest(connection: Connection, most: int) -> Iterator[Any]:
+def oldest(connection: Connection, most: int) -> Sequence[Any]:
     """Number, time in microseconds and hash of the oldest records, oldest first."""
     columns = select(audit.c.number, audit.c.at, audit.c.hash)
-    yield from connection.execute(columns.order_by(audit.c.number).limit(most))
+    return connection.execute(columns.order_by(audit.c.number).limit(most)).all()
+
+
+def first_time_after(connection: Connection, number: int, *, until: int) -> int | None:
+    """The time in microseconds of the first record behind this number that is not dated later than `until`."""
+    query = select(audit.c.at).where(audit.c.number > number, audit.c.at <= until)
+    found: int | None = connection.execute(query.order_by(audit.c.number).limit(1)).scalar()
+    return found
 
 
 def remove_until(connection: Connection, number: int) -> None:

@@ -12,7 +12,7 @@ from kernel_gateway.storage.columns import seconds, seconds_or_none
 from kernel_gateway.storage.tables import cells, executions, notes
 
 PAGE_BYTES = 4_000_000
-"""Cells read at once, beside the first."""
+"""Cells read at once, besides the first."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def notes_without(connection: Connection, session_id: str, after: int) -> list[U
 
 
 def append(connection: Connection, session_id: str, after: Head, new: Sequence[NewCell]) -> Head:
-    """Write cells behind `after`, the record's last; raises IntegrityError when somebody else has written there."""
+    """Write cells behind `after`, the record's last; raises IntegrityError when another process has written there."""
     total, rows = after.total_bytes, []
     for position, cell in enumerate(new, start=after.cells):
         total += len(cell.cell)

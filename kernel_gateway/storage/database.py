@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
 from kernel_gateway.errors import DatabaseTooNew, DatabaseUnavailable, GatewayError, NoSpace, StartRefused
@@ -59,7 +60,7 @@ class Database:
         try:
             return await self._in_thread(lambda: self._transaction(query))
         except DBAPIError as error:
-            ours = _translated(error)
+            ours = _translate(error)
             if ours is None:
                 raise
             raise ours from error
@@ -115,7 +116,7 @@ def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
         raise StartRefused(
             f"there is no database {path} that this user may read; --data-dir or SANDCELL_DATA_DIR names the service's"
         )
-    engine = create_engine(url) if sqlite else create_engine(url, isolation_level="REPEATABLE READ")
+    engine = create_engine(_existing(url)) if sqlite else create_engine(url, isolation_level="REPEATABLE READ")
     try:
         with engine.connect() as connection:
             if sqlite:
@@ -135,6 +136,19 @@ def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
         raise StartRefused(f"the database cannot be {'read' if read_only else 'written'}: {error.orig}") from error
     finally:
         engine.dispose()
+
+
+def _existing(url: str) -> URL:
+    """The address of a SQLite database that is not made when it is gone by now.
+
+    Root, who may be asking, would own it, and the service could not open its own. The files that SQLite makes next to
+    a database it gives to the database's owner by itself.
+    """
+    parts = make_url(url)
+    path = parts.database
+    if not path or path == ":memory:" or path.startswith("file:"):
+        return parts
+    return parts.set(database=f"file:{quote(path)}", query={**parts.query, "mode": "rw", "uri": "true"})
 
 
 def _sqlite_engine(url: str) -> Engine:
@@ -164,7 +178,7 @@ def _sqlite_engine(url: str) -> Engine:
 
 
 def _close_to_others(path: Path) -> None:
-    """The file, made if need be, for its owner alone; SQLite gives what it makes beside it the same mode."""
+    """The file, made if need be, for its owner alone; SQLite gives what it makes next to it the same mode."""
     with contextlib.suppress(OSError):  # what cannot be opened says so when it is
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         for name in ("", "-wal", "-shm"):
@@ -194,7 +208,7 @@ def _migrate(engine: Engine) -> None:
             command.upgrade(config, "head")
 
 
-def _translated(error: DBAPIError) -> GatewayError | None:
+def _translate(error: DBAPIError) -> GatewayError | None:
     """Our error for a full disk or an absent database; a constraint or a broken statement stays what it is."""
     if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return NoSpace("the disk that holds the database is full")

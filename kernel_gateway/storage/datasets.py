@@ -32,18 +32,18 @@ class DatasetRow:
 def add(connection: Connection, row: DatasetRow) -> None:
     connection.execute(
         insert(datasets).values(
-            id=row.id, workspace_id=row.workspace_id, name=row.name, created=micros(row.created), **_content(row)
+            id=row.id, workspace_id=row.workspace_id, name=row.name, created=micros(row.created), **_encode_content(row)
         )
     )
 
 
 def replace(connection: Connection, row: DatasetRow) -> bool:
     """What is known of the file becomes what the row says; False when there is no such dataset any more."""
-    changed = connection.execute(update(datasets).where(datasets.c.id == row.id).values(**_content(row)))
+    changed = connection.execute(update(datasets).where(datasets.c.id == row.id).values(**_encode_content(row)))
     return bool(changed.rowcount)
 
 
-def _content(row: DatasetRow) -> dict[str, Any]:
+def _encode_content(row: DatasetRow) -> dict[str, Any]:
     return {
         "path": row.path,
         "format": row.profile.format,
@@ -63,7 +63,7 @@ def count(connection: Connection, workspace_id: str) -> int:
 def find(connection: Connection, workspace_id: str, name: str) -> DatasetRow | None:
     query = select(datasets).where(datasets.c.workspace_id == workspace_id, datasets.c.name == name)
     row = connection.execute(query).first()
-    return _dataset(row) if row else None
+    return _read_dataset(row) if row else None
 
 
 def list_of(
@@ -79,7 +79,7 @@ def list_of(
 
 
 def _outline(connection: Connection, dataset_id: str) -> DatasetRow:
-    row = _dataset(connection.execute(select(datasets).where(datasets.c.id == dataset_id)).one())
+    row = _read_dataset(connection.execute(select(datasets).where(datasets.c.id == dataset_id)).one())
     return dataclasses.replace(row, profile=msgspec.structs.replace(row.profile, columns=[], sample=[]))
 
 
@@ -89,7 +89,7 @@ def remove(connection: Connection, workspace_id: str, name: str) -> bool:
     return bool(gone.rowcount)
 
 
-def _dataset(row: Row[Any]) -> DatasetRow:
+def _read_dataset(row: Row[Any]) -> DatasetRow:
     return DatasetRow(
         id=row.id,
         workspace_id=row.workspace_id,

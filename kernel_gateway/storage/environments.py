@@ -69,14 +69,14 @@ def find(
     """The principal's environment of this id, unless it is deleted; with `lock` it stays as it is until the end."""
     query = _rows().where(_of(principal_id), environments.c.id == environment_id)
     row = connection.execute(query.with_for_update(of=environments) if lock else query).first()
-    return _environment(row) if row else None
+    return _read_environment(row) if row else None
 
 
 def find_of_anybody(connection: Connection, environment_id: str) -> EnvironmentRow | None:
-    """The environment of this id, whoever made it, unless it is deleted."""
+    """The environment of this id, of any principal, unless it is deleted."""
     query = _rows().where(environments.c.id == environment_id, environments.c.deleted.is_(None))
     row = connection.execute(query).first()
-    return _environment(row) if row else None
+    return _read_environment(row) if row else None
 
 
 def require(connection: Connection, principal_id: str, environment_id: str) -> EnvironmentRow:
@@ -90,7 +90,7 @@ def require(connection: Connection, principal_id: str, environment_id: str) -> E
 def find_by_name(connection: Connection, principal_id: str, name: str) -> EnvironmentRow | None:
     """The principal's environment of this name, unless it is deleted."""
     row = connection.execute(_rows().where(_of(principal_id), environments.c.name == name)).first()
-    return _environment(row) if row else None
+    return _read_environment(row) if row else None
 
 
 def list_of(
@@ -100,7 +100,7 @@ def list_of(
     rows, following = page(
         connection, _rows().where(_of(principal_id)), environments, limit, cursor, newest_first=False
     )
-    return [_environment(row) for row in rows], following
+    return [_read_environment(row) for row in rows], following
 
 
 def set_tags(connection: Connection, environment_id: str, tags: dict[str, str], now: float) -> None:
@@ -129,7 +129,7 @@ def _rows() -> Any:
     )
 
 
-def _environment(row: Row[Any]) -> EnvironmentRow:
+def _read_environment(row: Row[Any]) -> EnvironmentRow:
     return EnvironmentRow(
         id=row.id,
         principal_id=row.principal_id,

@@ -185,7 +185,7 @@ def set_outcome(connection: Connection, execution_id: str, outcome: StoredOutcom
 def find(connection: Connection, session_id: str, execution_id: str, *, outcome: bool = True) -> ExecutionRow | None:
     """One execution, without what it put out if that is not wanted."""
     row = connection.execute(_FIND, {"execution": execution_id, "session": session_id}).first()
-    return _execution(row, outcome=outcome) if row else None
+    return _read_execution(row, outcome=outcome) if row else None
 
 
 def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -> ExecutionRow | None:
@@ -193,7 +193,7 @@ def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -
         executions.c.session_id == session_id, executions.c.idempotency_key == idempotency_key
     )
     row = connection.execute(query).first()
-    return _execution(row) if row else None
+    return _read_execution(row) if row else None
 
 
 def list_of(
@@ -202,7 +202,7 @@ def list_of(
     """One page of a session's code, oldest first; commands are in its notebook."""
     query = select(executions).where(executions.c.session_id == session_id, executions.c.kind == "code")
     rows, following = page(connection, query, executions, limit, cursor, newest_first=False)
-    return [_execution(row) for row in rows], following
+    return [_read_execution(row) for row in rows], following
 
 
 def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:
@@ -212,7 +212,7 @@ def list_open(connection: Connection, session_id: str) -> list[ExecutionRow]:
         .where(executions.c.session_id == session_id, executions.c.ended.is_(None))
         .order_by(executions.c.number)
     )
-    return [_execution(row) for row in connection.execute(query)]
+    return [_read_execution(row) for row in connection.execute(query)]
 
 
 def last_ended(connection: Connection, session_id: str) -> tuple[str, int] | None:
@@ -237,12 +237,12 @@ def add_note(connection: Connection, note: NoteRow) -> None:
 
 def find_note(connection: Connection, number: int) -> NoteRow | None:
     row = connection.execute(_NOTE, {"note": number}).first()
-    return None if row is None else _note(row)
+    return None if row is None else _read_note(row)
 
 
 def list_notes(connection: Connection, session_id: str) -> list[NoteRow]:
     query = select(notes).where(notes.c.session_id == session_id).order_by(notes.c.number)
-    return [_note(row) for row in connection.execute(query)]
+    return [_read_note(row) for row in connection.execute(query)]
 
 
 def set_provenance(connection: Connection, execution_id: str, provenance: dict[str, Any]) -> None:
@@ -250,11 +250,11 @@ def set_provenance(connection: Connection, execution_id: str, provenance: dict[s
     connection.execute(_PROVENANCE, {"execution": execution_id, "its_provenance": to_json(provenance)})
 
 
-def _note(row: Row[Any]) -> NoteRow:
+def _read_note(row: Row[Any]) -> NoteRow:
     return NoteRow(row.session_id, row.generation, seconds(row.at), row.kind, row.body, row.number)
 
 
-def _execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
+def _read_execution(row: Row[Any], *, outcome: bool = True) -> ExecutionRow:
     return ExecutionRow(
         id=row.id,
         session_id=row.session_id,

@@ -55,14 +55,14 @@ def list_principals(connection: Connection, limit: int, cursor: str | None) -> t
     query = _principals().order_by(principals.c.name).limit(limit + 1)
     if cursor is not None:
         query = query.where(principals.c.name > name_of(cursor))
-    rows = [_principal(row) for row in connection.execute(query)]
+    rows = [_read_principal(row) for row in connection.execute(query)]
     following = cursor_of_name(rows[limit - 1].name) if len(rows) > limit else None
     return rows[:limit], following
 
 
 def find_row(connection: Connection, name: str) -> PrincipalRow | None:
     row = connection.execute(_principals().where(principals.c.name == name)).first()
-    return _principal(row) if row else None
+    return _read_principal(row) if row else None
 
 
 def _principals() -> Any:
@@ -70,7 +70,7 @@ def _principals() -> Any:
     return select(principals, live.scalar_subquery().label("live"))
 
 
-def _principal(row: Row[Any]) -> PrincipalRow:
+def _read_principal(row: Row[Any]) -> PrincipalRow:
     created, disabled = seconds(row.created), seconds_or_none(row.disabled)
     return PrincipalRow(row.id, row.name, row.admin, created, disabled, row.live_sessions, row.live)
 
@@ -174,7 +174,7 @@ def add_token(
 
 def find_token(connection: Connection, token_id: str) -> TokenRow | None:
     row = connection.execute(_tokens().where(tokens.c.id == token_id)).first()
-    return _token(row) if row else None
+    return _read_token(row) if row else None
 
 
 def shorten_token(connection: Connection, token_id: str, expires: float) -> None:
@@ -191,7 +191,7 @@ def record_use(connection: Connection, credentials: Table, used: dict[str, float
 
 def list_tokens(connection: Connection, limit: int, cursor: str | None) -> tuple[list[TokenRow], str | None]:
     rows, following = page(connection, _tokens(), tokens, limit, cursor, newest_first=False)
-    return [_token(row) for row in rows], following
+    return [_read_token(row) for row in rows], following
 
 
 def revoke_token(connection: Connection, token_id: str, now: float) -> TokenRow | None:
@@ -208,7 +208,7 @@ def _tokens() -> Any:
     )
 
 
-def _token(row: Row[Any]) -> TokenRow:
+def _read_token(row: Row[Any]) -> TokenRow:
     return TokenRow(
         row.id,
         row.principal,

@@ -50,7 +50,7 @@ def find_place(connection: Connection, session_id: str, execution_id: str) -> Pl
 
 
 def add(connection: Connection, session_id: str, new: Sequence[NewRevision]) -> None:
-    """Write revisions, with the cells that make them; raises IntegrityError when somebody else has written them."""
+    """Write revisions, with the cells that make them; raises IntegrityError when another process has written them."""
     values = [
         {
             "session_id": session_id,
@@ -66,7 +66,7 @@ def add(connection: Connection, session_id: str, new: Sequence[NewRevision]) -> 
         connection.execute(insert(revisions), values)
 
 
-def revised(connection: Connection, session_id: str, first: int, end: int, count: int) -> list[int]:
+def list_revised(connection: Connection, session_id: str, first: int, end: int, count: int) -> list[int]:
     """The positions, from `first` to before `end`, of cells that the record's first `count` cells have revised."""
     query = (
         select(revisions.c.position)
@@ -104,7 +104,7 @@ def last_of(connection: Connection, session_id: str, position: int, count: int) 
     return [StoredRevision(row.output, row.cell_id, row.content) for row in connection.execute(query)]
 
 
-def grown(connection: Connection, session_id: str, count: int) -> int:
+def count_growth(connection: Connection, session_id: str, count: int) -> int:
     """By how many bytes the record's first `count` cells are larger than they were written, since they are revised."""
     query = select(func.coalesce(func.sum(revisions.c.grown), 0)).where(
         revisions.c.session_id == session_id, revisions.c.by_position < count

@@ -16,7 +16,7 @@ from sandcell.models.sync import Sync, SyncMode
 
 
 class Record(msgspec.Struct):
-    """What is said of a session beside its row, as it was at its end; of a live one, as it was a while ago."""
+    """What is said of a session besides its row, as it was at its end; of a live one, as it was a while ago."""
 
     usage: Usage = msgspec.field(default_factory=Usage)
     sync: Sync = msgspec.field(default_factory=Sync)
@@ -54,7 +54,7 @@ class SessionRow:
 class WorkspaceRow:
     """A workspace as it is stored; `session_id` is the session that used it last.
 
-    `file_count` and `size_bytes` are what was durable when it last changed, None when nobody has counted yet.
+    `file_count` and `size_bytes` are what was durable when it last changed, None when it has not been counted yet.
     """
 
     id: str
@@ -105,7 +105,7 @@ def find(connection: Connection, session_id: str, principal_id: str | None = Non
     if principal_id is not None:
         query = query.where(sessions.c.principal_id == principal_id)
     row = connection.execute(query).first()
-    return _session(row) if row else None
+    return _read_session(row) if row else None
 
 
 def list_of(
@@ -124,19 +124,19 @@ def list_of(
     if status is not None:
         query = query.where(sessions.c.status == status)
     rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)
-    return [_session(row) for row in rows], following
+    return [_read_session(row) for row in rows], following
 
 
-def ended_of(connection: Connection, workspace_id: str, most: int) -> list[SessionRow]:
+def list_ended(connection: Connection, workspace_id: str, most: int) -> list[SessionRow]:
     """The sessions of a workspace that have ended, newest first."""
     query = select(sessions).where(sessions.c.workspace_id == workspace_id, sessions.c.status == "TERMINATED")
-    return [_session(row) for row in connection.execute(query.order_by(sessions.c.number.desc()).limit(most))]
+    return [_read_session(row) for row in connection.execute(query.order_by(sessions.c.number.desc()).limit(most))]
 
 
 def list_live(connection: Connection) -> list[SessionRow]:
     """Every READY session, oldest first."""
     query = select(sessions).where(sessions.c.status == "READY").order_by(sessions.c.number)
-    return [_session(row) for row in connection.execute(query)]
+    return [_read_session(row) for row in connection.execute(query)]
 
 
 def set_generation(connection: Connection, session_id: str, generation: int) -> None:
@@ -194,7 +194,7 @@ def list_all(
     if status is not None:
         query = query.where(sessions.c.status == status)
     rows, following = page(connection, query, sessions, limit, cursor, newest_first=True)
-    return [(_session(row), row.owner) for row in rows], following
+    return [(_read_session(row), row.owner) for row in rows], following
 
 
 def owner_of(connection: Connection, session_id: str) -> tuple[str, str] | None:
@@ -221,7 +221,7 @@ def find_workspace(connection: Connection, workspace_id: str, principal_id: str)
 
 
 def claim_workspace(connection: Connection, workspace_id: str, principal_id: str) -> WorkspaceRow | None:
-    """The same for a session that is about to start: until the transaction ends, nobody else takes or removes it."""
+    """The same for a session that is about to start: until the transaction ends, no other takes or removes it."""
     own = select(workspaces.c.id).where(workspaces.c.id == workspace_id, workspaces.c.principal_id == principal_id)
     connection.execute(own.with_for_update())
     return find_workspace(connection, workspace_id, principal_id)
@@ -255,7 +255,7 @@ def _workspace(connection: Connection, row: Row[Any]) -> WorkspaceRow:
     )
 
 
-def _session(row: Row[Any]) -> SessionRow:
+def _read_session(row: Row[Any]) -> SessionRow:
     found = SessionRow(
         id=row.id,
         principal_id=row.principal_id,

@@ -340,7 +340,7 @@ audit = Table(
     Index("ix_audit_session_id_number", "session_id", "number"),
 )
 """Who asked for what and what the answer was; `detail` is a JSON object. Its rows refer to no other table: they outlive
-what they speak of, and a caller who is nobody has no principal. `hash` is the record's link in the chain of all; null:
+what they speak of, and an unknown caller has no principal. `hash` is the record's link in the chain of all; null:
 it is older than the chain."""
 
 audit_chain = Table(

@@ -1,4 +1,4 @@
-"""Queries on what workspaces hold, whose they are, and how long nobody has used them."""
+"""Queries on what workspaces hold, whose they are, and for how long they have not been used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kernel_gateway.storage.tables import datasets, principals, sessions, worksp
 
 @dataclass(frozen=True)
 class UsageRow:
-    """The workspaces of one principal; `not_counted` of them hold what nobody has counted yet.
+    """The workspaces of one principal; `not_counted` of them hold what has not been counted yet.
 
     `cpu_seconds` is the processor time of its sessions that have ended, `quota` its own of live sessions.
     """
@@ -48,7 +48,7 @@ class UsageRow:
 
 @dataclass(frozen=True)
 class Untouched:
-    """A workspace that nobody has used since `touched`."""
+    """A workspace that has not been used since `touched`."""
 
     workspace_id: str
     principal_id: str
@@ -82,7 +82,7 @@ def record(connection: Connection, rows: Sequence[tuple[str, float, int | None, 
 
 
 def record_first(connection: Connection, workspace_id: str, file_count: int, size_bytes: int) -> None:
-    """What a workspace holds that nobody had counted; what was counted meanwhile is newer."""
+    """What a workspace holds that had not been counted; what was counted meanwhile is newer."""
     connection.execute(
         update(workspaces)
         .where(workspaces.c.id == workspace_id, workspaces.c.file_count.is_(None), workspaces.c.deleted.is_(None))
@@ -130,8 +130,8 @@ def _usage(connection: Connection, principal: Row[Any]) -> UsageRow:
     )
 
 
-def untouched(connection: Connection, before: float, limit: int) -> list[Untouched]:
-    """Workspaces without a live session that nobody has used since, those first that have lain longest."""
+def list_untouched(connection: Connection, before: float, limit: int) -> list[Untouched]:
+    """Workspaces without a live session that have not been used since, those first that have lain longest."""
     ended = select(func.max(sessions.c.ended)).where(sessions.c.workspace_id == workspaces.c.id).scalar_subquery()
     query = (
         select(workspaces, principals.c.name, ended.label("ended"))
@@ -179,7 +179,7 @@ def _live() -> ColumnElement[bool]:
 def mark_deleted(
     connection: Connection, workspace_id: str, now: float, *, untouched_since: float | None = None
 ) -> bool:
-    """Nobody finds the workspace any more; False, and nothing is done, when a live session holds it or it is gone."""
+    """The workspace is not found any more; False, and nothing is done, when a live session holds it or it is gone."""
     # Held first: a session that starts meanwhile is then seen by the statement that looks for it.
     connection.execute(select(workspaces.c.id).where(workspaces.c.id == workspace_id).with_for_update())
     live = exists(select(sessions.c.id).where(sessions.c.workspace_id == workspace_id, sessions.c.status == "READY"))

@@ -24,6 +24,8 @@ _LONGEST_SOCKET_NAME: Final = "/guest/deno-g99999999-4"
 _SUN_PATH_BYTES: Final = 107
 _ID_LENGTH: Final = 36
 _JOURNAL: Final = "sandbox.json"
+_WORKSPACE_READY_BEFORE: Final = "furnished"
+"""As the version before named the mark: its sandboxes outlive the upgrade."""
 _PREPARING: Final = threading.Lock()
 
 
@@ -67,14 +69,14 @@ class SandboxPlaces:
     @property
     def workspace_ready(self) -> Path:
         """Exists once the workspace holds all that belongs in it at its start."""
-        return self.home / "furnished"  # its first name: running sandboxes of earlier versions have it
+        return self.home / "workspace-ready"
 
     def info(self) -> SandboxInfo:
         """The sandbox as its users see it."""
         return SandboxInfo(
             self.sandbox_id,
             workspace_directory=str(self.view),
-            workspace_ready=self.workspace_ready.exists(),
+            workspace_ready=self.workspace_ready.exists() or (self.home / _WORKSPACE_READY_BEFORE).exists(),
             environment_digest=self._read_environment_digest(),
         )
 

@@ -27,7 +27,7 @@ from kernel_gateway.faces.responses import JSON, Answer, ErrorResponse, Response
 from kernel_gateway.identity import sigv4
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.services.audit.api_call import AGENTCORE
-from kernel_gateway.services.audit.parameters import shown
+from kernel_gateway.services.audit.parameters import select_values
 
 MOST_BESIDE_FILES = 1_048_576
 """What a body may have beside the files in it, and the most of one that carries none."""
@@ -104,7 +104,8 @@ class AgentCoreHandler(FaceHandler):
         if operation.scope is not None:
             scopes.require(call.caller, operation.scope)
         await self._read(call, operation)
-        self._recorded_parameters = shown(call.outside) | shown(call.body)  # now: `invoke` lets go of its arguments
+        # Now: `invoke` lets go of its arguments.
+        self._recorded_parameters = select_values(call.outside) | select_values(call.body)
         self.answer_value = answer = await operation.endpoint(call)
         try:
             await self.send(answer, operation.status)
@@ -171,17 +172,17 @@ class AgentCoreHandler(FaceHandler):
             principal=call.principal if call else None,
             access_key_id=claim.access_key_id if claim else "",
             session_id=_session_id(call, answer),
-            parameters=self._recorded_parameters or shown(self.address.parameters if operation else {}),
+            parameters=self._recorded_parameters or select_values(self.address.parameters if operation else {}),
             answer=answer,
         )
 
     def _recorded_answer(self) -> dict[str, Any] | None:
         """Of an answer that changed something its members, of a tool's result whether it is an error, and its size."""
         if self.call is not None and self.call.result is not None:
-            return shown(self.call.result)
+            return select_values(self.call.result)
         answer = self.answer_value
         content = answer.body if isinstance(answer, Response) else None
-        return shown(msgspec.json.decode(content)) or None if isinstance(content, bytes) else None
+        return select_values(msgspec.json.decode(content)) or None if isinstance(content, bytes) else None
 
 
 def _describe(error: GatewayError | sigv4.SignatureProblem) -> ErrorResponse:

@@ -6,7 +6,7 @@ from kernel_gateway.faces.audit import LONGEST_ID, CallRecord
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.responses import Answer, Response
 from kernel_gateway.services.audit.api_call import JUPYTER
-from kernel_gateway.services.audit.parameters import shown
+from kernel_gateway.services.audit.parameters import select_values
 
 UNKNOWN = "UnknownRoute"
 """The event of requests that no route takes."""
@@ -22,7 +22,7 @@ def describe_call(call: Call, event: str, *, read_only: bool, answer: Answer = N
         read_only=read_only,
         principal=call.principal if call.principal.id else None,
         session_id=_session_id(call, answer),
-        parameters=shown(dict(call.ids)) | shown(call.body) | attached,
+        parameters=select_values(dict(call.ids)) | select_values(call.body) | attached,
     )
 
 

@@ -31,7 +31,7 @@ from kernel_gateway.faces.rest.upload import Upload
 from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.services.audit.api_call import REST
-from kernel_gateway.services.audit.parameters import answered, shown
+from kernel_gateway.services.audit.parameters import select_answer, select_values
 from sandcell.models.sessions import Session
 
 if TYPE_CHECKING:
@@ -197,13 +197,13 @@ class RestHandler(FaceHandler):
             principal=call.principal if call.principal.id else None,
             session_id=self._session_id(),
             parameters=self._recorded_parameters(),
-            answer=None if self.request.method == "GET" else answered(self._result()),
+            answer=None if self.request.method == "GET" else select_answer(self._result()),
         )
 
     def _recorded_parameters(self) -> dict[str, Any]:
         """From the address, the query and the body; of a request that is refused early from the address alone."""
         call = self.call
-        found = shown(self.address.parameters) | shown(call.query) | shown(call.body)
+        found = select_values(self.address.parameters) | select_values(call.query) | select_values(call.body)
         if self._upload is not None:
             found["content"] = {"bytes": self.received, "sha256": self._content_hash.hexdigest()}
         return found

@@ -7,8 +7,9 @@ import msgspec
 from kernel_gateway.errors import NotFound
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.credentials.tokens import require_administrator
+from kernel_gateway.services.sessions.live_session import describe_session
 from kernel_gateway.services.sessions.registry import Registry
-from kernel_gateway.services.sessions.sessions import Sessions, ended_session
+from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from sandcell.models.model import Page
@@ -51,7 +52,7 @@ class Oversight:
         shown = []
         for row, name in rows:
             live = self._registry.get(row.id)
-            session = ended_session(row) if live is None else live.shape(live.sandbox.last_usage, live.sandbox.sync())
+            session = describe_session(row) if live is None else live.describe()
             shown.append(_with_owner(session, name))
         return Page(shown, following)
 

@@ -77,14 +77,14 @@ class Principals:
         """None of its credentials counts any more, its calls and sessions end; again, for one that is disabled.
 
         Its live sessions are stopped, which goes on when this returns, or with `sessions` hand_over become those of
-        `to`, with their workspaces. Raises NotFound, InvalidRequest, Conflict: nobody disables themselves.
+        `to`, with their workspaces. Raises NotFound, InvalidRequest, Conflict: no principal disables itself.
         """
         require_administrator(principal, WHAT)
         if (body.sessions == "hand_over") != (body.to is not None):
             raise InvalidRequest("`to` says whose the sessions become, and goes with sessions=hand_over", field="to")
         row, heir = await self._database.run(lambda c: (_find(c, name), _find(c, body.to) if body.to else None))
         if row.id == principal.id:
-            raise Conflict("nobody disables themselves: another administrator can")
+            raise Conflict("no administrator disables themselves: another one can")
         if heir is not None and (heir.disabled is not None or heir.id == row.id):
             raise InvalidRequest("`to` must be another principal, and one that is not disabled", field="to")
         return await self._background.carry_out(self._disable(row, heir, principal), f"disable {row.id}")

@@ -1,8 +1,8 @@
 """Room for what callers send, shared between principals: memory and disk while it arrives, memory once it is whole.
 
 `body_memory_bytes` is all the memory there is for bodies, whatever the face: a quarter for those that arrive, the rest
-for those that are whole and what is made of them. Who holds of the second never waits for the first, so nobody waits
-for himself.
+for those that are whole and what is made of them. Who holds of the second never waits for the first, so no caller
+waits for itself.
 """
 
 from __future__ import annotations

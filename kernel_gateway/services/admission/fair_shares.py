@@ -1,8 +1,8 @@
 """What is scarce, shared between principals: places at work, threads, bytes of memory. One rule for all of them.
 
 There are so many units, of which one *owner* (a principal's id as a rule) holds `share` at most. Those who wait are
-served owner by owner, each owner's requests in their order, so that nobody waits longer because another asks for more.
-`Turns` is that rule, pure; `FairShares` waits by it, `FairThreads` runs jobs by it. How long somebody waits is bounded
+served owner by owner, each owner's requests in their order, so that none waits longer because another asks for more.
+`Turns` is that rule, pure; `FairShares` waits by it, `FairThreads` runs jobs by it. How long a request waits is bounded
 by itself and no part of the time that the work has.
 """
 
@@ -26,7 +26,7 @@ MOST_WAITING: Final = 100
 """Requests of one owner that wait for one thing at once, unless said otherwise."""
 RETRY_SECONDS: Final = 10.0
 SERVICE: Final = ""
-"""The owner of what the service does on nobody's behalf."""
+"""The owner of what the service does on its own behalf."""
 T = TypeVar("T")
 
 
@@ -52,7 +52,7 @@ class Turns(Generic[T]):
         return len(self._waiting.get(owner, ()))
 
     def ask(self, owner: str, size: int, item: T) -> None:
-        """`size` is at most the share: somebody who holds nothing always gets it in the end."""
+        """`size` is at most the share: an owner who holds nothing always gets it in the end."""
         self._waiting.setdefault(owner, deque()).append((size, item))
 
     def withdraw(self, owner: str, size: int, item: T) -> None:
@@ -86,7 +86,7 @@ class Turns(Generic[T]):
         return waiting
 
     def _next(self) -> str | None:
-        """The owner whose turn it is; nobody overtakes one who waits for no more than that others give back."""
+        """The owner whose turn it is; none overtakes one who only waits for others to give back."""
         for owner, queue in self._waiting.items():
             size = queue[0][0]
             if self._held[owner] + size > self.share:
@@ -148,7 +148,7 @@ class FairShares:
             async with asyncio.timeout(self._wait_seconds):
                 await asyncio.shield(turn)
         except BaseException as error:
-            if turn.done():
+            if turn.done():  # its turn came when its wait was ending already
                 self._turns.give_back(owner, size)
             else:
                 self._turns.withdraw(owner, size, turn)

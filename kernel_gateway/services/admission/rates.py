@@ -19,7 +19,7 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 
 class Buckets:
-    """A token bucket for each key, in memory; one that nobody has used for long is the first to go."""
+    """A token bucket for each key, in memory; one that has not been used for long is the first to go."""
 
     def __init__(self, per_second: float, burst: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.per_second = per_second
@@ -84,7 +84,7 @@ class Limits:
     def pause_after_failure(self, address: str) -> float:
         """Count one credential that does not count; the seconds after which that is to be answered.
 
-        Who fails often waits. Nobody is refused for it, nor is one who comes from the same address with a credential
+        Who fails often waits. No caller is refused for it, nor is one who comes from the same address with a credential
         that counts: a whole company may have one address.
         """
         return self._failures.owe(address, LONGEST_PAUSE_SECONDS)

@@ -30,7 +30,7 @@ ATTACH_PREFIX = "sandcell_attach_"
 
 
 def new_attach_token() -> str:
-    """A token that nobody can guess, and that no other interface takes: 256 random bits."""
+    """A token that cannot be guessed, and that no other interface takes: 256 random bits."""
     return ATTACH_PREFIX + secrets.token_urlsafe(32)
 
 
@@ -82,7 +82,7 @@ class AttachTokens:
             attach_tokens.add(connection, principal, row, token_digest(token))
 
         await self._database.run(add)
-        made = _token_info(row)
+        made = _describe(row)
         made.token = token
         return made
 
@@ -92,7 +92,7 @@ class AttachTokens:
         """The session's tokens, oldest first, those that count no longer too."""
         await self._registry.row(principal, session_id)
         rows, following = await self._database.run(lambda c: attach_tokens.list_of(c, session_id, limit, cursor))
-        return Page([_token_info(row) for row in rows], following)
+        return Page([_describe(row) for row in rows], following)
 
     async def revoke(self, principal: Principal, session_id: str, token_id: str) -> AttachToken:
         """The token counts no longer, from now on; clients that are connected with it are let go."""
@@ -103,7 +103,7 @@ class AttachTokens:
         self._end_calls(token_id)
         if row is None:
             raise NotFound("the session has no such attach token")
-        return _token_info(row)
+        return _describe(row)
 
     async def visitor(self, token: str) -> AttachedPrincipal:
         """Who comes to the Jupyter face with this token, an attach token or a principal's own; raises Unauthorized."""
@@ -135,7 +135,7 @@ class AttachTokens:
         return await self._database.run(lambda connection: attach_tokens.find_by_digest(connection, digest))
 
 
-def _token_info(row: AttachTokenRow) -> AttachToken:
+def _describe(row: AttachTokenRow) -> AttachToken:
     return AttachToken(
         id=row.id,
         session_id=row.session_id,

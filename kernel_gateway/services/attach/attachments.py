@@ -39,7 +39,7 @@ class Attachment:
         self._reach = reach
         self._visit = visit
         self._over: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        self._cursor: Cursor = reach.audience.enter(client, self._ended)
+        self._cursor: Cursor = reach.audience.enter(client, self._note_end)
         visit.cursor = self._cursor
 
     @property
@@ -65,7 +65,7 @@ class Attachment:
         A message counts as delivered when the next one is asked for. One consumer at a time.
         """
         audience, cursor = self._reach.audience, self._cursor
-        note = audience.missed(cursor)
+        note = audience.explain_missed(cursor)
         if note is not None:
             yield note
         while not self._is_replaced():
@@ -78,14 +78,14 @@ class Attachment:
                 return
             cursor.position = max(cursor.position, position)
             if outgoing is None:
-                await audience.changed()
+                await audience.wait_changed()
 
     async def aclose(self) -> None:
         """The client has gone; it may come back under the same client session."""
-        self._reach.audience.leave(self._cursor, self._ended, self._reach.clock.now())
-        self._ended(Ended("closed"))
+        self._reach.audience.leave(self._cursor, self._note_end, self._reach.clock.now())
+        self._note_end(Ended("closed"))
 
-    def _ended(self, ended: Ended) -> None:
+    def _note_end(self, ended: Ended) -> None:
         """Called by the audience; the first reason stays."""
         if self.ended is None:
             self.ended = ended
@@ -178,7 +178,7 @@ def forget_absent(registry: Registry, before: float, background: Background) -> 
     """
     for live in registry:
         kernel = live.sandbox.kernel
-        if live.audience is not None and kernel is not None and live.audience.deserted(before):
+        if live.audience is not None and kernel is not None and live.audience.is_deserted(before):
             log.info("deserted_cell_interrupted", session=live.id)
             background.spawn(kernel.interrupt(), f"interrupt of {live.id}")
         if live.audience is not None and not live.audience.forget(before):

@@ -51,7 +51,7 @@ RETRY_SECONDS = 1.0
 class AttachedPrincipal:
     """Who attaches: a principal, or the holder of an attach token of theirs (`attached`), who reaches one session.
 
-    `caller` says with which credential; None for nobody.
+    `caller` says with which credential; None when there is none.
     """
 
     principal: Principal
@@ -157,7 +157,7 @@ class Visit:
             await self._forward(request)
 
     async def _execute(self, request: ClientRequest) -> None:
-        """Queue a cell; one that is refused is answered, so that nobody waits for it."""
+        """Queue a cell; one that is refused is answered, so that no client waits for it."""
         self._audience.expect(request, self.cursor.client)
         self._background.spawn(self._queue(request), f"cell for {self._live.id}")
         await asyncio.sleep(0)

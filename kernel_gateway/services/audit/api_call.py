@@ -1,7 +1,7 @@
 """One call of an interface as the audit log keeps it: in the members that CloudTrail has, by CloudTrail's names. Pure.
 
 A face makes an `ApiCall` when the call is over, whatever came of it, and gives it to `services.audit.call`. Parameters
-and answers are what `audit_parameters.shown` leaves of them: never code, never the body of a file, never a secret.
+and answers are what `parameters.select_values` leaves of them: never code, never the body of a file, never a secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AGENTCORE = "bedrock-agentcore.amazonaws.com"
 REVOKED = "revoked"
 """The error code of a call whose credential was revoked, or whose principal was disabled, before it was answered."""
 CLIENT_GONE = "client_gone"
-"""The error code of a call whose client left before it was answered: nobody refused it."""
+"""The error code of a call whose client left before it was answered: it was not refused."""
 
 
 class ApiCall(msgspec.Struct, kw_only=True):
@@ -73,7 +73,7 @@ def detail(call: ApiCall, event_time: str) -> dict[str, Any]:
 
 
 def _identity(call: ApiCall) -> dict[str, Any]:
-    """Who called: `Administrator`, `Principal`, or `Unknown` for a caller who is nobody."""
+    """Who called: `Administrator`, `Principal`, or `Unknown` for a caller without valid credentials."""
     key = {"accessKeyId": call.access_key_id} if call.access_key_id else {}
     who = call.principal
     if who is None:

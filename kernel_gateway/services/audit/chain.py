@@ -11,6 +11,7 @@ transaction of the caller's; what `write` and `digest` return counts when that i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from kernel_gateway.identity.audit_key import AuditKey, PublicKey
-from kernel_gateway.services.audit.line import NO_HASH, Entry, chained, entry
+from kernel_gateway.services.audit.line import NO_HASH, Entry, entry, link_row
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.storage import audit, audit_chain
 from kernel_gateway.storage.audit import AuditRow
@@ -115,7 +116,7 @@ class AuditChain:
         number, last = end.head.number, end.head.hash
         for row in rows:
             number += 1
-            entries.append(chained(row, number, last))
+            entries.append(link_row(row, number, last))
             last = entries[-1].row.hash or ""
         return self._store(connection, entries, end.head)
 
@@ -138,7 +139,7 @@ class AuditChain:
         )
         signature = self.key.sign(DIGEST, to_json(digest)).hex()
         row = AuditRow(now, KIND, DIGEST, allowed=True, detail=to_json(SignedDigest(digest, signature)))
-        last = chained(row, head.number + 1, head.hash)
+        last = link_row(row, head.number + 1, head.hash)
         covered = msgspec.structs.replace(head, covered=head.number, digested_at=now, digest=signature)
         return self._store(connection, [last], covered)
 
@@ -147,20 +148,21 @@ class AuditChain:
         head = self._confirmed
         return head is None or (now - head.digested_at >= DIGEST_SECONDS and head.number > head.covered)
 
-    def prune(self, connection: Connection, *, before: float, keep: int, at_once: int) -> int:
+    def prune(self, connection: Connection, *, now: float, before: float, keep: int, at_once: int) -> int:
         """Remove records from the old end: those from before that time, and more than `keep`. Says how many.
 
-        A record that is young keeps all behind it, whatever their times: only whole ends can be cut off.
+        A record that is young keeps all behind it, whatever their times: only whole ends can be cut off. One that is
+        dated in the future is as old as the next that is not: the clock was wrong, the order of numbers never is.
         """
         newest, limit, removed = audit_chain.newest(connection), micros(before), 0
         last: Any = None
-        for row in audit_chain.oldest(connection, at_once):
-            if row.at >= limit and row.number > newest - keep:
+        for row, at in _date(connection, audit_chain.oldest(connection, at_once), micros(now)):
+            if at >= limit and row.number > newest - keep:
                 break
             removed, last = removed + 1, row
         if last is None:
             return 0
-        found = audit_chain.statement(connection, FLOOR)
+        found = audit_chain.find_statement(connection, FLOOR)
         floor = None if found is None else decode_floor(found[0])
         if floor is not None and last.number > floor.number:
             self._put(connection, FLOOR, to_json(Floor(last.number, last.hash or NO_HASH, floor.began)))
@@ -190,7 +192,7 @@ class AuditChain:
         known = self._confirmed.number if self._confirmed else 0
         number = max(newest, known, audit_chain.furthest(connection)) + 1  # one that no sink has had
         row = AuditRow(now, KIND, BROKEN, allowed=False, reason=f"{BROKEN}: {why}")
-        first = chained(row, number, NO_HASH)
+        first = link_row(row, number, NO_HASH)
         return _End(Head(number, first.row.hash or "", micros(now), number - 1, now), broken=first)
 
     def _examine(self, connection: Connection, found: Signed | None) -> tuple[Head | None, str]:
@@ -198,7 +200,7 @@ class AuditChain:
         known = self._confirmed
         if found is None:
             ever = known is not None or audit_chain.has_links(connection)
-            gone = ever or audit_chain.statement(connection, FLOOR) is not None
+            gone = ever or audit_chain.find_statement(connection, FLOOR) is not None
             return None, "the chain's head is gone" if gone else ""
         if known is not None and found[0] == self._statement:  # as this process left it
             return known, ""
@@ -208,6 +210,19 @@ class AuditChain:
         if known is not None and head.number <= known.number:
             return None, f"the chain's head went back from record {known.number} to {head.number}"
         return head, ""
+
+
+def _date(connection: Connection, rows: Sequence[Any], now: int) -> list[tuple[Any, float]]:
+    """Rows that follow each other, and when each was written at the latest; infinity when nothing says that."""
+    following: float = math.inf
+    if rows and rows[-1].at > now:
+        found = audit_chain.first_time_after(connection, rows[-1].number, until=now)
+        following = math.inf if found is None else found
+    dated = []
+    for row in reversed(rows):
+        following = row.at if row.at <= now else following
+        dated.append((row, following))
+    return dated[::-1]
 
 
 def verify_head(key: PublicKey, found: Signed) -> Head | None:
@@ -251,7 +266,7 @@ def entries_after(connection: Connection, number: int, most: int) -> list[Entry]
     rows = audit_chain.after(connection, number, most)
     previous = audit_chain.hash_at(connection, number) if rows else None
     if rows and previous is None:
-        found = audit_chain.statement(connection, FLOOR)
+        found = audit_chain.find_statement(connection, FLOOR)
         floor = None if found is None else decode_floor(found[0])
         previous = floor.hash if floor is not None and floor.number == rows[0].number - 1 else None
     entries = []

@@ -111,7 +111,7 @@ class Feed:
         while True:
             self._wake.clear()
             try:
-                entries = self._remembered() or (await self._read() if self._behind else [])
+                entries = self._take_recent() or (await self._read() if self._behind else [])
                 if not entries:
                     await self._save(only_later=True)
                     return
@@ -135,7 +135,7 @@ class Feed:
             await self._save()
         await self._sink.close()
 
-    def _remembered(self) -> list[Entry]:
+    def _take_recent(self) -> list[Entry]:
         """The next ones, if memory has them; where numbers are left out, the database says whether that is so."""
         while self._recent and self._recent[0].number <= self._position:
             self._recent_bytes -= len(self._recent.popleft().line)

@@ -47,7 +47,7 @@ class AuditFile:
 
     def append(self, lines: bytes) -> None:
         """Add whole lines; raises OSError, and then none, some or all of them are in the file."""
-        if self._descriptor < 0 or self._replaced():
+        if self._descriptor < 0 or self._is_replaced():
             self._open()
         size = os.fstat(self._descriptor).st_size
         if size and size + len(lines) > self._most_bytes:
@@ -87,7 +87,7 @@ class AuditFile:
         self._descriptor = os.open(self._path, _FLAGS, 0o600)
         self._torn = _torn(self._path)
 
-    def _replaced(self) -> bool:
+    def _is_replaced(self) -> bool:
         try:
             found = self._path.lstat()
         except FileNotFoundError:

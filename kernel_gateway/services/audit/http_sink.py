@@ -50,7 +50,7 @@ class HttpSink:
             verify = ssl.create_default_context() if self._url.startswith("https:") else True
             self._client = httpx.AsyncClient(verify=verify, timeout=_STEP_SECONDS, trust_env=False)
         try:
-            # What it says beside its status is not read: it could be without end.
+            # What it says besides its status is not read: it could be without end.
             async with self._client.stream("POST", self._url, content=body, headers=self._headers) as answer:
                 return answer.status_code
         except httpx.HTTPError as error:

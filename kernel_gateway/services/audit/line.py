@@ -68,7 +68,7 @@ class Entry:
         return self.row.number
 
 
-def chained(row: AuditRow, number: int, previous: str) -> Entry:
+def link_row(row: AuditRow, number: int, previous: str) -> Entry:
     """Give a record its place in the chain."""
     placed = replace(row, number=number)
     text = body(placed, previous)
@@ -76,7 +76,7 @@ def chained(row: AuditRow, number: int, previous: str) -> Entry:
 
 
 def entry(row: AuditRow, previous: str) -> Entry:
-    """What `chained` made once, again from what is stored."""
+    """What `link_row` made once, again from what is stored."""
     return _entry(row, body(row, previous))
 
 

@@ -1,4 +1,4 @@
-"""The audit log: who asked for what, and what the answer was. Written in batches beside the work, read page by page.
+"""The audit log: who asked for what, and what the answer was. Written in batches in the background, read page by page.
 
 `record` and `call` return at once. What does not fit is dropped and counted, and the count becomes a record of its own.
 Refusals cost a caller nothing and so are kept up to a rate; a session that floods the log crowds out neither others nor
@@ -29,7 +29,7 @@ from kernel_gateway.services.audit.feed import Feed, Sink
 from kernel_gateway.services.audit.file import AuditFile, FileSink
 from kernel_gateway.services.audit.http_sink import HttpSink
 from kernel_gateway.services.audit.syslog import SyslogSink
-from kernel_gateway.services.audit.text import bounded, bounded_json
+from kernel_gateway.services.audit.text import cut_text, encode_detail
 from kernel_gateway.services.clock import Clock, rfc3339
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import audit
@@ -78,8 +78,8 @@ class Audit:
 
     def call(self, call: ApiCall) -> bool:
         """Take the record of one call of an interface, once it is over; says whether there was room."""
-        call.user_agent, call.error_message = bounded(call.user_agent), bounded(call.error_message)
-        call.target, call.access_key_id = bounded(call.target), bounded(call.access_key_id)
+        call.user_agent, call.error_message = cut_text(call.user_agent), cut_text(call.error_message)
+        call.target, call.access_key_id = cut_text(call.target), cut_text(call.access_key_id)
         now = self._clock.now()
         return self.record(
             API,
@@ -121,11 +121,11 @@ class Audit:
             kind=kind,
             event=event,
             allowed=allowed,
-            reason=bounded(reason),
-            target=bounded(target),
+            reason=cut_text(reason),
+            target=cut_text(target),
             principal_id=principal_id,
             session_id=session_id,
-            detail=bounded_json(detail or {}),
+            detail=encode_detail(detail or {}),
         )
         self._waiting.append(row)
         self._waiting_of[owner] += 1
@@ -246,11 +246,12 @@ class Audit:
 
     async def sweep(self) -> None:
         """Remove what is older than the retention or more than is kept; of very much the rest waits for the next."""
-        before = self._clock.now() - self._retention_seconds
+        now = self._clock.now()
+        before = now - self._retention_seconds
 
         def remove(connection: Connection) -> int:
             most = MOST_REMOVED_AT_ONCE
-            return self._chain.prune(connection, before=before, keep=self._most_records, at_once=most)
+            return self._chain.prune(connection, now=now, before=before, keep=self._most_records, at_once=most)
 
         for _ in range(REMOVALS_IN_SWEEP):
             if await self._database.run(remove) < MOST_REMOVED_AT_ONCE:

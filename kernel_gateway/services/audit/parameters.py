@@ -2,7 +2,7 @@
 
 Code and commands become their length and SHA-256, which can be compared with the session's notebook; the bodies of
 files become their length. Text under a name that is not listed here becomes its length too: a new member is hidden
-until somebody has thought about it. Names are those of every face, in its own spelling.
+until a developer has thought about it. Names are those of every face, in its own spelling.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.services.audit.text import bounded
+from kernel_gateway.services.audit.text import cut_text
 
 LONGEST_SHOWN = 300
 MOST_SHOWN = 20
@@ -49,16 +49,16 @@ ANSWERED = frozenset(
 """What is kept of an answer on the REST face; of nothing else even the name."""
 
 
-def shown(values: Any) -> dict[str, Any]:
+def select_values(values: Any) -> dict[str, Any]:
     """Members of a request, an object's or a struct's, as the log keeps them; those that are not given are left out."""
     return _members(values, 1)
 
 
-def answered(value: Any) -> dict[str, Any] | None:
+def select_answer(value: Any) -> dict[str, Any] | None:
     """What the log keeps of an answer; None when that is nothing."""
     if not isinstance(value, msgspec.Struct):
         return None
-    return shown({name: each for name, each in _given(value) if name in ANSWERED}) or None
+    return select_values({name: each for name, each in _list_members(value) if name in ANSWERED}) or None
 
 
 def digest(content: str) -> dict[str, Any]:
@@ -69,15 +69,15 @@ def digest(content: str) -> dict[str, Any]:
 
 def _members(values: Any, level: int) -> dict[str, Any]:
     kept: dict[str, Any] = {}
-    for name, value in _given(values):
+    for name, value in _list_members(values):
         if len(kept) == MOST_SHOWN:
-            kept["omitted"] = sum(1 for _ in _given(values)) - MOST_SHOWN
+            kept["omitted"] = sum(1 for _ in _list_members(values)) - MOST_SHOWN
             break
         kept[_text(name)] = _one(name, value, level)
     return kept
 
 
-def _given(values: Any) -> Iterator[tuple[str, Any]]:
+def _list_members(values: Any) -> Iterator[tuple[str, Any]]:
     pairs: Iterable[tuple[Any, Any]] = ()
     if isinstance(values, msgspec.Struct):
         names = zip(values.__struct_encode_fields__, values.__struct_fields__, strict=True)
@@ -89,7 +89,7 @@ def _given(values: Any) -> Iterator[tuple[str, Any]]:
 
 def _one(name: str, value: Any, level: int) -> Any:
     if isinstance(value, str):
-        return _shown_text(name, value)
+        return _select_text(name, value)
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, bytes | bytearray | memoryview | msgspec.Raw):
@@ -106,11 +106,11 @@ def _several(name: str, value: Any, level: int) -> Any:
     return _members(value, level + 1) if isinstance(value, msgspec.Struct | Mapping) else _text(str(value))
 
 
-def _shown_text(name: str, text: str) -> Any:
+def _select_text(name: str, text: str) -> Any:
     if name in HASHED:
         return digest(text)
     return _text(text) if name in SHOWN else {"characters": len(text)}
 
 
 def _text(text: str) -> str:
-    return bounded(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")
+    return cut_text(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")

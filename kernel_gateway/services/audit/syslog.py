@@ -42,7 +42,7 @@ class SyslogSink:
 
     async def deliver(self, entries: Sequence[Entry]) -> None:
         try:
-            if self._socket is None or self._ended(self._socket):
+            if self._socket is None or self._has_ended(self._socket):
                 await self.close()
                 self._socket = await self._connect()
             await self._send(self._socket, [message(each, self._host) for each in entries])
@@ -57,16 +57,16 @@ class SyslogSink:
 
     async def _connect(self) -> socket.socket:
         if self._address.kind == "unix":
-            return await _connected(socket.AF_UNIX, socket.SOCK_DGRAM, self._address.path)
+            return await _open_connection(socket.AF_UNIX, socket.SOCK_DGRAM, self._address.path)
         kind = socket.SOCK_STREAM if self._address.kind == "tcp" else socket.SOCK_DGRAM
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._address.host, self._address.port, type=kind)
         for family, _, _, _, address in found[:-1]:
             try:
-                return await _connected(family, kind, address)
+                return await _open_connection(family, kind, address)
             except OSError:
                 continue
-        return await _connected(found[-1][0], kind, found[-1][4])
+        return await _open_connection(found[-1][0], kind, found[-1][4])
 
     async def _send(self, connection: socket.socket, messages: Sequence[bytes]) -> None:
         loop = asyncio.get_running_loop()
@@ -75,12 +75,12 @@ class SyslogSink:
                 await loop.sock_sendall(connection, each)
             return
         await loop.sock_sendall(connection, b"".join(b"%d %s" % (len(each), each) for each in messages))
-        while _unacknowledged(connection):  # noqa: ASYNC110 - nothing tells of it; the feed has a deadline
+        while _count_unacknowledged(connection):  # noqa: ASYNC110 - nothing tells of it; the feed has a deadline
             await asyncio.sleep(_LOOK_SECONDS)
-        if self._ended(connection):
+        if self._has_ended(connection):
             raise ConnectionResetError("the syslog server closed the connection")
 
-    def _ended(self, connection: socket.socket) -> bool:
+    def _has_ended(self, connection: socket.socket) -> bool:
         """Whether a server that never says anything has said that it is gone."""
         if self._address.kind != "tcp":
             return False
@@ -101,7 +101,7 @@ def message(entry: Entry, host: str) -> bytes:
     return head.encode() + entry.line[:-1]
 
 
-async def _connected(family: int, kind: int, address: Any) -> socket.socket:
+async def _open_connection(family: int, kind: int, address: Any) -> socket.socket:
     connection = socket.socket(family, kind)
     try:
         connection.setblocking(False)  # noqa: FBT003
@@ -112,7 +112,7 @@ async def _connected(family: int, kind: int, address: Any) -> socket.socket:
     return connection
 
 
-def _unacknowledged(connection: socket.socket) -> int:
+def _count_unacknowledged(connection: socket.socket) -> int:
     """Bytes that the other side's kernel does not have yet; raises OSError when the connection has broken."""
     broken = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if broken:

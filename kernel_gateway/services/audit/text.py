@@ -15,7 +15,7 @@ LARGE = ("requestParameters", "responseElements")
 """What is left out first of a detail that is too large."""
 
 
-def bounded(text: str) -> str:
+def cut_text(text: str) -> str:
     """Text of any origin as the log keeps it: short, on one line, and such as every database and terminal takes."""
     kept = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text):,} characters)"
     if kept.isprintable():
@@ -23,20 +23,20 @@ def bounded(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
 
 
-def bounded_json(detail: dict[str, Any]) -> bytes:
+def encode_detail(detail: dict[str, Any]) -> bytes:
     """A record's detail as JSON; too much of it is left out, and counted."""
-    encoded = _encoded(detail)
+    encoded = _encode(detail)
     if len(encoded) <= MOST_DETAIL_BYTES:
         return encoded
     omitted = {"omitted_bytes": len(encoded)}
     if any(name in detail for name in LARGE):
-        smaller = _encoded({**detail, **dict.fromkeys(LARGE), **omitted})
+        smaller = _encode({**detail, **dict.fromkeys(LARGE), **omitted})
         if len(smaller) <= MOST_DETAIL_BYTES:
             return smaller
     return to_json(omitted)
 
 
-def _encoded(detail: dict[str, Any]) -> bytes:
+def _encode(detail: dict[str, Any]) -> bytes:
     try:
         return to_json(detail)
     except UnicodeEncodeError:  # lone surrogates, which JSON has no form for

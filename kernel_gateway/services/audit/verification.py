@@ -88,8 +88,8 @@ class _DatabaseWalk:
     def __init__(self, connection: Connection, key: PublicKey | None) -> None:
         self._connection = connection
         self._key = key
-        self._head_found = stored.statement(connection, stored.HEAD)
-        self._floor_found = stored.statement(connection, stored.FLOOR)
+        self._head_found = stored.find_statement(connection, stored.HEAD)
+        self._floor_found = stored.find_statement(connection, stored.FLOOR)
         self._head = chain.decode_head(self._head_found[0]) if self._head_found else None
         self._floor = chain.decode_floor(self._floor_found[0]) if self._floor_found else None
         self._report = Report(signed=key is not None)
@@ -124,10 +124,10 @@ class _DatabaseWalk:
             if raw.number != number + 1:
                 return _missing(number + 1, raw.number - 1, before, _time(row))
             if row is not None and (row.kind, row.event) == (chain.KIND, chain.BROKEN):
-                return _broken(row)
+                return _describe_break(row)
             found = None if row is None else hash_of(row, previous)
             if row is None or found != raw.hash:
-                return self._changed(raw, row, found, next(rows, None))
+                return self._describe_change(raw, row, found, next(rows, None))
             problem = self._digests.take(row, previous)
             if problem is not None:
                 return problem
@@ -147,7 +147,7 @@ class _DatabaseWalk:
             return Problem(f"the chain's head has another hash than record {number}, the last one", number)
         return None
 
-    def _changed(self, raw: Any, row: AuditRow | None, found: str | None, following: Any) -> Problem:
+    def _describe_change(self, raw: Any, row: AuditRow | None, found: str | None, following: Any) -> Problem:
         """What follows says which is as it was: the record or its hash."""
         what = "it, or its hash, was changed"
         behind = None if following is None else _row(following)
@@ -277,7 +277,7 @@ class _LineWalk:
         """The database has the same record, or retention has removed it."""
         if self._connection is None:
             return None
-        found = stored.statement(self._connection, stored.FLOOR)
+        found = stored.find_statement(self._connection, stored.FLOOR)
         floor = chain.decode_floor(found[0]) if found else None
         number = line.link.number
         raw = stored.raw_at(self._connection, number)
@@ -327,7 +327,7 @@ def _missing(first: int, last: int, before: str, after: str) -> Problem:
     return Problem(what + between, first)
 
 
-def _broken(row: AuditRow) -> Problem:
+def _describe_break(row: AuditRow) -> Problem:
     return Problem(
         f"record {row.number} of {_time(row)}: the service found the chain broken before it ({row.reason})", row.number
     )

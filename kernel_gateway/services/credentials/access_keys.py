@@ -154,7 +154,7 @@ class AccessKeys:
 
     def note_use(self, caller: Caller) -> None:
         """A request that this key has signed was verified."""
-        self._last_use.key(caller.credential_id, self._clock.now())
+        self._last_use.note_key(caller.credential_id, self._clock.now())
 
     def forget(self) -> None:
         """Ask the database again for every key: a principal was disabled."""

@@ -2,7 +2,7 @@
 
 The first start makes the principal `admin` with a token: the given one (`SANDCELL_TOKEN`), or a new one that is shown
 once. A given token that is not known yet becomes one more token of `admin` at any later start; a revoked one stays
-revoked and is refused. With no token left that counts, a start makes a new one, so nobody is locked out for good.
+revoked and is refused. With no token left that counts, a start makes a new one, so the operator is never locked out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Identity:
         now = self._now()
         if caller is None or not caller.counts_at(now):
             raise Unauthorized
-        self.last_use.token(caller.credential_id, now)
+        self.last_use.note_token(caller.credential_id, now)
         return caller
 
     async def _look_up(self, digest: str) -> Caller | None:

@@ -25,11 +25,11 @@ class LastUse:
         self._tokens: dict[str, float] = {}
         self._keys: dict[str, float] = {}
 
-    def token(self, token_id: str, now: float) -> None:
+    def note_token(self, token_id: str, now: float) -> None:
         """A token was used."""
         _note(self._tokens, token_id, now)
 
-    def key(self, key_id: str, now: float) -> None:
+    def note_key(self, key_id: str, now: float) -> None:
         """An access key was used."""
         _note(self._keys, key_id, now)
 

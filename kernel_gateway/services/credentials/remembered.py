@@ -10,7 +10,7 @@ MOST_REMEMBERED = 10_000
 
 
 class Remembered(Generic[T]):
-    """Answers by their question; `trusted` says whether nobody else can revoke behind our back."""
+    """Answers by their question; `trusted` says whether no other process can revoke behind our back."""
 
     def __init__(self, *, trusted: bool) -> None:
         self._trusted = trusted

@@ -74,7 +74,7 @@ class Tokens:
             )
             return principals.find_token(connection, token_id)
 
-        return self._shown(await self._database.run(add), token)
+        return self._describe(await self._database.run(add), token)
 
     async def rotate(self, principal: Principal, token_id: str, overlap_seconds: int = 0) -> TokenInfo:
         """Another token in place of this one, of the same principal, name, scope and lifetime; the answer carries it.
@@ -113,7 +113,7 @@ class Tokens:
         row = await self._database.run(replace)
         self._identity.forget()
         asyncio.get_running_loop().call_later(overlap_seconds, self._end_calls, token_id)
-        return self._shown(row, token)
+        return self._describe(row, token)
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[TokenInfo]:
         """Every principal's tokens, oldest first, revoked ones too."""
@@ -134,7 +134,7 @@ class Tokens:
             raise NotFound("there is no such token")
         return _info(row)
 
-    def _shown(self, row: TokenRow | None, token: str) -> TokenInfo:
+    def _describe(self, row: TokenRow | None, token: str) -> TokenInfo:
         if row is None:
             raise InternalError("a token that was just made is not there")
         shown = _info(row)

@@ -27,7 +27,7 @@ def profile_of(
             "write it in smaller row groups, batches or rows",
             reason="too_large",
         )
-    said = _decoded(result)
+    said = _decode(result)
     if said is None:
         raise UnreadableFile(BROKEN, reason="damaged")
     if said.refused is not None:
@@ -37,7 +37,7 @@ def profile_of(
     return said.profile
 
 
-def _decoded(result: CommandResult) -> Described | None:
+def _decode(result: CommandResult) -> Described | None:
     """The document, if it is one and within its bounds."""
     if result.exit_code != 0 or result.stdout_truncated:
         return None

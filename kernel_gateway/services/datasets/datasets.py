@@ -1,4 +1,4 @@
-"""Datasets: files of a workspace under names, with what they hold, so that nobody has to read megabytes to know.
+"""Datasets: files of a workspace under names, with what they hold, so that no caller has to read megabytes to know.
 
 A dataset is a handle. Its file is found by its path, described once in a sandbox, and known by its SHA-256: when the
 durable file is another one, the dataset is stale until it is registered again.
@@ -72,11 +72,11 @@ class Datasets:
         self._readiness.require_accepting()
         _require_text(body.path)
         await self._access.row(principal, workspace_id)
-        known = await self._named(workspace_id, body.name)
+        known = await self._find_dataset(workspace_id, body.name)
         if known is None:
             await self._require_room(workspace_id)
         elif known.path != body.path:
-            raise _taken(known)
+            raise _make_taken_error(known)
         await self.bring_up_to_date(principal, workspace_id)
         durable = self._access.durable(workspace_id)
         info = await self._file(principal, durable, body.path)
@@ -117,18 +117,18 @@ class Datasets:
         """Forget a dataset; its file stays."""
         await self._access.row(principal, workspace_id)
         if not await self._database.run(lambda c: datasets.remove(c, workspace_id, name)):
-            raise _absent()
+            raise _make_absent_error()
 
     async def row(self, principal: Principal, workspace_id: str, name: str) -> DatasetRow:
         """The stored dataset; raises NotFound."""
         await self._access.row(principal, workspace_id)
-        found = await self._named(workspace_id, name)
+        found = await self._find_dataset(workspace_id, name)
         if found is None:
-            raise _absent()
+            raise _make_absent_error()
         return found
 
     async def is_stale(self, principal: Principal, row: DatasetRow) -> bool | None:
-        """Whether the durable file is another one by now, or gone; None when nobody knows its SHA-256."""
+        """Whether the durable file is another one by now, or gone; None when its SHA-256 is not known."""
         try:
             with translated():
                 info = await self._mirrors.run_durable(
@@ -143,11 +143,11 @@ class Datasets:
     async def require_free(self, principal: Principal, row: DatasetRow) -> DatasetRow | None:
         """The dataset that a row would take the place of, of the same name and path; raises Conflict, QuotaReached."""
         await self._access.row(principal, row.workspace_id)
-        known = await self._named(row.workspace_id, row.name)
+        known = await self._find_dataset(row.workspace_id, row.name)
         if known is None:
             await self._require_room(row.workspace_id)
         elif known.path != row.path:
-            raise _taken(known)
+            raise _make_taken_error(known)
         return known
 
     async def keep(self, principal: Principal, row: DatasetRow) -> Dataset:
@@ -170,7 +170,7 @@ class Datasets:
         with translated():
             await self._copies.bring_up_to_date(workspace_id)
 
-    async def _named(self, workspace_id: str, name: str) -> DatasetRow | None:
+    async def _find_dataset(self, workspace_id: str, name: str) -> DatasetRow | None:
         return await self._database.run(lambda c: datasets.find(c, workspace_id, name))
 
     async def _require_room(self, workspace_id: str) -> None:
@@ -240,12 +240,12 @@ def _require_text(path: str) -> None:
         raise InvalidRequest("the path is not UTF-8: rename the file", field="path") from None
 
 
-def _taken(known: DatasetRow) -> Conflict:
+def _make_taken_error(known: DatasetRow) -> Conflict:
     return Conflict(
         f"the name {known.name} is that of {known.path!r}: remove that dataset first, or choose another name",
         reason="name_taken",
     )
 
 
-def _absent() -> NotFound:
+def _make_absent_error() -> NotFound:
     return NotFound("the workspace has no such dataset")

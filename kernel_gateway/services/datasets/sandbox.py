@@ -41,11 +41,11 @@ AT_ONCE: Final = 2
 MOST_ANSWER_BYTES: Final = 1_000_000
 """Of what the sandbox says of a file."""
 GRACE_SECONDS: Final = 60.0
-"""For what is to be done beside reading: starting Python, the last batch."""
+"""For what is to be done besides reading: starting Python, the last batch."""
 DESTROY_SECONDS: Final = 60.0
 MEGABYTE: Final = 1 << 20
 SPARE_MB: Final = 256
-"""Disk beside the file."""
+"""Disk besides the file."""
 FILE: Final = b"data"
 log = structlog.get_logger(__name__)
 
@@ -127,7 +127,7 @@ class DatasetSandbox:
 
     async def _describe(self, sandbox_id: str, wanted: Wanted) -> Profiled:
         settings = self._settings
-        environment = await self._environment(wanted.size)
+        environment = await self._choose_environment(wanted.size)
         async with self._starting.place(wanted.owner), asyncio.timeout(settings.start_deadline_seconds):
             kernel = await self._launcher.launch(SandboxSpec(sandbox_id, environment), before_first_code=_nothing)
         try:
@@ -142,7 +142,7 @@ class DatasetSandbox:
         profile = profile_of(result, environment, wanted.format, settings.dataset_seconds)
         return Profiled(profile, sha256, wanted.size)
 
-    async def _environment(self, size: int) -> Environment:
+    async def _choose_environment(self, size: int) -> Environment:
         """The environment with disk for the file, and no way out."""
         settings = self._settings
         found = await self._environments.exactly("", settings.dataset_environment)
@@ -169,7 +169,7 @@ class DatasetSandbox:
                 wanted.owner, lambda: _write(wanted, info.workspace_directory, most, given_up)
             )
         finally:
-            given_up.set()  # cancelled, or too late: its thread goes on until it sees that nobody wants it
+            given_up.set()  # cancelled, or too late: its thread goes on until it sees that it is not wanted any more
 
     async def _destroy(self, sandbox_id: str) -> None:
         """Remove every trace; what resists is left to the sweep."""

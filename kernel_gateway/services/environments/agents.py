@@ -21,7 +21,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import Clock, rfc3339
-from kernel_gateway.services.environments import custom as made
+from kernel_gateway.services.environments import custom
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import agents, environments
@@ -89,7 +89,7 @@ class Agents:
         """Register an agent, or replace what is said of it; raises UnknownEnvironment, InvalidRequest, QuotaReached."""
         if not NAME.fullmatch(name):
             raise InvalidRequest("an agent's name is 1 to 100 letters, digits and . _ @ -, a letter or digit first")
-        description, environment, now = made.described(body.description), None, self._clock.now()
+        description, environment, now = custom.check_description(body.description), None, self._clock.now()
         if body.environment is not None:
             environment = await self._environments.reference(principal, body.environment)
 
@@ -130,8 +130,8 @@ class Agents:
         reference = await self._reference(principal, environment)
 
         def read(connection: Connection) -> Dependents:
-            attached = agents.attached(connection, principal.id, reference)
-            detached = agents.detached(connection, principal.id, reference)
+            attached = agents.find_attached(connection, principal.id, reference)
+            detached = agents.find_detached(connection, principal.id, reference)
             live = agents.live_sessions(connection, principal.id, reference)
             return Dependents(
                 environment=reference,

@@ -49,26 +49,26 @@ def new_row(
         principal_id=principal.id,
         owner=principal.name,
         name=body.name,
-        description=described(body.description),
+        description=check_description(body.description),
         image=body.image,
         memory_mb=min(usual.memory_mb, settings.memory_mb_max) if body.memory_mb is None else body.memory_mb,
         storage_mb=min(usual.storage_mb, settings.storage_mb_max) if body.storage_mb is None else body.storage_mb,
         network=body.network,
         role_arn=body.role_arn,
-        tags=tagged({}, body.tags, ()),
+        tags=change_tags({}, body.tags, ()),
         created=now,
         updated=now,
     )
     if row.role_arn and not ROLE_ARN.fullmatch(row.role_arn):
         raise InvalidRequest("role_arn is written as arn:aws:iam::123456789012:role/NAME", field="role_arn")
     try:
-        made(row, hosts, (), settings)
+        build_environment(row, hosts, (), settings)
     except Unavailable as error:
         raise InvalidRequest(str(error)) from None
     return row
 
 
-def made(
+def build_environment(
     row: EnvironmentRow, hosts: Mapping[str, Environment], roles: Sequence[DeclaredRole], settings: Settings
 ) -> Environment:
     """The environment as it is today; raises Unavailable when the host or its settings have it no more."""
@@ -88,17 +88,17 @@ def made(
         description=row.description,
         resources=Resources(row.memory_mb, row.storage_mb, host.resources.pids),
         network=NetworkPolicy(NetworkMode(row.network)),
-        role=granted(row, roles),
+        role=find_role(row, roles),
     )
 
 
-def granted(row: EnvironmentRow, roles: Sequence[DeclaredRole]) -> ExecutionRole | None:
+def find_role(row: EnvironmentRow, roles: Sequence[DeclaredRole]) -> ExecutionRole | None:
     """What the operator has declared for the row's role and its owner; None where that is nothing."""
     found = next((each for each in roles if each.arn == row.role_arn), None)
     return found.role if found is not None and found.is_for(row.owner) else None
 
 
-def tagged(present: Mapping[str, str], more: Mapping[str, str], remove: Sequence[str]) -> dict[str, str]:
+def change_tags(present: Mapping[str, str], more: Mapping[str, str], remove: Sequence[str]) -> dict[str, str]:
     """The tags after a change; raises InvalidRequest."""
     gone = frozenset(remove)
     tags = {key: value for key, value in present.items() if key not in gone} | dict(more)
@@ -115,7 +115,7 @@ def tagged(present: Mapping[str, str], more: Mapping[str, str], remove: Sequence
     return tags
 
 
-def described(text: str) -> str:
+def check_description(text: str) -> str:
     """A description that can be stored; raises InvalidRequest."""
     if len(text) > LONGEST_DESCRIPTION or UNFIT.search(text):
         raise InvalidRequest(

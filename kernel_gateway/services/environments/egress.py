@@ -24,7 +24,7 @@ from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
 from kernel_gateway.endpoints import endpoints
 from kernel_gateway.errors import EnvironmentUnavailable, GatewayError, UnknownEnvironment
 from kernel_gateway.services.audit.log import Audit
-from kernel_gateway.services.audit.text import bounded
+from kernel_gateway.services.audit.text import cut_text
 from kernel_gateway.services.environments.info import network_info
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 OPEN_SECONDS = 30.0
 HTTP, S3 = "http", "s3"
 Listen = Callable[[str, str], Awaitable[socket.socket]]
-"""From a sandbox's id and a name to a socket on which its guest, and nobody else, calls."""
+"""From a sandbox's id and a name to a socket on which its guest, and no other process, calls."""
 Find = Callable[[], Awaitable[Environment]]
 """A session's environment as it is now; raises UnknownEnvironment, EnvironmentUnavailable, DatabaseUnavailable."""
 
@@ -132,8 +132,8 @@ class Egress:
                 session=party.session_id,
                 principal=party.principal_id,
                 way=decision.kind,
-                target=bounded(decision.target),
-                reason=bounded(decision.reason),
+                target=cut_text(decision.target),
+                reason=cut_text(decision.reason),
             )
 
 
@@ -170,7 +170,7 @@ class EgressGateway:
         self._open = await self._egress.open(self._party, environment, self._used, self._record)
 
     async def reopen(self) -> None:
-        """Open it for a sandbox that an earlier process of ours left running, by the policy of today.
+        """Open it for a sandbox that an earlier process of the service left running, by the policy of today.
 
         What a sandbox was not started with it does not get later: its guest would not use it. An environment that is
         gone allows nothing. What cannot be opened now is `missing`: the sandbox stays without it until the next try.

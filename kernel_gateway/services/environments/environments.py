@@ -26,7 +26,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import Clock
-from kernel_gateway.services.environments import custom as made
+from kernel_gateway.services.environments import custom
 from kernel_gateway.services.environments.info import info_of_host, info_of_made
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import agents, environments
@@ -67,14 +67,14 @@ class Environments:
         Raises UnknownEnvironment, naming those there are, and EnvironmentUnavailable.
         """
         row = await self._row(principal_id, name)
-        return self._hosts(name) if row is None else self._made(row)
+        return self._hosts(name) if row is None else self._build(row)
 
     async def exactly(self, principal_id: str, environment_id: str) -> Environment:
         """The environment that a session of the principal was started from; raises as `find` does."""
-        if made.ID.fullmatch(environment_id):
+        if custom.ID.fullmatch(environment_id):
             row = await self._database.run(lambda c: environments.find(c, principal_id, environment_id))
             if row is not None:
-                return self._made(row)
+                return self._build(row)
         return self._hosts(environment_id)
 
     async def of_session(self, environment_id: str) -> Environment:
@@ -82,16 +82,16 @@ class Environments:
 
         A session that was handed over has another principal's.
         """
-        if made.ID.fullmatch(environment_id):
+        if custom.ID.fullmatch(environment_id):
             row = await self._database.run(lambda c: environments.find_of_anybody(c, environment_id))
             if row is not None:
-                return self._made(row)
+                return self._build(row)
         return self._hosts(environment_id)
 
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
         """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
         hosts = self._installed()
-        row = made.new_row(principal, body, hosts, self._settings, self._clock.now())
+        row = custom.new_row(principal, body, hosts, self._settings, self._clock.now())
         if row.name in hosts:
             raise Conflict(f"the host has an environment {row.name!r}: choose another name", name=row.name)
 
@@ -137,15 +137,15 @@ class Environments:
 
     async def delete(self, principal: Principal, name: str) -> EnvironmentInfo:
         """Delete one of the principal's own; raises HasDependents while agents or live sessions need it."""
-        row = await self._own(principal, name)
+        row = await self._find_own(principal, name)
         now = self._clock.now()
 
         def remove(connection: Connection) -> None:
             environments.require(connection, principal.id, row.id)
-            attached = agents.attached(connection, principal.id, row.id)
+            attached = agents.find_attached(connection, principal.id, row.id)
             live = agents.live_sessions(connection, principal.id, row.id)
             if attached.count or live.count:
-                raise _needed(row, attached, live)
+                raise _make_dependents_error(row, attached, live)
             environments.remove(connection, row.id, now)
 
         await self._database.run(remove)
@@ -155,12 +155,12 @@ class Environments:
 
     async def change_tags(self, principal: Principal, name: str, body: ChangeTags) -> EnvironmentInfo:
         """Remove and set tags, all or none; raises InvalidRequest."""
-        row = await self._own(principal, name)
+        row = await self._find_own(principal, name)
         now = self._clock.now()
 
         def change(connection: Connection) -> EnvironmentRow:
             found = environments.require(connection, principal.id, row.id)
-            tags = made.tagged(found.tags, body.set, body.remove)
+            tags = custom.change_tags(found.tags, body.set, body.remove)
             environments.set_tags(connection, row.id, tags, now)
             return dataclasses.replace(found, tags=tags, updated=now)
 
@@ -173,17 +173,17 @@ class Environments:
 
     def is_made(self, reference: str) -> bool:
         """Whether an id is that of a made environment: the host's may have names of the same form."""
-        return made.ID.fullmatch(reference) is not None and reference not in self._installed()
+        return custom.ID.fullmatch(reference) is not None and reference not in self._installed()
 
     async def _row(self, principal_id: str, name: str) -> EnvironmentRow | None:
         """The principal's own by id or name; None leaves it to the host."""
-        if made.ID.fullmatch(name):
+        if custom.ID.fullmatch(name):
             return await self._database.run(lambda c: environments.find(c, principal_id, name))
-        if made.NAME.fullmatch(name):
+        if custom.NAME.fullmatch(name):
             return await self._database.run(lambda c: environments.find_by_name(c, principal_id, name))
         return None
 
-    async def _own(self, principal: Principal, name: str) -> EnvironmentRow:
+    async def _find_own(self, principal: Principal, name: str) -> EnvironmentRow:
         row = await self._row(principal.id, name)
         if row is None:
             self._hosts(name)
@@ -199,10 +199,10 @@ class Environments:
             )
         return installed[name]
 
-    def _made(self, row: EnvironmentRow) -> Environment:
+    def _build(self, row: EnvironmentRow) -> Environment:
         try:
-            return made.made(row, self._installed(), self._roles, self._settings)
-        except made.Unavailable as error:
+            return custom.build_environment(row, self._installed(), self._roles, self._settings)
+        except custom.Unavailable as error:
             raise EnvironmentUnavailable(f"the environment {row.id} cannot be started: {error}") from None
 
     def _info(self, row: EnvironmentRow) -> EnvironmentInfo:
@@ -212,14 +212,14 @@ class Environments:
         hosts, infos = self._installed(), []
         for row in rows:
             try:
-                stands, failure = made.made(row, hosts, self._roles, self._settings), ""
-            except made.Unavailable as error:
+                stands, failure = custom.build_environment(row, hosts, self._roles, self._settings), ""
+            except custom.Unavailable as error:
                 stands, failure = None, str(error)
             infos.append(info_of_made(row, stands, self._settings, failure))
         return infos
 
 
-def _needed(row: EnvironmentRow, attached: agents.Needs, live: agents.Needs) -> HasDependents:
+def _make_dependents_error(row: EnvironmentRow, attached: agents.Needs, live: agents.Needs) -> HasDependents:
     """The refusal to delete, which names who needs it and what to do."""
     both = (("agent", attached), ("live session", live))
     named = [f"{needs.count:,} {what}{'s' if needs.count > 1 else ''}" for what, needs in both if needs.count]

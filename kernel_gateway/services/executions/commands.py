@@ -181,7 +181,7 @@ class Commands:
         return row
 
     async def _store(self, live: LiveSession, row: ExecutionRow) -> None:
-        # While code runs beside it, nobody can tell whose changes the files are: they count as the code's.
+        # While code runs at the same time, whose changes the files are cannot be known: they count as the code's.
         look = partial(find_changes, live) if live.running is None else None
         with self._record.ending(live.id, row.id, look):
             await self._database.run(lambda connection: executions.finish(connection, row))

@@ -32,7 +32,7 @@ from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Asked, FinishedJobs, Job
 from kernel_gateway.services.results.outcomes import execution_of, with_late
-from kernel_gateway.services.results.stored_events import replayed
+from kernel_gateway.services.results.stored_events import replay_events
 from kernel_gateway.services.sessions.interrupts import BEFORE_IT_BEGAN, interrupt_code
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -214,7 +214,7 @@ class Executions:
         if job is not None:
             return job.log.follow(after, late=late)
         row = await self._row(principal, session_id, execution_id)
-        return replayed(row, after, sync_status(row, await self._sync(principal, session_id)))
+        return replay_events(row, after, sync_status(row, await self._sync(principal, session_id)))
 
     def _check(
         self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str

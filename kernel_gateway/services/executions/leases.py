@@ -45,7 +45,7 @@ class Leases:
     async def take(self, principal: Principal, session_id: str, body: TakeLease, lease_id: str | None = None) -> Lease:
         """A new lease, or, for its holder, who gives its id, the same one for longer.
 
-        Raises NotFound, SessionTerminated, SessionBusy: somebody else holds one; ShuttingDown.
+        Raises NotFound, SessionTerminated, SessionBusy: another client holds one; ShuttingDown.
         """
         self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
@@ -65,7 +65,7 @@ class Leases:
         """The lease that lasts; raises NotFound also when there is none."""
         live = await self._registry.require(principal, session_id)
         if live.held is None:
-            raise NotFound("nobody holds a lease on this session")
+            raise NotFound("there is no lease on this session")
         return _lease_info(live.held)
 
     async def give_back(self, principal: Principal, session_id: str) -> None:
@@ -92,7 +92,7 @@ class Leases:
         await self._end(live, "It ran out.")
 
     async def _begin(self, live: LiveSession, lease: HeldLease) -> None:
-        """Say so in the record; a lease of which nobody gets the id is none."""
+        """Say so in the record; a lease of which no caller gets the id is none."""
         text = f"**{_plain(lease.holder)} took the session** until {rfc3339(lease.expires)}."
         try:
             await self._record.note(live, "lease", text)

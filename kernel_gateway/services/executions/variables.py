@@ -9,10 +9,13 @@ import msgspec
 
 from kernel_gateway.errors import SandboxUnavailable, translated
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.background import cancel_all
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernels.execution import variables
 from sandcell.models.inspection import Variable, Variables
+
+CLOSE_SECONDS = 10.0
 
 
 class Inspection:
@@ -33,15 +36,12 @@ class Inspection:
 
     async def aclose(self) -> None:
         """Give up the looks that are under way."""
-        looks = list(self._looks.values())
-        for look in looks:
-            look.cancel()
-        await asyncio.gather(*looks, return_exceptions=True)
+        await cancel_all(self._looks.values(), CLOSE_SECONDS)
 
     def _forget(self, session_id: str, look: asyncio.Task[Variables]) -> None:
         del self._looks[session_id]
         if not look.cancelled():
-            look.exception()  # nobody may be left to hear of it
+            look.exception()  # there may be no caller left to hear of it
 
     async def _look(self, live: LiveSession) -> Variables:
         with translated():

@@ -71,7 +71,7 @@ class Views:
                     group.create_task(_feed(writer, notebook))
                     answer = group.create_task(_read(reader))
             finally:
-                writer.transport.abort()  # with what is still to be sent: the process ends when nobody is there
+                writer.transport.abort()  # with what is still to be sent: the process ends when its reader is gone
         word, content = answer.result()
         if word == REFUSED:
             raise InvalidRequest(content.decode("utf-8", "replace"))

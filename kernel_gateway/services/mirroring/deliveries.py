@@ -34,7 +34,7 @@ class Deliveries:
         flushed = rfc3339(self._clock.now())
 
         def store(connection: Connection) -> None:
-            ended = sessions.ended_of(connection, workspace_id, ENDED_SESSIONS)
+            ended = sessions.list_ended(connection, workspace_id, ENDED_SESSIONS)
             row = next((each for each in ended if each.record.sync.pending), None)
             if row is not None:
                 row.record.sync = Sync(flushed, mode=row.sync, durable=durable or row.record.sync.durable)

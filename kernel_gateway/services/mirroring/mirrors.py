@@ -33,7 +33,7 @@ class Mirrors:
     """One store, and the threads that move files to and from it.
 
     `open_closed(sandbox_id, path)` opens what a workspace's user has closed to himself, and so to us. Files on their
-    way to new sandboxes have threads of their own: they may take long, and nobody else's flush or start waits for them.
+    way to new sandboxes have threads of their own: they may take long, and no other flush or start waits for them.
     So has the spool: when it is needed, a store that stalls may hold all the others. So has what callers ask of durable
     files (`run_durable`), however many of them read, pack and copy at once; those threads serve principals in turn.
     A restore is tried again while nothing arrives for as long as `restore_seconds`.

@@ -116,6 +116,7 @@ class Spool:
                 await _flush(mirror, copy.as_of, copy.seconds)
             finally:
                 await asyncio.to_thread(_delete, out)
+            # Before the copy goes: a process that is killed in between delivers it once more, which changes nothing.
             await self._on_delivered(workspace_id, copy.as_of)
             await asyncio.to_thread(_remove, place)
         log.info("workspace_delivered", workspace=workspace_id)
@@ -133,9 +134,9 @@ class Spool:
 
         One that cannot be delivered waits for next time and holds no other back; a store that is away does.
         """
-        silences = OutageDetector()
+        outages = OutageDetector()
         for workspace_id in self.waiting():
-            if not in_use(workspace_id) and silences.away(await self._try(workspace_id)):
+            if not in_use(workspace_id) and outages.away(await self._try(workspace_id)):
                 return
 
     async def _try(self, workspace_id: str) -> Exception | None:
@@ -218,7 +219,7 @@ def _replace(part: Path) -> None:
 
 
 def _put_in_place(whole: Path) -> None:
-    _sync(whole.parent)
+    _sync(whole.parent)  # the new copy is on the disk under a name of its own before the older one goes
     place = whole.with_suffix("")
     if place.is_dir():
         _remove(place)

@@ -37,7 +37,7 @@ class Noted:
 
 
 class WorkspaceLedger:
-    """`counted` from any thread, `touch` from the loop; `run` for as long as the service lives."""
+    """`note_counts` from any thread, `touch` from the loop; `run` for as long as the service lives."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -47,7 +47,7 @@ class WorkspaceLedger:
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def counted(self, workspace_id: str, file_count: int, size_bytes: int) -> None:
+    def note_counts(self, workspace_id: str, file_count: int, size_bytes: int) -> None:
         """The store holds a state of the workspace with so many files and bytes from now on."""
         self._note(workspace_id, Noted(self._clock.now(), file_count, size_bytes))
 

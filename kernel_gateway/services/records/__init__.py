@@ -1,1 +1,1 @@
-"""The record of a session: executions as cells of a notebook, written once and kept beside the workspace."""
+"""The record of a session: executions as cells of a notebook, written once and kept next to the workspace."""

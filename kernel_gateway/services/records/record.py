@@ -1,6 +1,6 @@
 """The record of a session: what ended becomes a cell that is written once, in order, linked to the one before.
 
-The rows of executions and notes are durable first; `settle` then appends what has no cell yet, whoever wrote the row:
+The rows of executions and notes are durable first; `settle` then appends what has no cell yet, no matter who wrote it:
 after each end, before a notebook is read, after a crash, at the session's end. It is idempotent, and the database
 refuses a second cell of the same row or place, so that several gateways may do it at once.
 
@@ -42,7 +42,7 @@ MOST_AT_ONCE: Final = 16
 """Rows in memory at once: each may hold megabytes of outputs."""
 
 Keep = Callable[[str, Sequence[Blob]], Awaitable[None]]
-"""Makes files that lie beside a session's notebook durable."""
+"""Makes files that lie next to a session's notebook durable."""
 Look = Awaitable[dict[str, Any]]
 """What is found out about an execution once it has ended; becomes part of its provenance."""
 
@@ -87,6 +87,7 @@ class Record:
     def ending(self, session_id: str, execution_id: str, look: Callable[[], Look] | None = None) -> Iterator[None]:
         """Around the writing of an execution's last row: its cell is written after it, and after what `look` finds."""
         session = self._live.setdefault(session_id, self._of(session_id))
+        # Before the row is stored: who finds the row in the database finds this too, and waits for it.
         future = session.looks.setdefault(execution_id, asyncio.get_running_loop().create_future())
         try:
             yield
@@ -100,6 +101,7 @@ class Record:
         self, live: Noted, kind: str, text: str, store: Callable[[Connection], None] | None = None
     ) -> Coroutine[Any, Any, None]:
         """Store what happens to a session now, in one transaction with what belongs to it; it becomes a cell."""
+        # Made now and not when the coroutine first runs: time and generation are those of what has happened.
         return self._note(live, live.note(kind, text), store)
 
     async def _note(self, live: Noted, note: NoteRow, store: Callable[[Connection], None] | None) -> None:
@@ -112,7 +114,7 @@ class Record:
         live.notebook_stale = True
         self.request(live.id)
 
-    async def looked_at(self, session_id: str) -> None:
+    async def wait_for_looks(self, session_id: str) -> None:
         """Wait until all is found out about what ended in the session; the next execution would blur it."""
         session = self._live.get(session_id)
         if session is not None and session.looks:
@@ -197,13 +199,13 @@ class Record:
             first = chain.genesis(session_id, row.environment) if row is not None else head.hash
             return (
                 first,
-                _told(connection, session_id, head),
+                _find_cause(connection, session_id, head),
                 [_entry(connection, session_id, each, found) for each in ids],
             )
 
         previous, told, entries = await self._database.run(read)
         written: Written = await asyncio.to_thread(write, entries, previous=previous, told=told)
-        if written.blobs:
+        if written.blobs:  # before the cells that name them: what a cell names is there
             await self._keep(session_id, written.blobs)
 
         changes = await plan(self._database, session_id, head, written) if written.updates else []
@@ -242,7 +244,7 @@ def due(waiting: Sequence[Unrecorded], notes: Sequence[UnrecordedNote]) -> tuple
     return [which for _, which in sorted(timed, key=lambda one: one[0])], held
 
 
-def _told(connection: Connection, session_id: str, head: Head) -> str:
+def _find_cause(connection: Connection, session_id: str, head: Head) -> str:
     """Of what the kernel died, if the last cell says so."""
     kind, _, execution_id = head.cell_id.partition("-")
     row = executions.find(connection, session_id, execution_id) if kind == "death" else None
@@ -254,7 +256,7 @@ def _entry(connection: Connection, session_id: str, which: str | int, found: dic
         return Entry(note=executions.find_note(connection, which))
     try:
         row, why = executions.find(connection, session_id, which), ""
-    except Exception as error:  # a row that an older version wrote, or somebody's hand
+    except Exception as error:  # a row that an older version or a person wrote
         log.error("outcome_not_read", session=session_id, execution=which, error=repr(error))
         row, why = executions.find(connection, session_id, which, outcome=False), "its outcome cannot be read"
     return Entry(row=row, why=why, found=found[which])

@@ -35,25 +35,25 @@ async def plan(database: Database, session_id: str, head: Head, written: Written
 
         place, before = await database.run(read)
         if place is not None:
-            found += _planned(place, before, updates, positions)
+            found += _plan_cell(place, before, updates, positions)
     return found
 
 
-def _planned(
+def _plan_cell(
     place: Place, before: Sequence[StoredRevision], updates: Sequence[Update], positions: dict[str, int]
 ) -> Iterator[NewRevision]:
     current = {each.output: _revision(each) for each in before}
-    size = len(shown(place.cell, list(current.values())))
+    size = len(apply_revisions(place.cell, list(current.values())))
     for by, group in groupby(updates, key=lambda each: each.by):
         last = {each.place: each.content for each in group}
         current |= {output: Revision(output, by, content) for output, content in last.items()}
-        larger = len(shown(place.cell, list(current.values())))
+        larger = len(apply_revisions(place.cell, list(current.values())))
         for output, content in last.items():
             yield NewRevision(place.position, output, positions[by], content, larger - size)
             size = larger  # counted once for all that a cell made of this one
 
 
-def shown(cell: bytes, changes: Sequence[Revision]) -> bytes:
+def apply_revisions(cell: bytes, changes: Sequence[Revision]) -> bytes:
     """A written cell as it is shown with these revisions."""
     return msgspec.json.encode(revise(msgspec.json.decode(cell), changes)) if changes else cell
 
@@ -61,18 +61,18 @@ def shown(cell: bytes, changes: Sequence[Revision]) -> bytes:
 def read_shown(connection: Connection, session_id: str, position: int, cell: bytes, count: int) -> bytes:
     """A written cell of a record as its first `count` cells show it."""
     found = revisions.last_of(connection, session_id, position, count)
-    return shown(cell, [_revision(each) for each in found])
+    return apply_revisions(cell, [_revision(each) for each in found])
 
 
-def shown_bytes(connection: Connection, session_id: str, head: Head) -> int:
+def count_shown_bytes(connection: Connection, session_id: str, head: Head) -> int:
     """How many bytes the record's cells have as they are shown, up to `head`."""
-    return head.total_bytes + revisions.grown(connection, session_id, head.cells)
+    return head.total_bytes + revisions.count_growth(connection, session_id, head.cells)
 
 
 def read_page(connection: Connection, session_id: str, after: Head, count: int) -> tuple[list[bytes], list[int], Head]:
     """The next cells behind `after` as they were written, which of them are revised, and where they end."""
     page, end = cells.page(connection, session_id, after)
-    return page, revisions.revised(connection, session_id, after.cells, end.cells, count), end
+    return page, revisions.list_revised(connection, session_id, after.cells, end.cells, count), end
 
 
 def _revision(stored: StoredRevision) -> Revision:

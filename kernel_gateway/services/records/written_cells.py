@@ -68,7 +68,7 @@ def write(entries: Sequence[Entry], *, previous: str, told: str) -> Written:
     """The cells of entries, linked behind `previous`; `told` is of what the kernel died, if the last cell says so."""
     made, blobs = Written(), {}
     for entry in entries:
-        rendered = _rendered(entry, told)
+        rendered = _render(entry, told)
         for cell in rendered.cells:
             sealed = transcript.seal(cell, previous)
             previous = sealed.hash
@@ -87,7 +87,7 @@ def death_detail(row: ExecutionRow) -> str:
     return row.outcome.death.detail if row.outcome is not None and row.outcome.death is not None else ""
 
 
-def _rendered(entry: Entry, told: str) -> _Rendered:
+def _render(entry: Entry, told: str) -> _Rendered:
     """What cannot be rendered is a cell all the same: it says so, and holds up nothing."""
     if entry.note is not None:
         return _Rendered(transcript.render(_note(entry.note, told)))

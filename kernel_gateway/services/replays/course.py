@@ -18,7 +18,7 @@ import msgspec
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import rfc3339
-from kernel_gateway.services.replays.notebook import LEFT_OUT, replayed_notebook
+from kernel_gateway.services.replays.notebook import LEFT_OUT, build_notebook
 from kernel_gateway.services.replays.stage import CellOutcome, ReplayServices, Stage, describe_failure
 from kernel_gateway.services.replays.state import Replaying
 from kernel_gateway.services.replays.steps import Step, began, last_step
@@ -261,7 +261,7 @@ class ReplayRun:
         replay = self.replay
         about = {"replay_id": replay.id, "session_id": replay.session_id, "of": replay.of}
         verdicts = {step.number: found for step in replay.steps if (found := replay.verdict_on(step)) is not None}
-        replay.notebook = await asyncio.to_thread(replayed_notebook, self.document, ran, verdicts, about)
+        replay.notebook = await asyncio.to_thread(build_notebook, self.document, ran, verdicts, about)
 
 
 def _held_bytes(ran: CellOutcome) -> int:

@@ -18,7 +18,7 @@ LEFT_OUT: Final[dict[str, Any]] = {
 }
 
 
-def replayed_notebook(
+def build_notebook(
     document: Mapping[str, Any],
     ran: Mapping[int, CellOutcome],
     verdicts: Mapping[int, CellReplay],
@@ -36,12 +36,12 @@ def replayed_notebook(
             made["outputs"] = run.outputs if run is not None else []
             made["execution_count"] = run.execution_count if run is not None else None
             if number in verdicts:
-                made["metadata"][KEY] = {"replay": _said(verdicts[number])}
+                made["metadata"][KEY] = {"replay": _describe_verdict(verdicts[number])}
         cells.append(made)
     metadata = {**document["metadata"], KEY: {"replay": dict(about)}}
     return msgspec.json.encode({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}) + b"\n"
 
 
-def _said(verdict: CellReplay) -> dict[str, Any]:
+def _describe_verdict(verdict: CellReplay) -> dict[str, Any]:
     said = msgspec.to_builtins(verdict)
     return {name: value for name, value in said.items() if name not in ("number", "id") and value not in (None, "")}

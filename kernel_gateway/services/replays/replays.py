@@ -306,7 +306,7 @@ class Replays:
     async def _end_session(self, principal: Principal, session_id: str, *, copied: bool) -> None:
         try:
             await self._services.sessions.stop(principal, session_id)
-        except NotFound:  # it did not come to be, and nobody will ever use what was copied for it
+        except NotFound:  # it was never made, and what was copied for it will never be used
             if copied:
                 await self._copies.discard(session_id)
         except GatewayError as error:

@@ -18,7 +18,7 @@ from sandcell.models.replays import CellReplay, Replay, ReplayError, ReplayReque
 MOST_DIFFS_BYTES: Final = 4_000_000
 """Of all the verdicts of one replay together, in characters."""
 VERDICT_BYTES: Final = 500
-"""What a verdict is counted as beside its texts."""
+"""What a verdict is counted as besides its texts."""
 
 
 class Replaying:

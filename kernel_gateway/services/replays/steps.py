@@ -122,8 +122,8 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         started_at=started,
         ended_at=_text(about.get("ended_at")),
         digests=digests_of(about.get("full")),
-        timeout_seconds=_elapsed_seconds(started, about.get("ended_at")) if status in STOPPED else None,
-        skipped=LATE if about.get("kind") == "late" else _skipped(status, started),
+        timeout_seconds=_measure_seconds(started, about.get("ended_at")) if status in STOPPED else None,
+        skipped=LATE if about.get("kind") == "late" else _explain_skip(status, started),
         ours=isinstance(about.get("execution_id"), str),
         as_written=_as_written(shown) if ran and by else None,
         revised_by=by,
@@ -155,13 +155,13 @@ def began(document: Mapping[str, Any]) -> str | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def _skipped(status: str | None, started: str | None) -> str:
+def _explain_skip(status: str | None, started: str | None) -> str:
     if status == "interrupted" and started is None:
         return "it was interrupted before it ran"
     return f"it was {status} and never ran" if status in UNRUN else ""
 
 
-def _elapsed_seconds(started: Any, ended: Any) -> float:
+def _measure_seconds(started: Any, ended: Any) -> float:
     """How long it ran before it was stopped, so that it is stopped after as long."""
     try:
         seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()

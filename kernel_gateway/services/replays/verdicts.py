@@ -36,7 +36,7 @@ def verdict_of(
     """
     stopped = ran.status == "timeout" and step.status in STOPPED  # by a person or the clock: now after as long
     found = judge(
-        _recorded(step, caps, began[0]),
+        _find_recorded(step, caps, began[0]),
         ran.status,
         _showing(ran, began[1]),
         None if second is None else _showing(second, began[2]),
@@ -52,7 +52,7 @@ def verdict_of(
     return _cell(step, _with_exit(found, step, ran), ran)
 
 
-def _recorded(step: Step, caps: Sequence[int], began: str | None) -> Showing | None:
+def _find_recorded(step: Step, caps: Sequence[int], began: str | None) -> Showing | None:
     if step.recorded is None:
         return None
     digests = {**_digests(step.recorded, caps), **step.digests}

@@ -63,7 +63,7 @@ def store(connection: Connection, row: ExecutionRow) -> ExecutionRow:
     for execution_id in targets(row.outcome.updates):
         found = executions.find(connection, row.session_id, execution_id)
         outcome = StoredOutcome() if found is None or found.outcome is None else found.outcome
-        changed, left = updated(outcome, execution_id, row.outcome.updates)
+        changed, left = update_outcome(outcome, execution_id, row.outcome.updates)
         refused |= {(execution_id, place) for place in left}
         if changed is not outcome:
             executions.set_outcome(connection, execution_id, changed)
@@ -75,7 +75,7 @@ def targets(updates: Sequence[StoredUpdate]) -> list[str]:
     return list(dict.fromkeys(execution_id for each in updates for execution_id, _ in each.places))
 
 
-def updated(
+def update_outcome(
     outcome: StoredOutcome, execution_id: str, updates: Sequence[StoredUpdate]
 ) -> tuple[StoredOutcome, list[int]]:
     """An execution's outcome with its displays changed, and the places of those for which it has not the room."""

@@ -1,6 +1,6 @@
 """The log of one running execution: numbered events, bounded in bytes, with any number of followers.
 
-A follower reads from the log itself, so a slow one costs nothing: when it falls behind what is kept, it is told how
+A follower reads from the log itself, so a slow one costs nothing: when it falls behind what is kept, it reads how
 much it missed by a `truncated` event.
 """
 
@@ -16,7 +16,7 @@ import msgspec
 from sandcell.models.executions import Event
 
 EVENT_BYTES = 256
-"""What a kept event is counted as beside its data."""
+"""What a kept event is counted as besides its data."""
 
 
 class EventLog:
@@ -59,7 +59,7 @@ class EventLog:
         self._wake()
 
     def finish(self) -> None:
-        """Nothing comes any more, for nobody."""
+        """Nothing comes any more: every follower ends."""
         self._closed = self._over = True
         self._wake()
 

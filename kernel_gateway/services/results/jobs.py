@@ -13,7 +13,7 @@ import structlog
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.services.admission.fair_shares import Share
-from kernel_gateway.services.results.displays import targets, updated
+from kernel_gateway.services.results.displays import targets, update_outcome
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.kept_outputs import FullText
 from kernel_gateway.services.results.outcomes import closing_event, execution_of
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Asked:
-    """The message of an attached client that a job carries out, and who is told when it begins and has ended."""
+    """The message of an attached client that a job carries out, and what is called when it begins and has ended."""
 
     request: ClientRequest
     told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None]
@@ -56,7 +56,7 @@ class Job:
         self._settling: asyncio.Task[ExecutionSync] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self.lease: str | None = None
-        """The lease that whoever submitted it holds, or says to."""
+        """The lease that the caller who submitted it holds, or claims to hold."""
         self.room: Share | None = None
         """Memory for its code while it waits."""
         self.full_text: FullText | None = None
@@ -83,8 +83,8 @@ class Job:
     async def is_stored(self) -> bool:
         return await self._stored
 
-    def asked_to_stop(self) -> bool:
-        """Whether somebody interrupted it; asked anew after every wait."""
+    def has_to_stop(self) -> bool:
+        """Whether a caller interrupted it: to be asked again after every wait."""
         return self.interrupted
 
     @property
@@ -100,7 +100,7 @@ class Job:
         return await asyncio.shield(self._ended)
 
     async def prepare(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """Wait for what it needs before it runs; no longer than until somebody interrupts it."""
+        """Wait for what it needs before it runs; no longer than until a caller interrupts it."""
         preparing = self._preparing = asyncio.get_running_loop().create_task(waiting)
         try:
             await asyncio.wait([preparing])
@@ -116,7 +116,7 @@ class Job:
         return self._settling is not None
 
     async def settle(self, waiting: Coroutine[Any, Any, ExecutionSync]) -> ExecutionSync:
-        """Wait for the store, unless somebody interrupts that."""
+        """Wait for the store, unless a caller interrupts that."""
         self._settling = asyncio.get_running_loop().create_task(waiting)
         try:
             await asyncio.wait([self._settling])
@@ -156,7 +156,7 @@ class Job:
                 await self._code_ended.wait()
 
     def ignore_interrupt(self, why: str) -> None:
-        """Its code goes on although it was interrupted: whoever asks or follows hears so."""
+        """Its code goes on although it was interrupted: callers that ask for it or follow it hear so."""
         self.deaf = True
         self.row = replace(self.row, outcome=StoredOutcome(why=why))
         self.log.append("interrupt", {"effect": False, "why": why})
@@ -234,7 +234,7 @@ class FinishedJobs:
             job = self.find(session_id, execution_id)
             if job is None or job.row.outcome is None:
                 continue
-            job.row = replace(job.row, outcome=updated(job.row.outcome, execution_id, updates)[0])
+            job.row = replace(job.row, outcome=update_outcome(job.row.outcome, execution_id, updates)[0])
             for each in updates if execution_id != told else ():
                 if any(name == execution_id for name, _ in each.places):
                     data = {"display_id": each.display_id, "data": each.data, "metadata": each.metadata}

@@ -1,4 +1,4 @@
-"""Outputs in full, once by their content: on this host's disk until the store has them beside the session's notebook.
+"""Outputs in full, once by their content: on this host's disk until the store has them next to the session's notebook.
 
 Each session has a directory under `<data_dir>/state/outputs`; a file's name is its digest and an ending. A file that is
 there is whole and durable; what an earlier process left unfinished is removed at start.
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 # The text of one execution in full, kept on disk while it arrives: more of it than its stored outcome can hold.
 #
-# What arrives is written at once, in pieces of at most 64 KB, to files that nobody waits to be on the disk: that is as
+# What arrives is written at once, in pieces of at most 64 KB, to files that are not synced: that is as
 # fast as memory. What cannot be kept costs the execution nothing: its cell says why.
 
 IN_MEMORY_BYTES = 1_000_000
@@ -136,7 +136,7 @@ class _Stream:
                 self._why = "the session's outputs in full are as large as they may be together"
             if self._why:
                 return {"size": self.total, "lost": self._why}
-            about = self._made_durable()
+            about = self._write_whole()
             return {**about, "omitted_bytes": self._omitted} if self._omitted else about
         except OSError as error:
             return {"size": self.total, "lost": f"the host's disk did not take it: {error.strerror}"}
@@ -161,7 +161,7 @@ class _Stream:
             self._pieces.clear()
         self._file.write(data)
 
-    def _made_durable(self) -> dict[str, Any]:
+    def _write_whole(self) -> dict[str, Any]:
         if self._file is None:  # there was less in the file than beyond
             self._file = self._kept.begin(self._session_id)
             self._file.write(b"".join(self._pieces))
@@ -298,9 +298,9 @@ class KeptOutputs:
 
     async def deliver_all(self) -> None:
         """Bring everything that waits to the store; when it is away, the rest waits with what found that out."""
-        silences = OutageDetector()
+        outages = OutageDetector()
         for session_id in await asyncio.to_thread(self._sessions):
-            if silences.away(await self._try(session_id)):
+            if outages.away(await self._try(session_id)):
                 return
 
     async def _try(self, session_id: str) -> Exception | None:

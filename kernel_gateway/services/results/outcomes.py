@@ -36,7 +36,7 @@ def outcome_of(outcome: Outcome) -> StoredOutcome:
     )
 
 
-def stored_outcome(shown: Outputs) -> StoredOutcome:
+def make_stored_outcome(shown: Outputs) -> StoredOutcome:
     """The same of outputs alone."""
     cut = shown.truncated
     return StoredOutcome(
@@ -97,13 +97,13 @@ def trim(outcome: StoredOutcome, text_bytes: int) -> StoredOutcome:
         outputs.append(kept)
         if each.get("output_type") != "stream":
             truncated.outputs += cut
-    updates = [_trimmed_update(each, text_bytes) for each in outcome.updates]
+    updates = [_trim_update(each, text_bytes) for each in outcome.updates]
     return msgspec.structs.replace(
         outcome, stdout=stdout, stderr=stderr, outputs=outputs, truncated=truncated, updates=updates
     )
 
 
-def _trimmed_update(update: StoredUpdate, text_bytes: int) -> StoredUpdate:
+def _trim_update(update: StoredUpdate, text_bytes: int) -> StoredUpdate:
     kept, _ = trim_output({"data": update.data, "metadata": update.metadata}, text_bytes)
     return msgspec.structs.replace(update, data=kept["data"], metadata=kept["metadata"])
 

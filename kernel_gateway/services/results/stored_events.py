@@ -11,7 +11,7 @@ from sandcell.models.executions import Event
 from sandcell.models.sync import ExecutionSync
 
 
-async def replayed(row: ExecutionRow, after: int, sync: ExecutionSync | None = None) -> AsyncIterator[Event]:
+async def replay_events(row: ExecutionRow, after: int, sync: ExecutionSync | None = None) -> AsyncIterator[Event]:
     """From the start, what the row holds; from the middle, that the log is gone; `ended` last, numbered as it was."""
     made = list(_events(row))
     last = max(row.last_sequence or 0, len(made) + 1)
@@ -22,7 +22,7 @@ async def replayed(row: ExecutionRow, after: int, sync: ExecutionSync | None = N
             yield Event(sequence, kind, data)
     if after < last:
         yield Event(last, "ended", closing_event(row, sync))
-    late = _shown((row.outcome or StoredOutcome()).late)
+    late = _replay_outputs((row.outcome or StoredOutcome()).late)
     for sequence, (kind, data) in enumerate(late, start=last + 1):
         if sequence > after:
             yield Event(sequence, "late", {"event": kind, "data": data})
@@ -33,10 +33,10 @@ def _events(row: ExecutionRow) -> Iterator[tuple[str, dict[str, Any]]]:
         if row.clear_context:
             yield "generation", {"generation": row.generation, "cause": "restart"}
         yield "started", {"execution_id": row.id, "generation": row.generation}
-    yield from _shown((row.outcome or StoredOutcome()).outputs)
+    yield from _replay_outputs((row.outcome or StoredOutcome()).outputs)
 
 
-def _shown(outputs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _replay_outputs(outputs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for output in outputs:
         kind = output.get("output_type")
         if kind == "stream":

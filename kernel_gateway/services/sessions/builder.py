@@ -20,7 +20,7 @@ from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
-from kernel_gateway.services.sessions.events import SessionEvents
+from kernel_gateway.services.sessions.events import SessionEvents, store_record
 from kernel_gateway.services.sessions.late_outputs import LateOutputs
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
@@ -33,6 +33,57 @@ from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 
 
+class SandboxBuilder:
+    """`build` makes a session's side of its sandbox: where it comes from, what it reaches, where its files go."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        runtime: SandboxRuntime,
+        launcher: KernelLauncher,
+        environments: Environments,
+        egress: Egress,
+        mirrors: Mirrors,
+        spool: Spool,
+        starting: FairShares,
+        background: Background,
+    ) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._launcher = launcher
+        self._environments = environments
+        self._egress = egress
+        self._mirrors = mirrors
+        self._spool = spool
+        self._starting = starting
+        self._background = background
+
+    def build(self, live: LiveSession, database: Database, events: SessionEvents) -> SessionSandbox:
+        """Nothing of it runs before its first use."""
+        row, find = live.row, partial(self._environments.of_session, live.row.environment)
+        return SessionSandbox(
+            row,
+            settings=self._settings,
+            runtime=self._runtime,
+            launcher=self._launcher,
+            mirrors=self._mirrors,
+            spool=self._spool,
+            starting=self._starting,
+            background=self._background,
+            find_environment=find,
+            egress_gateway=self._egress.egress_gateway(row, find),
+            flushes=Flushes(
+                row.sync,
+                self._settings.flush_deadline_seconds,
+                row.record.sync.durable,
+                find_mirror=lambda: live.sandbox.mirror,
+                on_durable=partial(store_record, database, live),
+            ),
+            on_event=partial(events.handle, live),
+        )
+
+
 class SessionBuilder:
     """`build` makes one session of a row; starting its sandbox and its tasks is the caller's."""
 
@@ -42,42 +93,30 @@ class SessionBuilder:
         settings: Settings,
         clock: Clock,
         database: Database,
-        runtime: SandboxRuntime,
-        launcher: KernelLauncher,
-        environments: Environments,
-        egress: Egress,
-        mirrors: Mirrors,
-        spool: Spool,
         record: Record,
         kept_outputs: KeptOutputs,
         redaction: Redaction,
         finished: FinishedJobs,
-        starting: FairShares,
         background: Background,
         registry: Registry,
+        sandboxes: SandboxBuilder,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._database = database
-        self._runtime = runtime
-        self._launcher = launcher
-        self._environments = environments
-        self._egress = egress
-        self._mirrors = mirrors
-        self._spool = spool
         self._record = record
         self._kept_outputs = kept_outputs
         self._redaction = redaction
         self._finished = finished
-        self._starting = starting
         self._background = background
         self._registry = registry
+        self._sandboxes = sandboxes
         self._events = SessionEvents(database, record, finished, background)
 
     def build(self, row: SessionRow) -> LiveSession:
         """A live session for a row, registered, its sandbox not started."""
         live = LiveSession(row, self._clock)
-        live.sandbox = self._sandbox(live)
+        live.sandbox = self._sandboxes.build(live, self._database, self._events)
         live.late = LateOutputs(
             settings=self._settings,
             clock=self._clock,
@@ -101,26 +140,3 @@ class SessionBuilder:
         )
         self._registry.add(live)
         return live
-
-    def _sandbox(self, live: LiveSession) -> SessionSandbox:
-        row, find = live.row, partial(self._environments.of_session, live.row.environment)
-        return SessionSandbox(
-            row,
-            settings=self._settings,
-            runtime=self._runtime,
-            launcher=self._launcher,
-            mirrors=self._mirrors,
-            spool=self._spool,
-            starting=self._starting,
-            background=self._background,
-            find_environment=find,
-            egress_gateway=self._egress.egress_gateway(row, find),
-            flushes=Flushes(
-                row.sync,
-                self._settings.flush_deadline_seconds,
-                row.record.sync.durable,
-                find_mirror=lambda: live.sandbox.mirror,
-                on_durable=partial(self._events.store_durable, live),
-            ),
-            on_event=partial(self._events.handle, live),
-        )

@@ -56,7 +56,7 @@ class SessionEvents:
     def _store_generation(self, live: LiveSession, generation: int, death: Death | None) -> None:
         """The session has a blank kernel: remember its generation and why."""
         why = death.detail if death is not None else "the kernel was replaced"
-        record = live.record(live.sandbox.last_usage)
+        record = live.build_record()
 
         def store(connection: Connection) -> None:
             sessions.set_generation(connection, live.id, generation)
@@ -76,24 +76,25 @@ class SessionEvents:
         """A new sandbox has the files of an earlier one."""
         if not (report.files or report.directories or report.links or report.skipped):
             return
-        left = f" {len(report.skipped):,} could not be restored{_skipped_names(report)}." if report.skipped else ""
+        left = f" {len(report.skipped):,} could not be restored{_list_skipped(report)}." if report.skipped else ""
         what = f"{report.files:,} files, {report.size_bytes:,} bytes, as they were at {report.as_of}."
         self._note(live, "restored", f"**Workspace restored:** {what}{left}")
-
-    async def store_durable(self, live: LiveSession) -> None:
-        """An answer is about to say that its files are durable: after a restart the service has to say so too."""
-        record = live.record(live.sandbox.last_usage)
-        try:
-            await self._database.run(lambda connection: sessions.set_record(connection, live.id, record))
-        except GatewayError as error:
-            log.error("durable_not_stored", session=live.id, error=error.code)
 
     def _note(self, live: LiveSession, kind: str, text: str, store: Callable[[Connection], None] | None = None) -> None:
         noting = self._record.note(live, kind, text, store)
         self._background.spawn(noting, f"note of session {live.id}")
 
 
-def _skipped_names(report: RestoreReport) -> str:
+async def store_record(database: Database, live: LiveSession) -> None:
+    """Write down what is known of a session now, so that the process after a restart says the same."""
+    record = live.build_record()
+    try:
+        await database.run(lambda connection: sessions.set_record(connection, live.id, record))
+    except GatewayError as error:
+        log.error("record_not_stored", session=live.id, error=error.code)
+
+
+def _list_skipped(report: RestoreReport) -> str:
     """The first names that were left out, as code: anybody who may write to the bucket chooses names in it."""
     named = [
         f"`{each.path[:NAME_LENGTH].replace('`', chr(39))}` ({each.reason.replace('`', chr(39))})"

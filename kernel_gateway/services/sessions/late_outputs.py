@@ -24,7 +24,7 @@ from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results import displays
 from kernel_gateway.services.results.jobs import FinishedJobs, Job
-from kernel_gateway.services.results.outcomes import stored_outcome, with_late
+from kernel_gateway.services.results.outcomes import make_stored_outcome, with_late
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.settings import Settings
@@ -61,7 +61,7 @@ class _Heard:
         self.collector = OutputCollector(OutputCaps(text_bytes=TEXT_BYTES, rich_bytes=RICH_BYTES))
 
     def outcome(self) -> StoredOutcome:
-        return stored_outcome(self.collector.snapshot())
+        return make_stored_outcome(self.collector.snapshot())
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LateOutputs:
         shown = heard.collector.snapshot()
         updates = self._live.displays.updates(heard.generation, shown.updates)
         if shown.outputs or updates:
-            row = self._row(heard, msgspec.structs.replace(stored_outcome(shown), updates=updates))
+            row = self._row(heard, msgspec.structs.replace(make_stored_outcome(shown), updates=updates))
             self._unstored.append(_Unstored(heard.of, row, shown.displays))
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
-from kernel_gateway.services.background import Background
+from kernel_gateway.services.background import Background, cancel_all
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.outcomes import death_outcome, refusal_outcome
@@ -147,10 +147,8 @@ class Lifecycle:
 
     async def _stop_starting(self, live: LiveSession) -> None:
         """Cancel the timers, except one that ends the session, and a start under way."""
-        for task in (live.timer_task, live.lease_task, live.start_task):
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.wait([task], timeout=self._settings.start_deadline_seconds)
+        starting = (live.timer_task, live.lease_task, live.start_task)
+        await cancel_all(starting, self._settings.start_deadline_seconds)
 
     async def _let_running_stop(self, live: LiveSession) -> None:
         """Interrupt what runs and give it the grace to end by itself, so that its output is kept."""
@@ -171,9 +169,7 @@ class Lifecycle:
         if job is not None:
             notice = self._background.spawn(job.wait(), f"notice of {job.row.id}")
             await asyncio.wait([notice], timeout=NOTICE_SECONDS)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task], timeout=NOTICE_SECONDS)
+        await cancel_all([task], NOTICE_SECONDS)
         if job is not None and not job.has_ended:
             ending = live.ending or Ending("stopped", "")
             why = f"the session ended while this ran ({ending.reason}): {ending.detail}"
@@ -189,7 +185,8 @@ class Lifecycle:
     async def _store_end(self, live: LiveSession, ending: Ending) -> SessionRow:
         unsaved = live.sandbox.unsaved
         detail = ending.detail if unsaved is None else f"{ending.detail}; {unsaved}"
-        record = live.record(await live.sandbox.usage())
+        await live.sandbox.meter.measure()
+        record = live.build_record()
         note, now = live.note("ended", f"**Session ended: {ending.reason}.** {detail}"), self._clock.now()
 
         def store(connection: Connection) -> SessionRow | None:
@@ -197,13 +194,13 @@ class Lifecycle:
             row = sessions.find(connection, live.id)
             if row is not None:
                 for each in executions.list_open(connection, live.id):  # no later call would end them
-                    executions.finish(connection, live.unstored.get(each.id) or self._died_row(each, ending, now))
+                    executions.finish(connection, live.unstored.get(each.id) or self._make_died_row(each, ending, now))
                 executions.add_note(connection, note)
             return row
 
         return await self._insist(store) or live.row
 
-    def _died_row(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
+    def _make_died_row(self, row: ExecutionRow, ending: Ending, now: float) -> ExecutionRow:
         """The row of a command whose end did not arrive before its sandbox was gone."""
         outcome = death_outcome("sandbox", f"the session ended while this ran ({ending.reason}): {ending.detail}")
         return self._redaction.row(replace(row, status="died", outcome=outcome, ended=now))

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kernel_gateway.errors import QueueFull, SessionBusy, SessionTerminated
 from kernel_gateway.services.clock import Clock, rfc3339
@@ -19,8 +21,8 @@ from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.hub import Hub
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
-from sandcell.models.sessions import Session, Usage
-from sandcell.models.sync import Sync
+from sandcell.models.sessions import Ended as SessionEnded
+from sandcell.models.sessions import Session
 
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.late_outputs import LateOutputs
@@ -106,7 +108,7 @@ class LiveSession:
         return since + self.row.idle_timeout_seconds
 
     def touch(self) -> None:
-        """Somebody did something."""
+        """Work was done in it: its idle time begins again."""
         self.last_activity = self._clock.now()
 
     @contextlib.contextmanager
@@ -142,7 +144,7 @@ class LiveSession:
         return self.lease if self.lease is not None and self._clock.now() < self.lease.expires else None
 
     def require_unleased(self, lease_id: str | None) -> None:
-        """Raises SessionBusy while somebody else has the session to themselves."""
+        """Raises SessionBusy while another lease than this one holds the session."""
         held = self.held
         if held is not None and held.id != lease_id:
             raise SessionBusy(
@@ -245,33 +247,49 @@ class LiveSession:
         """A note of what happens now."""
         return NoteRow(self.id, self.sandbox.generation, self._clock.now(), kind, body)
 
-    def record(self, usage: Usage) -> Record:
-        """What is stored of it beside its row."""
-        usage.executions = self.executions
+    def build_record(self) -> Record:
+        """What is stored of it besides its row; its usage is as the sandbox was last asked for it."""
         egress_gateway = self.sandbox.egress_gateway
+        usage = msgspec.structs.replace(self.sandbox.meter.last, executions=self.executions)
         return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network())
 
-    def shape(self, usage: Usage, sync: Sync) -> Session:
-        """The session as callers see it."""
-        row = self.row
-        usage.executions = self.executions
-        return Session(
-            id=row.id,
-            name=row.name,
-            status="READY",
-            environment=row.environment,
-            workspace_id=row.workspace_id,
+    def describe(self) -> Session:
+        """The session as callers see it; its usage is as the sandbox was last asked for it."""
+        row = replace(
+            self.row,
             generation=self.sandbox.generation,
-            created_at=rfc3339(row.created),
-            last_activity_at=rfc3339(self.last_activity),
-            expires_at=rfc3339(row.expires),
-            idle_expires_at=rfc3339(min(self.idle_expires, row.expires)),
-            timeout_seconds=row.timeout_seconds,
-            idle_timeout_seconds=row.idle_timeout_seconds,
-            usage=usage,
-            sync=sync,
-            labels=row.labels,
-            agent=row.agent,
-            runtime=self.sandbox.egress_gateway.runtime,
-            network=self.sandbox.egress_gateway.network(),
+            last_activity=self.last_activity,
+            executions=self.executions,
+            record=self.build_record(),
         )
+        return describe_session(row, self.idle_expires)
+
+
+def describe_session(row: SessionRow, idle_expires: float | None = None) -> Session:
+    """A session as callers see it, by its row; of a live one the row is brought up to date before."""
+    if idle_expires is None:
+        idle_expires = row.last_activity + row.idle_timeout_seconds
+    ended = None
+    if row.ended is not None:
+        ended = SessionEnded(row.ended_reason or "", row.ended_detail or "", rfc3339(row.ended))
+    return Session(
+        id=row.id,
+        name=row.name,
+        status=row.status,  # type: ignore[arg-type]
+        environment=row.environment,
+        workspace_id=row.workspace_id,
+        generation=row.generation,
+        created_at=rfc3339(row.created),
+        last_activity_at=rfc3339(row.last_activity),
+        expires_at=rfc3339(row.expires),
+        idle_expires_at=rfc3339(min(idle_expires, row.expires)),
+        timeout_seconds=row.timeout_seconds,
+        idle_timeout_seconds=row.idle_timeout_seconds,
+        ended=ended,
+        usage=msgspec.structs.replace(row.record.usage, executions=row.executions),
+        sync=row.record.sync,
+        labels=row.labels,
+        agent=row.agent,
+        runtime=row.record.runtime,
+        network=row.record.network,
+    )

@@ -1,4 +1,4 @@
-"""A session's notebook: its written cells between a head and an ending, and kept beside the workspace in the store.
+"""A session's notebook: its written cells between a head and an ending, and kept next to the workspace in the store.
 
 It is saved when it has grown by half since the last time, or after a time that rises with its size, and at the
 session's end: all that is ever written of it is a few times what it is, however long the session. The reasons:
@@ -25,7 +25,7 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.mirroring.mirrors import MANIFEST, NOTEBOOK, Mirrors
 from kernel_gateway.services.records.record import Record
-from kernel_gateway.services.records.revised_cells import read_page, read_shown, shown_bytes
+from kernel_gateway.services.records.revised_cells import count_shown_bytes, read_page, read_shown
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
@@ -85,7 +85,7 @@ class Notebooks:
         self._unsaved: dict[str, None] = {}
         """In the order in which they are tried: one that failed comes after the others."""
         self._saving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """An older notebook is never written over a newer one, nor beside the manifest of another."""
+        """An older notebook is never written over a newer one, nor next to the manifest of another."""
         self._saved: dict[str, _Saved] = {}
         self._marks = self._settings.state_path / "unsaved"
         """An empty file for each notebook that is to be saved, named after its session."""
@@ -122,7 +122,7 @@ class Notebooks:
             (self._marks / session_id).touch()
 
     async def save(self, session_id: str, *, wait: bool = True) -> bool:
-        """Write the notebook beside the workspace; when that does not work now, it is tried again later."""
+        """Write the notebook next to the workspace; when that does not work now, it is tried again later."""
         self.expect(session_id)
         if not wait:
             return False
@@ -188,7 +188,7 @@ class Notebooks:
         last = self._saved.get(session_id)
         if last is None:
             return True
-        total = await self._database.run(lambda c: shown_bytes(c, session_id, cells.head(c, session_id)))
+        total = await self._database.run(lambda c: count_shown_bytes(c, session_id, cells.head(c, session_id)))
         return worth_saving(last.total_bytes, total, self._clock.now() - last.at)
 
     async def _settle_record(self, session_id: str) -> Head:
@@ -203,11 +203,12 @@ class Notebooks:
             return await self._database.run(lambda c: cells.head(c, session_id))
 
     async def _open(self, session_id: str) -> Reading:
-        head, (environment, name) = await self._settle_record(session_id), await self._environment_and_name(session_id)
+        head = await self._settle_record(session_id)
+        environment, name = await self._find_environment_and_name(session_id)
         last = head.hash or chain.genesis(session_id, environment)
         ending = transcript.ending(session_id, environment, cells=head.cells, head=last, name=name)
         between = len(transcript.BETWEEN) * max(head.cells - 1, 0)
-        shown = await self._database.run(lambda c: shown_bytes(c, session_id, head))
+        shown = await self._database.run(lambda c: count_shown_bytes(c, session_id, head))
         size = len(transcript.HEAD) + shown + between + len(ending)
         return Reading(size, self._chunks(session_id, head, ending), head)
 
@@ -223,19 +224,19 @@ class Notebooks:
                     yield lead + transcript.BETWEEN.join(page[start:index])
                     lead = transcript.BETWEEN
                 if index < len(page):  # one by one: what became of a cell may be many times as large as it was
-                    read = partial(_shown, session_id, first + index, page[index], head.cells)
+                    read = partial(_apply_revisions, session_id, first + index, page[index], head.cells)
                     yield lead + await self._database.run(read)
                     lead = transcript.BETWEEN
                 start = index + 1
         yield ending if head.cells else lead + ending
 
     async def _manifest(self, session_id: str, head: Head) -> bytes:
-        environment, _ = await self._environment_and_name(session_id)
+        environment, _ = await self._find_environment_and_name(session_id)
         found = await self._database.run(lambda c: cells.links(c, session_id))
         links = [chain.Link(*each) for each in found[: head.cells]]
         return msgspec.json.encode(chain.manifest(session_id, environment, links)) + b"\n"
 
-    async def _environment_and_name(self, session_id: str) -> tuple[str, str]:
+    async def _find_environment_and_name(self, session_id: str) -> tuple[str, str]:
         row = await self._database.run(lambda c: sessions.find(c, session_id))
         return (row.environment, row.name) if row else ("", "")
 
@@ -250,5 +251,5 @@ def _page(session_id: str, place: Head, count: int, connection: Connection) -> t
     return read_page(connection, session_id, place, count)
 
 
-def _shown(session_id: str, position: int, cell: bytes, count: int, connection: Connection) -> bytes:
+def _apply_revisions(session_id: str, position: int, cell: bytes, count: int, connection: Connection) -> bytes:
     return read_shown(connection, session_id, position, cell, count)

@@ -12,12 +12,12 @@ from workspace_sync.directory.changes import Changes
 
 
 def provenance_of(usage: RunUsage | None, environment_digest: str) -> dict[str, Any]:
-    """What is stored beside an execution's outcome: `usage` by its names as far as it is known, and the image."""
+    """What is stored next to an execution's outcome: `usage` by its names as far as it is known, and the image."""
     used = {} if usage is None else {name: value for name, value in asdict(usage).items() if value is not None}
     return {**used, "environment_digest": environment_digest} if environment_digest else used
 
 
-async def changed_files(live: LiveSession) -> Changes:
+async def _look_for_changes(live: LiveSession) -> Changes:
     """The files of the workspace that changed since this was last asked, or since the sandbox began.
 
     Called when an execution has ended, before the next one begins. A look bounds itself; the record bounds its wait.
@@ -30,7 +30,7 @@ async def changed_files(live: LiveSession) -> Changes:
 
 async def find_changes(live: LiveSession) -> dict[str, Any]:
     """What is found out about an execution once it has ended, as a part of its provenance."""
-    return describe_changes(await changed_files(live))
+    return describe_changes(await _look_for_changes(live))
 
 
 def describe_changes(changes: Changes) -> dict[str, Any]:

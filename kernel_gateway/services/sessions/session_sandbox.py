@@ -22,23 +22,22 @@ from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.sessions.sandbox_meter import SandboxMeter
 from kernel_gateway.services.sessions.sandbox_state import ALIVE, GIVEN_UP, SandboxState, State
 from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore, WorkspaceRestored
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.sessions import SessionRow
-from kernels.errors import Death, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
-from sandcell.models.sessions import Usage
 from sandcell.models.sync import Restoring, Sync
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.directory.changes import Watched
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
-USAGE_SECONDS = 2.0
 DESTROY_SECONDS = 60.0
 TRIES = 3
 """How many sandboxes may be lost while one call waits for their workspace."""
@@ -48,13 +47,24 @@ SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
 
 
 class _Listener:
-    """Passes on the events of one kernel, once it is taken on: what happened before can be seen in the kernel."""
+    """Passes on the events of one kernel, once it is taken on: what happened before can be seen in the kernel.
+
+    The loss of its sandbox is said only once: who takes the kernel on asks `require_alive`.
+    """
 
     def __init__(self, on_event: Callable[[SandboxedKernel, KernelEvent], None]) -> None:
         self.kernel: SandboxedKernel | None = None
         self._on_event = on_event
+        self._death: Death | None = None
+
+    def require_alive(self) -> None:
+        """Raises KernelDied when the sandbox is gone already."""
+        if self._death is not None:
+            raise KernelDied(self._death)
 
     def __call__(self, event: KernelEvent) -> None:
+        if isinstance(event, SandboxLost):
+            self._death = event.death
         if self.kernel is not None:
             self._on_event(self.kernel, event)
 
@@ -89,7 +99,7 @@ class SessionSandbox:
         self.flushes = flushes
         self.unsaved: str | None = None
         """What to say of files that could not be brought to the store."""
-        self.last_usage, self._spent_seconds = Usage(), 0.0  # processor time of the sandboxes before the present one
+        self.meter = SandboxMeter(lambda: self.kernel)
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
         self._mirrors, self._spool, self._starting = mirrors, spool, starting
@@ -142,7 +152,7 @@ class SessionSandbox:
             if self._state.now is State.LOST:
                 await self._clear_away()
             if self._state.now in GIVEN_UP:  # before this call, or while it waited
-                raise self._terminated_error()
+                raise self._make_terminated_error()
             if self.kernel is not None:  # another call has launched it while this one waited for the lock
                 return self.kernel
             return await self._launch_next()
@@ -159,32 +169,40 @@ class SessionSandbox:
             if self._state.now is State.LAUNCHING:
                 self._state.move(State.ABSENT)
             if isinstance(error, asyncio.CancelledError) and self._state.now in GIVEN_UP:
-                raise self._terminated_error() from None
+                raise self._make_terminated_error() from None
             raise
         finally:
             self._launching = None
             if death is not None and self._death is not death:  # it was taken on, even if this call was cancelled then
                 self._on_event(KernelReplaced(self.generation, death))
 
-    def _terminated_error(self) -> SessionTerminated:
+    def _make_terminated_error(self) -> SessionTerminated:
         return SessionTerminated("the session has ended", session_id=self._session_id)
 
     def require_new(self, death: Death) -> None:
         """There is no sandbox any more: the next `ready()` launches one of the next generation."""
         self._death = death
-        if self._is_alive():  # taken on, and then something of the adoption failed
-            self._state.move(State.LOST)
 
     async def adopt(self, info: SandboxInfo) -> None:
-        """Take up the sandbox that the process before a restart left running."""
+        """Take up the sandbox that the process before a restart left running; raises KernelsError, OSError.
+
+        When it fails nothing of the sandbox has been taken on, and its files are still to be saved.
+        """
         async with self._lock:
             listener = _Listener(self._kernel_event)
             kernel = await self._launcher.adopt(info, listener)
-            await self.egress_gateway.reopen()
             mirror = self._mirrors.mirror(info, self._workspace_id)
+            try:
+                await self.egress_gateway.reopen()
+                await self._watch(info, mirror)
+                spooled = self._workspace_id in self._spool.waiting()
+                listener.require_alive()  # nothing waits from here until it is taken on
+            except BaseException:
+                await mirror.aclose()
+                await kernel.aclose()
+                raise
             self._take(kernel, mirror, listener, State.READY)
-            await self._watch(info, mirror)
-            if self._workspace_id in self._spool.waiting():  # the live files are newer than that copy
+            if spooled:  # the live files are newer than that copy
                 await self._save(mirror)
 
     async def reopen_egress(self) -> None:
@@ -239,7 +257,7 @@ class SessionSandbox:
             self._end_closing()
 
     def _begin_closing(self) -> None:
-        """From here on nobody launches. An end that failed is begun again, and finds this done."""
+        """From here on no call launches a sandbox. An end that failed is begun again, and finds this done."""
         if self._state.now not in GIVEN_UP:
             self._state.move(State.CLOSING)
         if self._launching is not None:
@@ -253,26 +271,6 @@ class SessionSandbox:
         """How far the workspace's mirror is; while a sandbox is made its files are on their way as well."""
         sync = self.flushes.sync()
         return sync if self._launching is None else msgspec.structs.replace(sync, restoring=Restoring())
-
-    async def usage(self) -> Usage:
-        """What the sandbox uses, or used when last asked; its processor time with that of those before it."""
-        kernel = self.kernel
-        if kernel is not None:
-            with contextlib.suppress(KernelsError, TimeoutError):
-                async with asyncio.timeout(USAGE_SECONDS):
-                    used = await kernel.usage()
-                if kernel is not self.kernel:  # its sandbox is counted among those before by now
-                    return self.last_usage
-                self.last_usage = Usage(
-                    memory_bytes=used.memory_bytes,
-                    memory_peak_bytes=used.memory_peak_bytes,
-                    memory_limit_bytes=used.memory_limit_bytes,
-                    cpu_seconds=self._spent_seconds + used.cpu_seconds,
-                    pids=used.pids,
-                    storage_used_bytes=used.storage_used_bytes,
-                    storage_limit_bytes=used.storage_limit_bytes,
-                )
-        return self.last_usage
 
     async def _launch(self, generation: int) -> SandboxedKernel:
         settings = self._settings
@@ -290,17 +288,21 @@ class SessionSandbox:
             )
             await begun[0].begin()
 
-        listener = _Listener(self._kernel_event)
+        listener, kernel = _Listener(self._kernel_event), None
         try:
             async with (
                 self._starting.place(self._owner),
                 asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
             ):
                 kernel = await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
+            listener.require_alive()  # nothing waits from here until it is taken on
         except BaseException as error:
             await self.egress_gateway.aclose()
             for each in begun:
                 await each.aclose()
+            if kernel is not None:  # it was open, and then its sandbox was lost
+                await kernel.aclose()
+                await self._destroy()
             raise translate(error) if isinstance(error, Exception) else error from None
         self._restore = begun[0]
         self._take(kernel, self._restore.mirror, listener, State.RESTORING)
@@ -347,7 +349,7 @@ class SessionSandbox:
     async def _close(self) -> None:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
         await self.egress_gateway.aclose()
-        await self.usage()
+        await self.meter.measure()
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
         if mirror is not None:
             if workspace_ready:  # else nothing has run in it: the store has all, and the sandbox a part
@@ -356,7 +358,7 @@ class SessionSandbox:
             self.flushes.end(mirror, waits=waits)
         await self._stop_restore()
         self.kernel = self.mirror = self.watched = None
-        self._spent_seconds = self.last_usage.cpu_seconds
+        self.meter.end_sandbox()
         if mirror is not None:
             await mirror.aclose()
         if kernel is not None:
@@ -375,7 +377,7 @@ class SessionSandbox:
             await mirror.flush(self._settings.flush_deadline_seconds, final=True)
             await self._spool.discard(self._workspace_id)
             self.unsaved = None
-        except (WorkspaceSyncError, TimeoutError) as error:
+        except (WorkspaceSyncError, OSError, TimeoutError) as error:
             log.warning("flush_failed", session=self._session_id, error=str(error))
             await self._keep_here(str(error))
 

@@ -26,21 +26,21 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
-from kernel_gateway.services.clock import Clock, rfc3339
+from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.agents import Agents, Chosen
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.interrupts import interrupt_code
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
-from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.live_session import LiveSession, describe_session
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
 from sandcell.models.model import Page
-from sandcell.models.sessions import Ended, Session, SessionStatus, StartSession, Usage
+from sandcell.models.sessions import Session, SessionStatus, StartSession
 from sandcell.models.sync import SyncMode
 
 log = structlog.get_logger(__name__)
@@ -104,13 +104,13 @@ class Sessions:
             if live.start_task.cancelled():
                 raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
             raise
-        return live.shape(await live.sandbox.usage(), live.sandbox.sync())
+        return await _measure(live)
 
     async def get(self, principal: Principal, session_id: str) -> Session:
         live = self._registry.find(principal, session_id)
         if live is not None:
-            return live.shape(await live.sandbox.usage(), live.sandbox.sync())
-        return ended_session(await self._registry.row(principal, session_id))
+            return await _measure(live)
+        return describe_session(await self._registry.row(principal, session_id))
 
     async def list(
         self,
@@ -127,17 +127,17 @@ class Sessions:
                 connection, principal.id, limit, cursor, status, environment=environment
             )
         )
-        return Page([self._shape(principal, row) for row in rows], following)
+        return Page([self._describe(principal, row) for row in rows], following)
 
     async def stop(self, principal: Principal, session_id: str, why: str = "it was stopped on request") -> Session:
         """End a session, waiting for its last flush; ending an ended one answers with how it ended."""
         live = self._registry.find(principal, session_id)
         if live is None:
-            return ended_session(await self._registry.row(principal, session_id))
+            return describe_session(await self._registry.row(principal, session_id))
         ending = self._lifecycle.end(live, "stopped", why)
         try:
             async with asyncio.timeout(self._settings.flush_deadline_seconds + END_SECONDS):
-                return ended_session(await asyncio.shield(ending))
+                return describe_session(await asyncio.shield(ending))
         except TimeoutError:
             raise DeadlinePassed("the session is still ending; ask for it again later") from None
 
@@ -163,7 +163,7 @@ class Sessions:
             await self._record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
                 await kernel.restart()
-        return live.shape(await live.sandbox.usage(), live.sandbox.sync())
+        return await _measure(live)
 
     def _row(self, principal: Principal, body: StartSession, environment: str, session_id: str) -> SessionRow:
         settings, now = self._settings, self._clock.now()
@@ -227,7 +227,7 @@ class Sessions:
                 raise NotFound("there is no such workspace")
             if workspace.live:
                 raise _in_use_error(workspace_id, workspace.session_id)
-        sessions.add(connection, replace(row, record=live.record(Usage())))
+        sessions.add(connection, replace(row, record=live.build_record()))
         executions.add_note(connection, live.note("started", f"**Session started** in `{row.environment}`."))
 
     def _require_room(self, connection: Connection, principal_id: str) -> None:
@@ -245,38 +245,15 @@ class Sessions:
                 retry_after_seconds=RETRY_SECONDS,
             )
 
-    def _shape(self, principal: Principal, row: SessionRow) -> Session:
+    def _describe(self, principal: Principal, row: SessionRow) -> Session:
         live = self._registry.find(principal, row.id)
-        return ended_session(row) if live is None else live.shape(live.sandbox.last_usage, live.sandbox.sync())
+        return describe_session(row) if live is None else live.describe()
 
 
-def ended_session(row: SessionRow) -> Session:
-    """A session as callers see it once it is no longer live."""
-    ended = None
-    if row.ended is not None:
-        ended = Ended(row.ended_reason or "", row.ended_detail or "", rfc3339(row.ended))
-    row.record.usage.executions = row.executions
-    return Session(
-        id=row.id,
-        name=row.name,
-        status=row.status,  # type: ignore[arg-type]
-        environment=row.environment,
-        workspace_id=row.workspace_id,
-        generation=row.generation,
-        created_at=rfc3339(row.created),
-        last_activity_at=rfc3339(row.last_activity),
-        expires_at=rfc3339(row.expires),
-        idle_expires_at=rfc3339(min(row.last_activity + row.idle_timeout_seconds, row.expires)),
-        timeout_seconds=row.timeout_seconds,
-        idle_timeout_seconds=row.idle_timeout_seconds,
-        ended=ended,
-        usage=row.record.usage,
-        sync=row.record.sync,
-        labels=row.labels,
-        agent=row.agent,
-        runtime=row.record.runtime,
-        network=row.record.network,
-    )
+async def _measure(live: LiveSession) -> Session:
+    """A live session with what its sandbox uses now."""
+    await live.sandbox.meter.measure()
+    return live.describe()
 
 
 def _within(name: str, asked: int | None, default: int, most: int) -> int:

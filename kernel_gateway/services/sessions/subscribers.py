@@ -28,7 +28,7 @@ from kernels.wire.message import Message, compose
 
 OVERHEAD_BYTES: Final = 512
 FRAME_BYTES: Final = 48
-"""What a kept message costs beside what is in its frames, and each of these."""
+"""What a kept message costs besides what is in its frames, and each of these."""
 ESSENTIAL_SHARE: Final = 8
 """One part in so many of the bytes may be replies and changes of state that outlive the output around them."""
 
@@ -203,6 +203,7 @@ class Subscribers:
         cursor = self._cursors.pop(client, None) or Cursor(client, self.ring.last)
         if cursor.end is not None:
             cursor.end(Ended("replaced", "the client has attached again"))
+        # What is gone by now it reads of in `explain_missed`: it is not a reason to end it as slow.
         cursor.end, cursor.forgiven = end, self.ring.gone
         self._cursors[client] = cursor
         return cursor
@@ -215,7 +216,7 @@ class Subscribers:
             for each in sorted(absent, key=lambda one: one.left_at)[: max(len(self._cursors) - MOST_CURSORS, 0)]:
                 self._forget(each)
 
-    def deserted(self, before: float) -> bool:
+    def is_deserted(self, before: float) -> bool:
         """Whether code waits for input from a client that left before, or is not known any more."""
         if self._asked is None:
             return False
@@ -238,7 +239,7 @@ class Subscribers:
         while len(cursor.names) > MOST_NAMES:
             self._drop_name(cursor, cursor.names.pop(0))
 
-    def missed(self, cursor: Cursor) -> Outgoing | None:
+    def explain_missed(self, cursor: Cursor) -> Outgoing | None:
         """What to say to a client that has come back too late for some of the messages."""
         missing = self.ring.missing(cursor.position)
         if not missing:
@@ -251,7 +252,7 @@ class Subscribers:
         note = compose("stream", {"name": "stderr", "text": text}, session=self._session, parent=latest)
         return Outgoing(cursor.position, "iopub", note)
 
-    async def changed(self) -> None:
+    async def wait_changed(self) -> None:
         """Wait until there is more, or until something ends."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
@@ -275,7 +276,7 @@ class Subscribers:
             self._restarting = False
             self.say_state("starting")
             self.say_state("idle")
-        self._unsubscribe = hub.subscribe(self._deliver, failed=self._failed, skipped=self._skipped)
+        self._unsubscribe = hub.subscribe(self._deliver, failed=self._note_failure, skipped=self._note_skipped)
 
     def await_kernel(self) -> None:
         """There is no kernel yet: its coming is to be told."""
@@ -364,7 +365,7 @@ class Subscribers:
             if to is None:
                 return
         elif message.msg_type == "status":
-            if self._is_our_affair(message):
+            if self._is_own_state(message):
                 return
             self._busy = message.content.get("execution_state") == "busy"
             if not self._busy and self._asked is not None and self._asked[1] == message.parent_id:
@@ -377,11 +378,11 @@ class Subscribers:
 
     def _pass_on(self, channel: str, message: Message, to: str | None) -> None:
         if cost(message) > self.ring.largest_bytes:
-            self._instead(channel, message, to)
+            self._say_too_large(channel, message, to)
         else:
             self._add(channel, message, to)
 
-    def _is_our_affair(self, message: Message) -> bool:
+    def _is_own_state(self, message: Message) -> bool:
         """A state that belongs to what we ask for ourselves, or to a beginning that has been told already."""
         ours = self._hub is not None and message.parent_session == self._hub.session
         asked = ours and message.parent_type != "execute_request"
@@ -398,7 +399,7 @@ class Subscribers:
             pending.idle = True
         return pending
 
-    def _instead(self, channel: str, message: Message, to: str | None) -> None:
+    def _say_too_large(self, channel: str, message: Message, to: str | None) -> None:
         """A message that the ring has no room for: say so in its place."""
         why = f"a message of {message.size_bytes:,} bytes is too large for attached clients"
         if channel == "iopub":
@@ -407,7 +408,7 @@ class Subscribers:
             content = {"status": "error", "ename": "MessageTooLarge", "evalue": why, "traceback": []}
             self._say(channel, message.msg_type, content, parent=message.parent_json, to=to)
 
-    def _skipped(self, parent_id: str, size_bytes: int) -> None:
+    def _note_skipped(self, parent_id: str, size_bytes: int) -> None:
         """The hub could not read a message whole; called by the hub."""
         header = next((each.request.header for each in self._pending.values() if each.request.msg_id == parent_id), b"")
         why = f"[a message of {size_bytes:,} bytes is larger than is read from a kernel]\n"
@@ -416,7 +417,7 @@ class Subscribers:
     def _note(self, text: str, parent: bytes) -> None:
         self._say("iopub", "stream", {"name": "stderr", "text": text}, parent=parent)
 
-    def _failed(self, error: KernelsError) -> None:
+    def _note_failure(self, error: KernelsError) -> None:
         """The kernel is gone, and another will come; called by the hub."""
         if self.closed is not None or self._restarting:
             return

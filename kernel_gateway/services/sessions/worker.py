@@ -80,7 +80,7 @@ class Worker:
             job = await self._live.next_job()
             try:
                 if await job.is_stored():
-                    await self._record.looked_at(self._live.id)
+                    await self._record.wait_for_looks(self._live.id)
                     await self._carry_out(job)
                     await self._abort_followers(job)
             except Exception as error:
@@ -106,7 +106,7 @@ class Worker:
             outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
         row = self._final_row(job, status, outcome, usage, execution_count=execution_count)
         row = await self._add_full_text(job, row)
-        # Patterns may search megabytes: beside the loop. Without any, the way to a thread costs more than the work.
+        # Patterns may search megabytes: in a thread. Without any, the way to a thread costs more than the work.
         stored = await asyncio.to_thread(self._redact, row) if self._redaction.wanted else self._redact(row)
         look = None if row.started is None else partial(find_changes, self._live)
         # Its cell is written after this block, and after `look` has found out what it left in the workspace.
@@ -200,8 +200,8 @@ class Worker:
 
     async def _carry_out(self, job: Job) -> None:
         try:
-            kernel = None if job.asked_to_stop() else await self._ready(job)
-            if kernel is None or job.asked_to_stop():
+            kernel = None if job.has_to_stop() else await self._ready(job)
+            if kernel is None or job.has_to_stop():
                 return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
             _require_generation(job, kernel)
             if job.row.clear_context:
@@ -214,7 +214,7 @@ class Worker:
         except GatewayError as error:
             return await self.finish(job, "rejected", refusal_outcome(type(error).__name__, error.message))
         job.begin(kernel.generation, now)
-        if job.asked_to_stop():
+        if job.has_to_stop():
             return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
         return await self._execute(job, kernel)
 
@@ -236,7 +236,7 @@ class Worker:
         await sandbox.ensure_started()
         if not sandbox.workspace_ready:
             await job.prepare(sandbox.wait_restored())
-            if job.asked_to_stop():
+            if job.has_to_stop():
                 return None
         kernel = await sandbox.ready()
         with contextlib.suppress(KernelsError):  # said again, and dealt with, when the code is to run

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import structlog
 
 from kernel_gateway.errors import WorkspaceRestoring, translated
-from kernel_gateway.services.background import Background
+from kernel_gateway.services.background import Background, cancel_all
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.errors import WorkspaceSyncError
 
 log = structlog.get_logger(__name__)
+CLOSE_SECONDS = 10.0
 LOGGED = 20
 """How many names that are left out the log tells; the session's notebook counts them all."""
 
@@ -74,8 +75,7 @@ class WorkspaceRestore:
         self._closed = True
         await self.mirror.aclose()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await cancel_all([self._task], CLOSE_SECONDS)
 
     async def _finish(self) -> None:
         try:

@@ -66,7 +66,7 @@ class WorkspaceAccess:
     async def change(self, principal: Principal, workspace_id: str) -> AsyncIterator[DurableWorkspace]:
         """Its files in the store, to change; what waits in the spool is delivered first. Raises WorkspaceInUse."""
         self._readiness.require_accepting()
-        await self.row(principal, workspace_id)  # of another's nothing is touched, and nobody held up
+        await self.row(principal, workspace_id)  # nothing of another principal's is touched or held up
         with self._durable_changes.change(workspace_id):
             await self._touch(workspace_id)
             await self.require_not_live(principal, workspace_id)
@@ -75,7 +75,7 @@ class WorkspaceAccess:
             yield self.durable(workspace_id)
 
     async def carry_out(self, principal: Principal, workspace_id: str, work: Callable[[], T]) -> T:
-        """Change files in a thread; they count as changing until that has ended, also when nobody waits any more.
+        """Change files in a thread; they count as changing until it has ended, also when the caller no longer waits.
 
         Raises errors of workspace_sync, TimeoutError.
         """
@@ -120,7 +120,7 @@ def durable_file(info: FileInfo) -> DurableFile:
 
 
 def etag_of(info: FileInfo) -> str:
-    """The entity tag of a file: its digest, or a weak one of the store's when nobody knows the digest."""
+    """The entity tag of a file: its digest, or a weak one of the store's when the digest is not known."""
     return f'"{info.sha256}"' if info.sha256 else f'W/"{UNFIT.sub("", info.etag)}"'
 
 

@@ -87,7 +87,7 @@ class Files:
         self._disk_room.require()
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
-            written = await kernel.guest.write_file(path, bounded(chunks, self._settings.payload_bytes))
+            written = await kernel.guest.write_file(path, limit_bytes(chunks, self._settings.payload_bytes))
             await _note_changes(live, [path])
         return file_entry(written)
 
@@ -178,7 +178,7 @@ def file_entry(found: FileStat) -> FileEntry:
     return FileEntry(found.path, found.kind, found.size, rfc3339(found.modified))  # type: ignore[arg-type]
 
 
-async def bounded(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterator[bytes]:
+async def limit_bytes(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIterator[bytes]:
     """The same bytes; raises PayloadTooLarge as soon as there are too many."""
     size = 0
     async for chunk in chunks:

@@ -1,6 +1,6 @@
 """Links whose holders read one durable file straight from the store, for a while.
 
-The audit log has who asked for which; the link itself is in no log. Nobody can take one back.
+The audit log has who asked for which; the link itself is in no log. A link cannot be revoked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whole workspaces removed: found by nobody from one moment on, then taken out of the store, whatever happens between.
+"""Whole workspaces removed: no longer found from one moment on, then taken out of the store, whatever happens between.
 
-The files, their manifest, what waits of them in the spool and the datasets go. Notebooks and outputs beside them stay:
+The files, their manifest, what waits of them in the spool and the datasets go. Notebooks and outputs next to them stay:
 they are the record of sessions. A mark on this host's disk stands for a removal that is not finished; the sweep goes on
 with it when the store did not do it at once.
 """
@@ -71,7 +71,7 @@ class WorkspaceRemovals:
         """
         self._readiness.require_accepting()
         await self._access.require_not_live(principal, workspace_id)
-        answer = await self._contents(principal, workspace_id, dry_run=dry_run)
+        answer = await self._list_contents(principal, workspace_id, dry_run=dry_run)
         if dry_run:
             return answer
         removing = self.expire(workspace_id)
@@ -103,6 +103,7 @@ class WorkspaceRemovals:
         """Mark it, then delete it for everybody; False when a live session holds it, or it is gone or was used."""
         self._beginning.add(workspace_id)
         try:
+            # The mark first: after a crash it is what says that files of a deleted workspace are still to go.
             await asyncio.to_thread(self._mark, workspace_id)
             now = self._clock.now()
 
@@ -115,7 +116,7 @@ class WorkspaceRemovals:
         finally:
             self._beginning.discard(workspace_id)
 
-    async def _contents(self, principal: Principal, workspace_id: str, *, dry_run: bool) -> Removed:
+    async def _list_contents(self, principal: Principal, workspace_id: str, *, dry_run: bool) -> Removed:
         durable = self._access.durable(workspace_id)
         with translated():
             contents, beside = await self._mirrors.run_durable(principal.id, durable.contents)

@@ -1,4 +1,4 @@
-"""Workspaces that nobody has used for long are removed, if the operator wants that; it is off by default.
+"""Workspaces that have not been used for long are removed, if the operator wants that; it is off by default.
 
 Used means: a session lived on it, or a durable file of it was read or written. One that waits in the spool stays, as
 its newest files are not durable. Each removal is in the audit log. The rules are asked again at the moment of removal,
@@ -78,11 +78,11 @@ class Retention:
         rows, following = await self._database.run(lambda c: workspace_usage.of_principals(c, only, limit, cursor))
         if only is not None:
             own = [live for live in self._registry if live.row.principal_id == only]
-            await asyncio.gather(*(live.sandbox.usage() for live in own))
+            await asyncio.gather(*(live.sandbox.meter.measure() for live in own))
         return Page([self._usage_of(row) for row in rows], following)
 
     def _usage_of(self, row: UsageRow) -> PrincipalUsage:
-        live = [each.sandbox.last_usage for each in self._registry if each.row.principal_id == row.principal_id]
+        live = [each.sandbox.meter.last for each in self._registry if each.row.principal_id == row.principal_id]
         return PrincipalUsage(
             principal=row.principal,
             workspaces=row.workspaces,
@@ -99,7 +99,7 @@ class Retention:
         )
 
     async def expire(self, principal: Principal, body: ExpireWorkspaces) -> Expired:
-        """Remove what nobody has used for so long, or only say what that is. Raises Forbidden, InvalidRequest."""
+        """Remove what has not been used for so long, or only say what that is. Raises Forbidden, InvalidRequest."""
         if not principal.admin:
             raise Forbidden("only an administrator removes workspaces that nobody has used")
         days = body.days or self._settings.workspace_retention_days
@@ -119,7 +119,7 @@ class Retention:
     async def _expire(self, days: int, *, dry_run: bool) -> Expired:
         await self._ledger.flush()
         before = self._clock.now() - days * DAY
-        found = await self._database.run(lambda c: workspace_usage.untouched(c, before, MOST_EXPIRED + 1))
+        found = await self._database.run(lambda c: workspace_usage.list_untouched(c, before, MOST_EXPIRED + 1))
         spooled = set(self._spool.waiting())
         told = []
         for each in found[:MOST_EXPIRED]:

@@ -63,7 +63,7 @@ class WorkspaceCopies:
             copying = partial(durable.copy_to, prefix(session_id), lambda: not given_up.is_set())
             try:
                 await self._mirrors.run(copying)
-            except BaseException:  # cancelled, or too late: its thread goes on until it sees that nobody wants it
+            except BaseException:  # cancelled, or too late: its thread goes on until it looks at `given_up`
                 given_up.set()
                 self._background.spawn(self.discard(session_id), f"discard the copy for {session_id}")
                 raise
@@ -77,7 +77,7 @@ class WorkspaceCopies:
             log.warning("copy_not_removed", session=session_id, error=error.code)
 
     async def bring_up_to_date(self, workspace_id: str) -> None:
-        """Have the store hold what the workspace has now, for somebody who reads it.
+        """Have the store hold what the workspace has now, for a reader.
 
         Raises errors of workspace_sync, TimeoutError.
         """

@@ -17,7 +17,7 @@ from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.pieces import Pieces
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
 from kernel_gateway.services.workspaces.access import WorkspaceAccess, describe_removal, durable_file
-from kernel_gateway.services.workspaces.files import bounded
+from kernel_gateway.services.workspaces.files import limit_bytes
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import sessions, workspace_usage
@@ -82,7 +82,7 @@ class Workspaces:
         return Page([self._workspace(row) for row in rows], following)
 
     async def get(self, principal: Principal, workspace_id: str) -> Workspace:
-        """A workspace with the number and size of its durable files, counted now if nobody has yet."""
+        """A workspace with the number and size of its durable files, counted now if they have not been yet."""
         found = self._workspace(await self._access.row(principal, workspace_id))
         if found.file_count is None:
             with translated():
@@ -216,7 +216,7 @@ class Workspaces:
 
     async def _collect(self, chunks: AsyncIterator[bytes], source: IO[bytes]) -> int:
         size = 0
-        async for chunk in bounded(chunks, self._settings.payload_bytes):
+        async for chunk in limit_bytes(chunks, self._settings.payload_bytes):
             size += source.write(chunk)
         source.seek(0)
         return size

@@ -412,7 +412,7 @@ def test_links_in_a_workspace_lead_the_launcher_nowhere(launcher: Launcher, sand
     """Named as the launcher's own files are: it opens nothing by a name below what the service can write."""
     (tmp_path / "precious").write_text("precious")
     places = launcher.runtime.places.of(sandbox)
-    for name in ("storage", "bundle", "sandbox.json", "furnished", "egress", "guest"):
+    for name in ("storage", "bundle", "sandbox.json", "workspace-ready", "egress", "guest"):
         (places.storage / "workspace" / name).symlink_to(tmp_path / "precious")
     for kind in ("MarkWorkspaceReady", "Reopen", "Usage", "Running"):
         assert launcher.ask({"type": kind, "sandbox_id": sandbox})["type"] != "Failed"

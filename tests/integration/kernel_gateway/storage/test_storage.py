@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.storage import audit, executions, principals, sessions
 from kernel_gateway.storage.audit import AuditFilter, AuditRow
-from kernel_gateway.storage.database import MIGRATIONS, Database
+from kernel_gateway.storage.database import MIGRATIONS, Database, reading, writing
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.tables import metadata
@@ -282,3 +283,32 @@ def test_the_first_administrator_and_tokens(tmp_path: Path) -> None:
         assert first.encode() not in dump
 
     on_database(tmp_path, check)
+
+
+def test_root_beside_a_service_leaves_no_files_of_its_own_in_the_directory_of_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top, owner = tmp_path / "a name that is escaped in an address: #", 12_345
+    path, address = top / "data" / "sandcell.db", url(top)
+    on_database(top, one_session)
+    for each in (path.parent, *path.parent.iterdir()):
+        os.chown(each, owner, owner)
+
+    def owners() -> set[int]:
+        return {each.stat().st_uid for each in path.parent.iterdir()}
+
+    with writing(address) as connection:
+        connection.exec_driver_sql("UPDATE principals SET name = name")
+        assert len(list(path.parent.iterdir())) > 1, "with the files in which SQLite keeps what is not in it yet"
+        assert owners() == {owner}
+    with reading(address) as connection:
+        connection.exec_driver_sql("SELECT * FROM principals").all()
+        assert owners() == {owner}
+    assert owners() == {owner}
+    monkeypatch.setattr(os, "access", lambda *_: True)  # it was there a moment ago
+    for each in path.parent.iterdir():
+        each.unlink()
+    for transaction in (reading, writing):
+        with pytest.raises(errors.StartRefused), transaction(address):
+            pass
+    assert list(path.parent.iterdir()) == []

@@ -103,3 +103,13 @@ def test_the_recipe_of_the_default_environment() -> None:
 def test_an_unknown_recipe_names_those_there_are() -> None:
     with pytest.raises(UnknownEnvironment, match="python"):
         recipe.read("cobol")
+
+
+def test_a_workspace_is_ready_once_it_is_marked_by_this_version_or_the_one_before(tmp_path: Path) -> None:
+    places = HostPlaces(RuntimeSettings("runc", data_directory=tmp_path / "data", run_directory=Path("/run")))
+    new, old, part = (places.of(name) for name in ("new", "old", "part"))
+    for each in (new, old, part):
+        each.home.mkdir(parents=True)
+    new.workspace_ready.touch()
+    (old.home / "furnished").touch()
+    assert [each.info().workspace_ready for each in (new, old, part)] == [True, True, False]

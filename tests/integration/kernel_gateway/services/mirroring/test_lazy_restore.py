@@ -247,11 +247,11 @@ def test_a_service_that_is_cut_off_while_it_restores_begins_again_by_itself(hous
             session = await gateway.start(workspace_id=before.workspace_id)
             queued = await gateway.submit(session, LOOK)
             gate.away = True  # else a thread of this process waits on while the service ends
-            assert not Path(house.settings.data_dir, "sandboxes", session.id, "furnished").exists()
+            assert not Path(house.settings.data_dir, "sandboxes", session.id, "workspace-ready").exists()
         async with house.gateway() as gateway:
 
             async def restored() -> bool:
-                return Path(house.settings.data_dir, "sandboxes", session.id, "furnished").exists()
+                return Path(house.settings.data_dir, "sandboxes", session.id, "workspace-ready").exists()
 
             await gateway.until(restored)
             done = await gateway.services.executions.wait(gateway.me, session.id, queued.id)

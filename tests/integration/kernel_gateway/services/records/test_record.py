@@ -218,7 +218,7 @@ async def looks_that_fail(gateway: Gateway) -> None:
     row = await gateway.ran("a", 1)
     with gateway.record.ending(SESSION, "a", look):
         await gateway.ends(row, 2)
-    await gateway.record.looked_at(SESSION)
+    await gateway.record.wait_for_looks(SESSION)
     other = await gateway.ran("b", 3)
     with pytest.raises(RuntimeError), gateway.record.ending(SESSION, "b", look):
         raise RuntimeError("the row could not be written")

@@ -18,6 +18,7 @@ from kernels.oci.namespaces import idmap
 from kernels.sandbox import SandboxInfo, SandboxSpec
 from sandcell.models.commands import CommandRequest
 from tests.integration.kernel_gateway.services.conftest import Gateway, House
+from tests.integration.kernel_gateway.services.lost_kernels import lose_kernels_when_open
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
 
@@ -307,13 +308,13 @@ def test_an_older_copy_never_replaces_newer_files(house: House) -> None:
 
 
 async def cut_off(house: House) -> None:
-    """The service was killed while it restored a workspace: the sandbox on disk holds a part, and is not ready."""
+    """The service was killed while it restored a workspace: the sandbox on disk holds a part, and has no mark."""
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
         session = await gateway.start()
         await gateway.run(session, "for name in 'ab': open(name, 'w').write(name)")
         home = Path(house.settings.data_dir, "sandboxes", session.id)
     (home / "storage" / "workspace" / "b").unlink()
-    (home / "furnished").unlink(missing_ok=True)
+    (home / "workspace-ready").unlink()
     async with house.gateway() as gateway:
         assert await gateway.text(session, "import os; sorted(os.listdir())") == "['a', 'b']"
         await gateway.services.sessions.stop(gateway.me, session.id)
@@ -380,3 +381,23 @@ async def long_listing(house: House) -> None:
 
 def test_a_listing_is_never_cut_unseen(house: House) -> None:
     asyncio.run(long_listing(house))
+
+
+def test_a_start_whose_sandbox_dies_before_it_is_taken_on_fails_at_once_and_says_why(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        async with house.gateway() as gateway:
+            with monkeypatch.context() as patches:
+                lose_kernels_when_open(patches, house.settings.data_dir)
+                with pytest.raises(errors.SandboxUnavailable, match="its first process is gone"):
+                    await gateway.start()
+            (ended,) = (await gateway.services.sessions.list(gateway.me)).items
+            assert ended.ended is not None
+            assert ended.ended.reason == "start_failed"
+            assert "its first process is gone" in ended.ended.detail
+            assert await gateway.services.runtime.list() == ()
+            again = await gateway.start(workspace_id=ended.workspace_id)
+            assert await gateway.text(again, "1 + 1") == "2"
+
+    asyncio.run(test())

@@ -278,10 +278,51 @@ def test_records_go_when_their_time_is_over_or_there_are_too_many(tmp_path: Path
     on(tmp_path, check, audit_retention_days=2, audit_records=1_000)
 
 
+def test_a_record_that_is_dated_in_the_future_goes_with_those_that_follow_it(tmp_path: Path) -> None:
+    ahead, day = 10 * 365 * 86_400, 86_400
+
+    async def check(opened: Opened) -> None:
+        opened.say("old")
+        await opened.audit.flush()
+        opened.clock.advance(ahead)  # the host's clock is wrong for a while
+        for number in range(3):
+            opened.say(f"ahead {number}")
+        await opened.audit.flush()
+        opened.clock.advance(-ahead)
+        opened.clock.advance(day)
+        opened.say("right again")
+        await opened.audit.flush()
+        opened.clock.advance(day + 1)
+        await opened.audit.sweep()
+        assert await opened.targets() == ["right again", "ahead 2", "ahead 1", "ahead 0"], (
+            "they came before it, at most"
+        )
+        opened.clock.advance(day)
+        await opened.audit.sweep()
+        assert await opened.targets() == []
+
+    on(tmp_path, check, audit_retention_days=2)
+
+
+def test_records_of_the_future_without_any_that_follow_go_by_number_alone(tmp_path: Path) -> None:
+    def prune(connection: Connection) -> list[int]:
+        chain = AuditChain(tmp_path / "state")
+        return [chain.prune(connection, now=10**8, before=10**8, keep=3, at_once=2) for _ in range(3)]
+
+    async def check(opened: Opened) -> None:
+        for number in range(6):
+            opened.say(str(number))
+        await opened.audit.flush()
+        assert await opened.database.run(prune) == [2, 1, 0]
+        assert await opened.targets() == ["5", "4", "3"]
+
+    on(tmp_path, check)
+
+
 def test_much_that_is_old_goes_in_steps(tmp_path: Path) -> None:
     def rest(connection: Connection) -> list[int]:
         chain = AuditChain(tmp_path / "state")
-        return [chain.prune(connection, before=1, keep=3, at_once=4) for _ in range(4)]
+        return [chain.prune(connection, now=time.time(), before=1, keep=3, at_once=4) for _ in range(4)]
 
     async def check(opened: Opened) -> None:
         for number in range(12):

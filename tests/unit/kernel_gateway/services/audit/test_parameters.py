@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kernel_gateway.services.audit import parameters as audit_parameters
-from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, answered, shown
+from kernel_gateway.services.audit.parameters import ANSWERED, LONGEST_SHOWN, MOST_SHOWN, select_answer, select_values
 from sandcell.models.credentials import TokenInfo
 from sandcell.models.executions import Execution, Submission
 
@@ -23,54 +23,54 @@ class File(msgspec.Struct):
 def test_code_and_commands_are_shown_by_length_and_hash() -> None:
     code = "password = 'é'"
     digest = {"characters": 14, "sha256": hashlib.sha256(code.encode()).hexdigest()}
-    kept = shown(Submission(code=code, timeout_seconds=3))
+    kept = select_values(Submission(code=code, timeout_seconds=3))
     assert kept["code"] == digest
     assert (kept["language"], kept["timeout_seconds"], kept["wait"]) == ("python", 3, True)
     assert "expect_generation" not in kept, "what is not given is left out"
-    assert shown({"arguments": {"command": code}}) == {"arguments": {"command": digest}}
-    assert shown({"code": "\udc80"})["code"]["characters"] == 1
+    assert select_values({"arguments": {"command": code}}) == {"arguments": {"command": digest}}
+    assert select_values({"code": "\udc80"})["code"]["characters"] == 1
 
 
 def test_bodies_of_files_are_shown_by_length() -> None:
-    kept = shown({"content": [File("a.txt", text="secret"), File("b.bin", blob=b"\0" * 9)]})
+    kept = select_values({"content": [File("a.txt", text="secret"), File("b.bin", blob=b"\0" * 9)]})
     assert kept == {"content": [{"path": "a.txt", "text": {"characters": 6}}, {"path": "b.bin", "blob": {"bytes": 9}}]}
 
 
 def test_text_under_a_name_that_nobody_knows_is_hidden() -> None:
-    assert shown({"secret": "x" * 7, "deep": {"password": "abc"}}) == {
+    assert select_values({"secret": "x" * 7, "deep": {"password": "abc"}}) == {
         "secret": {"characters": 7},
         "deep": {"password": {"characters": 3}},
     }
 
 
 def test_labels_and_tags_are_shown_whole_and_everything_is_bounded() -> None:
-    assert shown({"labels": {"team": "a", "x": "b"}})["labels"] == {"team": "a", "x": "b"}
-    assert len(shown({"labels": {str(number): "v" for number in range(1_000)}})["labels"]) == MOST_SHOWN
-    assert shown({"paths": [f"f{number}" for number in range(10_000)]})["paths"][MOST_SHOWN:] == [
+    assert select_values({"labels": {"team": "a", "x": "b"}})["labels"] == {"team": "a", "x": "b"}
+    assert len(select_values({"labels": {str(number): "v" for number in range(1_000)}})["labels"]) == MOST_SHOWN
+    assert select_values({"paths": [f"f{number}" for number in range(10_000)]})["paths"][MOST_SHOWN:] == [
         {"omitted": 10_000 - MOST_SHOWN}
     ]
-    assert shown({f"n{number}": number for number in range(50)})["omitted"] == 50 - MOST_SHOWN
-    assert len(shown({"name": "x" * 100_000})["name"]) == LONGEST_SHOWN + 3
-    assert shown({"name": "a\x1b[2J\udc80"})["name"] == "a\\x1b[2J\\udc80"
+    assert select_values({f"n{number}": number for number in range(50)})["omitted"] == 50 - MOST_SHOWN
+    assert len(select_values({"name": "x" * 100_000})["name"]) == LONGEST_SHOWN + 3
+    assert select_values({"name": "a\x1b[2J\udc80"})["name"] == "a\\x1b[2J\\udc80"
 
 
 def test_depth_is_bounded() -> None:
     nested: Any = {"x": 1}
     for _ in range(100):
         nested = {"x": nested}
-    assert len(str(shown(nested))) < 100
+    assert len(str(select_values(nested))) < 100
 
 
 def test_secrets_of_answers_are_not_kept() -> None:
-    assert answered(TokenInfo("id", "bob", "laptop", "now", token="sandcell_secret")) == {
+    assert select_answer(TokenInfo("id", "bob", "laptop", "now", token="sandcell_secret")) == {
         "id": "id",
         "principal": "bob",
         "name": "laptop",
     }
-    kept = answered(Execution("e", "s", "ok", "python", "code", 1, "now", stdout="secret"))
+    kept = select_answer(Execution("e", "s", "ok", "python", "code", 1, "now", stdout="secret"))
     assert kept == {"id": "e", "session_id": "s", "status": "ok", "generation": 1}
-    assert answered(None) is None
-    assert answered(b"bytes") is None
+    assert select_answer(None) is None
+    assert select_answer(b"bytes") is None
 
 
 @pytest.mark.parametrize(

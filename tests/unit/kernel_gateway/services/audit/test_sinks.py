@@ -17,7 +17,7 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.services.audit import feed as audit_feed
 from kernel_gateway.services.audit.feed import Feed
 from kernel_gateway.services.audit.http_sink import HttpSink
-from kernel_gateway.services.audit.line import Entry, chained
+from kernel_gateway.services.audit.line import Entry, link_row
 from kernel_gateway.services.audit.syslog import message
 from kernel_gateway.services.audit.verification import verify_lines
 from kernel_gateway.settings import load
@@ -260,7 +260,7 @@ def test_a_unix_socket_whose_server_comes_later_gets_what_it_missed(tmp_path: Pa
 
 def test_a_message_is_of_rfc_5424_whatever_the_record_is_called() -> None:
     row = AuditRow(1.5, "egress", "né w\n]" + "x" * 99, allowed=False, detail=b"{}")
-    entry = chained(row, 1, "0" * 64)
+    entry = link_row(row, 1, "0" * 64)
     found = FRAME.fullmatch(message(entry, "host"))
     assert found is not None
     assert found[1] == b"109"
@@ -306,7 +306,7 @@ def test_a_batch_that_stays_too_large_is_an_error_that_names_the_status() -> Non
     async def check() -> None:
         server = HttpServer()
         server.most_lines = 0
-        entry = chained(AuditRow(1.5, "egress", "http", allowed=True), 1, "0" * 64)
+        entry = link_row(AuditRow(1.5, "egress", "http", allowed=True), 1, "0" * 64)
         async with server.listen():
             sink = HttpSink(f"http://127.0.0.1:{server.port}/", "")
             with pytest.raises(OSError, match="answered with 413"):

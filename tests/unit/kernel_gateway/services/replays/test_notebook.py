@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 
-from kernel_gateway.services.replays.notebook import replayed_notebook
+from kernel_gateway.services.replays.notebook import build_notebook
 from kernel_gateway.services.replays.stage import CellOutcome
 from sandcell.models.replays import CellReplay
 
@@ -40,7 +40,7 @@ def replayed() -> Any:
         2: CellReplay(2, "one", "different", "text differs", "-0\n+1\n", "ok", "x", 0.5),
         3: CellReplay(3, "two", "not_run", "stopped"),
     }
-    return json.loads(replayed_notebook(RECORDED, ran, verdicts, {"replay_id": "r"}))
+    return json.loads(build_notebook(RECORDED, ran, verdicts, {"replay_id": "r"}))
 
 
 def test_it_is_a_notebook_with_the_outputs_and_verdicts_of_the_replay() -> None:

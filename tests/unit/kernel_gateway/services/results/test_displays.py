@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kernel_gateway.services.results import displays
-from kernel_gateway.services.results.displays import Displays, updated
+from kernel_gateway.services.results.displays import Displays, update_outcome
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
 
 ROW = ExecutionRow("one", "session", "ok", "python", "", 1, 1.0, None, None, None, 0.0)
@@ -35,14 +35,14 @@ def test_an_outcome_keeps_what_it_showed_and_takes_no_more_than_it_may(monkeypat
     def update(text: str, *places: int) -> StoredUpdate:
         return StoredUpdate("id", {"text/plain": text}, {}, [("one", place) for place in places])
 
-    first, refused = updated(outcome, "one", [update("b", 0, 1, 2), replace_places(update("z", 0), "another")])
+    first, refused = update_outcome(outcome, "one", [update("b", 0, 1, 2), replace_places(update("z", 0), "another")])
     assert (first.outputs[0]["data"], first.originals, refused) == (
         {"text/plain": "b"},
         {0: outcome.outputs[0]},
         [1, 2],
     )
     monkeypatch.setattr(displays, "MOST_BYTES", 1_000)
-    second, refused = updated(first, "one", [update("c" * 600, 0), update("d" * 2_000, 0), update("e" * 700, 0)])
+    second, refused = update_outcome(first, "one", [update("c" * 600, 0), update("d" * 2_000, 0), update("e" * 700, 0)])
     assert (second.outputs[0]["data"], refused) == ({"text/plain": "e" * 700}, [0])
     assert second.originals == first.originals
     assert outcome.outputs[0]["data"] == {"text/plain": "a"}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kernel_gateway.services.results.outcomes import execution_of, trim
-from kernel_gateway.services.results.stored_events import replayed
+from kernel_gateway.services.results.stored_events import replay_events
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from sandcell.models.executions import Event
@@ -43,7 +43,7 @@ def row(**changed: Any) -> ExecutionRow:
 
 def events(after: int, **changed: Any) -> list[Event]:
     async def read() -> list[Event]:
-        return [event async for event in replayed(row(**changed), after)]
+        return [event async for event in replay_events(row(**changed), after)]
 
     return asyncio.run(read())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from kernel_gateway.services.results.stored_events import replayed
+from kernel_gateway.services.results.stored_events import replay_events
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from sandcell.models.executions import Event
 
@@ -29,7 +29,7 @@ ROW = ExecutionRow(
 
 def events(row: ExecutionRow, after: int = 0) -> list[Event]:
     async def read() -> list[Event]:
-        return [event async for event in replayed(row, after)]
+        return [event async for event in replay_events(row, after)]
 
     return asyncio.run(read())
 

@@ -1,0 +1,64 @@
+"""What waits on this host for the store, and what there is to be removed: brought on again and again, until it is done.
+
+It may take as long as the store does, so nothing waits for it: neither calls nor the sweep that compares.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.results.kept_outputs import KeptOutputs
+from kernel_gateway.services.sessions.notebooks import Notebooks
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
+from kernel_gateway.services.workspaces.retention import Retention
+
+log = structlog.get_logger(__name__)
+
+
+class Backlog:
+    """`take_up` once at start, then `work_off` at every sweep."""
+
+    def __init__(
+        self,
+        *,
+        kept_outputs: KeptOutputs,
+        spool: Spool,
+        notebooks: Notebooks,
+        removals: WorkspaceRemovals,
+        retention: Retention,
+        registry: Registry,
+    ) -> None:
+        self._kept_outputs = kept_outputs
+        self._spool = spool
+        self._notebooks = notebooks
+        self._removals = removals
+        self._retention = retention
+        self._registry = registry
+
+    def take_up(self) -> None:
+        """Finish what an earlier process left half done, and learn what waits."""
+        self._spool.clear()
+        self._kept_outputs.clear()
+        self._notebooks.take_up()
+
+    async def work_off(self) -> None:
+        """First what is to be kept, then what is to go. None that fails keeps another back."""
+        for each in (
+            self._kept_outputs.deliver_all,
+            self._deliver_spooled,
+            self._notebooks.save_stale,
+            self._removals.finish_all,
+            self._retention.sweep,
+        ):
+            try:
+                await each()
+            except Exception as error:
+                log.error("sweep_failed", exc_info=error)
+
+    async def _deliver_spooled(self) -> None:
+        # Asked for each workspace when its turn comes: a session that has begun meanwhile delivers its own copy.
+        await self._spool.deliver_all(
+            lambda workspace_id: any(live.row.workspace_id == workspace_id for live in self._registry)
+        )

@@ -1,0 +1,90 @@
+"""What a start of the service takes up of the process before, when something goes wrong meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from sandcell.models.sessions import Session
+from tests.integration.kernel_gateway.services.conftest import Gateway, House
+from tests.integration.kernel_gateway.services.lost_kernels import lose_kernels_when_open
+from workspace_sync import Mirror
+from workspace_sync.directory.changes import Watched
+from workspace_sync.errors import MirrorClosed
+
+
+async def keep_session(house: House) -> Session:
+    """A session that the service leaves running."""
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        session = await gateway.start()
+        await gateway.run(session, "open('f', 'w').write('kept'); x = 1")
+        return session
+
+
+async def require_new_generation(gateway: Gateway, session: Session, why: str) -> None:
+    """The session goes on in another sandbox, with its files, and its notebook says why."""
+    assert await gateway.text(session, "open('f').read()") == "'kept'"
+    assert (await gateway.show(session)).generation == 2
+    assert (await gateway.run(session, "x")).status == "error"
+
+    async def noted() -> bool:
+        return why in (await gateway.services.notebooks.notebook(gateway.me, session.id)).decode()
+
+    await gateway.until(noted)
+
+
+def test_a_sandbox_that_dies_while_it_is_adopted_is_replaced(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        session = await keep_session(house)
+        with monkeypatch.context() as patches:
+            lose_kernels_when_open(patches, house.settings.data_dir)
+            gateways = house.gateway()
+            gateway = await gateways.__aenter__()
+        try:
+            await require_new_generation(gateway, session, "its first process is gone")
+        finally:
+            await gateways.__aexit__(None, None, None)
+
+    asyncio.run(test())
+
+
+def test_an_adoption_that_fails_closes_the_mirror_that_it_has_made(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Mirror] = []
+
+    def make_mirror(mirrors: Mirrors, *arguments: Any) -> Mirror:
+        made.append(make(mirrors, *arguments))
+        return made[-1]
+
+    def fail(_watched: Watched) -> None:
+        raise OSError(24, "Too many open files")
+
+    async def test() -> None:
+        session = await keep_session(house)
+        with monkeypatch.context() as patches:
+            patches.setattr(Mirrors, "mirror", make_mirror)
+            patches.setattr(Watched, "look", fail)
+            gateways = house.gateway()
+            gateway = await gateways.__aenter__()
+        try:
+            await require_new_generation(gateway, session, "Too many open files")
+            assert [is_closed(each) for each in made] == [True, True], (
+                "the adopted one's, and that which saved its files"
+            )
+        finally:
+            await gateways.__aexit__(None, None, None)
+
+    make = Mirrors.mirror
+    asyncio.run(test())
+
+
+def is_closed(mirror: Mirror) -> bool:
+    with suppress(MirrorClosed):
+        mirror.request_flush()
+        return False
+    return True

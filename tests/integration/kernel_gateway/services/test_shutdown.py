@@ -1,0 +1,45 @@
+"""The orderly end of the service, and what may not hold it up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kernel_gateway.services import shutdown
+from tests.integration.kernel_gateway.services.conftest import House
+
+
+def test_a_task_that_does_not_heed_its_cancellation_holds_up_no_shutdown(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutdown, "CANCEL_SECONDS", 0.1, raising=False)
+
+    async def be_deaf(released: asyncio.Event) -> None:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def test() -> None:
+        released = asyncio.Event()
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            session = await gateway.start()
+            await gateway.run(session, "x = 41")
+            live = gateway.services.registry.get(session.id)
+            assert live is not None
+            assert live.timer_task is not None
+            live.timer_task.cancel()
+            deaf = live.timer_task = asyncio.create_task(be_deaf(released))
+            await asyncio.sleep(0)
+            try:
+                async with asyncio.timeout(30):
+                    await gateway.services.shutdown.run()
+            finally:
+                released.set()
+            await deaf
+        async with house.gateway() as gateway:
+            assert await gateway.text(session, "x + 1") == "42"
+
+    asyncio.run(test())
