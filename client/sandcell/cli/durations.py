@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from sandcell.models.scopes import SCOPES
+from sandcell.models.credentials import SCOPES
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 LONGEST_TTL_SECONDS: Final = 3_660 * 86_400

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from sandcell.models.audit import AuditRecord
-from sandcell.models.credentials import AccessKeyInfo, TokenInfo
+from sandcell.models.credentials import AccessKeyInfo, Scope, TokenInfo
 from sandcell.models.model import Page
-from sandcell.models.scopes import Scope
 from sandcell.steps import Ask, Operation, decoded, exchange, given, quoted
 
 

@@ -49,13 +49,14 @@ def upload_in_parts(
     name when it is whole. Each command does nothing the second time, so all of it may be sent twice.
     """
     owner = f"{SESSIONS}/{quoted(session_id)}"
-    folder, _, name = path.rpartition("/")
+    folder, slash, name = path.rpartition("/")
     short = name.encode("utf-8", "surrogateescape")[:100].decode("utf-8", "ignore")  # a name may have 255 bytes
-    growing = f"{folder}/" * bool(folder) + f".{short}.{_mark(path, content, size)}.part"
-    part = f"{growing}.next"
+    growing = f"{folder}{slash}.{short}.{_mark(path, content, size)}.part"
     start = (yield from _size_of(owner, folder, growing)) // PART_BYTES * PART_BYTES
     while start < size:
         length = min(PART_BYTES, size - start)
+        # A name for each: the command that a lost connection has left behind removes its own part, never the next.
+        part = f"{growing}.{start}"
         piece = Piece(content, start, length) if isinstance(content, Path) else content[start : start + length]
         yield from _upload(owner, part, piece, on_progress=_shift(on_progress, start, size))
         place = f"of={shlex.quote(growing)} bs=1M oflag=seek_bytes seek={start} conv=notrunc status=none"
@@ -63,7 +64,10 @@ def upload_in_parts(
         start += length
     yield from _do_once(owner, growing, f"mv -f -T -- {shlex.quote(growing)} {shlex.quote(path)}")
     found = yield from _files(owner, folder, recursive=False)
-    return next(each for each in found if each.path == path)
+    entry = next((each for each in found if each.path == path), None)
+    if entry is None:  # code in the session, or another caller, was quicker
+        raise ServiceUnavailable(f"{path} was removed as soon as it was uploaded", code="upload_failed")
+    return entry
 
 
 def _mark(path: str, content: bytes | Path, size: int) -> str:

@@ -26,7 +26,7 @@ FOUND = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--file",
     "files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FOUND,
     metavar="FILE",
     help="A file of audit records as JSON lines, of this service or from a sink; may be given again.",
 )
@@ -61,7 +61,7 @@ def verify_audit_log(settings: Settings, *, files: tuple[Path, ...], public_key:
 def verify_notebook(*, file: Path, manifest: Path | None) -> None:
     """Say whether the notebook in FILE is the record as it was written, and which cell is the first that is not.
 
-    Without a manifest it is not seen when the end was cut off or all of it written anew.
+    Without a manifest it is not seen when the end was cut off or all of it written again.
     """
     beside = file.with_suffix(".json")
     manifest = manifest or (beside if beside.is_file() and beside != file else None)

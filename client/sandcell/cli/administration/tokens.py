@@ -9,7 +9,7 @@ from sandcell.cli.durations import COLUMNS, Duration, columns_of, credential_opt
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 from sandcell.operations import administration as a
 from sandcell.paging import every
 

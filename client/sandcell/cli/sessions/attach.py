@@ -20,8 +20,8 @@ from sandcell.attaching import lab_config
 from sandcell.cli import completion
 from sandcell.cli.options import connected
 from sandcell.cli.screen import say
+from sandcell.cli.sessions import choosing
 from sandcell.cli.sessions.attach_tokens import LIFETIME
-from sandcell.cli.sessions.choosing import named
 from sandcell.models.attach import LONGEST_SECONDS, AttachToken, Right
 from sandcell.settings import client_settings, process_environment
 
@@ -48,7 +48,7 @@ def attach(
     """
     if opening and console:
         raise click.UsageError("--open and --console exclude each other")
-    session_id = named(client, session_id)
+    session_id = choosing.find(client, session_id)
     made = client.create_attach_token(session_id, name=name, ttl_seconds=ttl, can=can)
     if not opening and not console:
         directory = _kept_directory(session_id)

@@ -11,7 +11,7 @@ from sandcell.cli import completion
 from sandcell.cli.durations import Duration
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
-from sandcell.cli.sessions.choosing import named
+from sandcell.cli.sessions import choosing
 from sandcell.models.attach import LONGEST_SECONDS, SHORTEST_SECONDS, Right
 from sandcell.operations import attach as at
 from sandcell.paging import every
@@ -43,7 +43,7 @@ def attach_token(
 
     It reaches that session alone: to see, run and interrupt. It ends no kernel. It is shown this once.
     """
-    session_id = named(client, session_id)
+    session_id = choosing.find(client, session_id)
     if listing:
         _list(client, session_id, as_json=as_json)
     elif revoke is not None:

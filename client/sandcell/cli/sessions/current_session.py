@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sandcell.files import replacing
+from sandcell.files import make_private_directory, replacing
 from sandcell.settings import client_settings
 
 
@@ -43,6 +43,6 @@ def _read() -> dict[str, str]:
 
 def _write(values: dict[str, str]) -> None:
     path = _file()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_directory(path.parent)
     with replacing(path, mode=0o600) as stream:
         stream.write(json.dumps(values, indent=1).encode())

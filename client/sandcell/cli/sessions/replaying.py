@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from sandcell import Client, exits
-from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected
+from sandcell.cli.options import as_json, connected, environment_option
 from sandcell.cli.screen import say, show_json, show_table, write
 from sandcell.cli.terminal_text import plain
 from sandcell.files import replacing
@@ -24,12 +23,7 @@ TELLING = ("different", "not_deterministic", "cannot_tell", "failed")
 
 @click.command(epilog=exits.explained(), short_help="Run a notebook again and say of each cell whether it is the same.")
 @click.argument("what", metavar="FILE|SESSION")
-@click.option(
-    "--environment",
-    metavar="NAME",
-    shell_complete=completion.environments,
-    help="Of the fresh session.  [default: the recorded one's, or python]",
-)
+@environment_option("Of the fresh session.  [default: the recorded one's, or python]")
 @click.option("--inputs", metavar="WORKSPACE", help="Start with a copy of this workspace's files.")
 @click.option("--continue", "continue_session", metavar="SESSION", help="Run the cells in this live session instead.")
 @click.option("--stop-on-difference", is_flag=True, help="Run no cell after the first that differs.")

@@ -6,7 +6,7 @@ import click
 
 from sandcell import Client
 from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected, sync_mode
+from sandcell.cli.options import as_json, connected, environment_option, sync_mode
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing, current_session
 from sandcell.cli.verbs import Verbs
@@ -47,12 +47,7 @@ def _row(each: Session) -> tuple[object, ...]:
 
 
 @session.command("new")
-@click.option(
-    "--environment",
-    metavar="NAME",
-    shell_complete=completion.environments,
-    help="What it is made from.  [default: the agent's, or python]",
-)
+@environment_option("What it is made from.  [default: the agent's, or python]")
 @click.option("--agent", metavar="NAME", help="Whom it is for: its environment counts, if it is registered.")
 @click.option("--name", default="", help="A name for people.")
 @click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
@@ -99,7 +94,7 @@ def new(
 @connected
 def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
     """Show a session (default: the current one): its state, expiry, what it uses, how far its files are stored."""
-    found = client.get_session(choosing.named(client, session_id))
+    found = client.get_session(choosing.find(client, session_id))
     if as_json:
         show_json(found)
         return
@@ -148,7 +143,7 @@ def _part(used: int, limit: int) -> str:
 @connected
 def interrupt(client: Client, *, session_id: str | None) -> None:
     """Interrupt what runs in a session (default: the current one); its variables stay."""
-    session_id = choosing.named(client, session_id)
+    session_id = choosing.find(client, session_id)
     client.interrupt(session_id)
     say(f"interrupted {session_id}")
 
@@ -158,7 +153,7 @@ def interrupt(client: Client, *, session_id: str | None) -> None:
 @connected
 def restart(client: Client, *, session_id: str | None) -> None:
     """Start a blank kernel in a session (default: the current one); its files stay, its variables are gone."""
-    restarted = client.restart(choosing.named(client, session_id))
+    restarted = client.restart(choosing.find(client, session_id))
     say(f"restarted {restarted.id}: kernel generation {restarted.generation}")
 
 
@@ -167,6 +162,6 @@ def restart(client: Client, *, session_id: str | None) -> None:
 @connected
 def stop(client: Client, *, session_id: str | None) -> None:
     """Stop a session (default: the current one); its files stay in its workspace."""
-    stopped = client.stop_session(choosing.named(client, session_id))
+    stopped = client.stop_session(choosing.find(client, session_id))
     current_session.forget(client.url, stopped.id)
     say(f"stopped {stopped.id}; its files: sandcell workspace ls {stopped.workspace_id}")
