@@ -38,7 +38,7 @@ def _bound(
     async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.client.carry_out(operation(self.id, *args, **kwargs))
 
-    describe(call, operation, bound=1)
+    describe(call, operation, "AsyncSession", bound=1)
     return call
 
 

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import IO, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
 from sandcell import transport as t
-from sandcell.errors import ConnectionFailed, error_of
+from sandcell.downloads import Download
+from sandcell.errors import ConnectionFailed, SandcellError, error_of
 from sandcell.event_stream import EventParser
 from sandcell.files import replacing
 from sandcell.live_session import Session
@@ -44,7 +45,7 @@ def _method(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[Client
     def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.carry_out(operation(*args, **kwargs))
 
-    describe(call, operation)
+    describe(call, operation, "Client")
     return call
 
 
@@ -158,14 +159,21 @@ class Client:
     def download_to(
         self, session_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
     ) -> Path:
-        """A live file to a local one, which appears whole or not at all."""
+        """A live file to a local one, which appears whole or not at all.
+
+        After a broken connection it begins again, a few times.
+        """
         address = f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"
         return self._save(Ask("GET", address, on_progress=on_progress), destination)
 
     def workspace_download_to(
         self, workspace_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
     ) -> Path:
-        """A durable file to a local one, which appears whole or not at all."""
+        """A durable file to a local one, which appears whole or not at all.
+
+        After a broken connection it goes on where it was, with the same version of the file, or begins again with the
+        new one.
+        """
         address = f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"
         return self._save(Ask("GET", address, on_progress=on_progress), destination)
 
@@ -176,14 +184,27 @@ class Client:
         return self._save(replace(w.archive(workspace_id, path), on_progress=on_progress), destination)
 
     def _save(self, ask: Ask, destination: Path) -> Path:
-        with self._streamed(ask, timeout=t.timeout(ask.timeout_seconds)) as response, replacing(destination) as stream:
+        download = Download(ask)
+        with replacing(destination) as stream:
+            while True:
+                try:
+                    self._receive(ask, download, stream)
+                except SandcellError as error:
+                    time.sleep(download.fail(error))
+                else:
+                    return destination
+
+    def _receive(self, ask: Ask, download: Download, stream: IO[bytes]) -> None:
+        """What comes over one connection."""
+        with self._streamed(ask, headers=download.headers, timeout=t.timeout(ask.timeout_seconds)) as response:
+            stream.seek(download.begin(response.status_code, response.headers))
+            stream.truncate()
             try:
-                for chunk in response.iter_bytes(t.CHUNK):
-                    stream.write(chunk)
-                    t.note_saved(ask, response, stream.tell())
+                for piece in response.iter_bytes():
+                    stream.write(piece)
+                    download.advance(len(piece))
             except t.FAILURES as error:
                 raise t.unusable(self.url, error) from error
-        return destination
 
     @contextlib.contextmanager
     def _streamed(self, ask: Ask, **options: Any) -> Iterator[httpx.Response]:

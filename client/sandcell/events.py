@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sandcell.models.executions import Event
-from sandcell.result import Display, display_of, joined
+from sandcell.result import Display, display_of, joined, media_types
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,9 @@ class RichOutput:
     data: dict[str, Any]
     metadata: dict[str, Any]
     display_id: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<RichOutput {self.kind}: {media_types(self.data)}>"
 
     @property
     def text(self) -> str:

@@ -35,7 +35,7 @@ def _bound(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[C
     def call(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.client.carry_out(operation(self.id, *args, **kwargs))
 
-    describe(call, operation, bound=1)
+    describe(call, operation, "Session", bound=1)
     return call
 
 

@@ -13,7 +13,8 @@ import httpx
 
 from sandcell import transport as t
 from sandcell.async_live_session import AsyncSession
-from sandcell.errors import ConnectionFailed, error_of
+from sandcell.downloads import Download
+from sandcell.errors import ConnectionFailed, SandcellError, error_of
 from sandcell.event_stream import EventParser
 from sandcell.files import replacing
 from sandcell.methods import describe
@@ -44,7 +45,7 @@ def _method(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[AsyncC
     async def call(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.carry_out(operation(*args, **kwargs))
 
-    describe(call, operation)
+    describe(call, operation, "AsyncClient")
     return call
 
 
@@ -159,14 +160,21 @@ class AsyncClient:
     async def download_to(
         self, session_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
     ) -> Path:
-        """A live file to a local one, which appears whole or not at all."""
+        """A live file to a local one, which appears whole or not at all.
+
+        After a broken connection it begins again, a few times.
+        """
         address = f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"
         return await self._save(Ask("GET", address, on_progress=on_progress), destination)
 
     async def workspace_download_to(
         self, workspace_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
     ) -> Path:
-        """A durable file to a local one, which appears whole or not at all."""
+        """A durable file to a local one, which appears whole or not at all.
+
+        After a broken connection it goes on where it was, with the same version of the file, or begins again with the
+        new one.
+        """
         address = f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"
         return await self._save(Ask("GET", address, on_progress=on_progress), destination)
 
@@ -177,18 +185,27 @@ class AsyncClient:
         return await self._save(replace(w.archive(workspace_id, path), on_progress=on_progress), destination)
 
     async def _save(self, ask: Ask, destination: Path) -> Path:
-        async with self._streamed(ask, timeout=t.timeout(ask.timeout_seconds)) as response:
-            with replacing(destination) as stream:
-                await self._write(ask, response, stream)
-        return destination
+        download = Download(ask)
+        with replacing(destination) as stream:
+            while True:
+                try:
+                    await self._receive(ask, download, stream)
+                except SandcellError as error:
+                    await asyncio.sleep(download.fail(error))
+                else:
+                    return destination
 
-    async def _write(self, ask: Ask, response: httpx.Response, stream: IO[bytes]) -> None:
-        try:
-            async for chunk in response.aiter_bytes(t.CHUNK):
-                await asyncio.to_thread(stream.write, chunk)
-                t.note_saved(ask, response, stream.tell())
-        except t.FAILURES as error:
-            raise t.unusable(self.url, error) from error
+    async def _receive(self, ask: Ask, download: Download, stream: IO[bytes]) -> None:
+        """What comes over one connection."""
+        async with self._streamed(ask, headers=download.headers, timeout=t.timeout(ask.timeout_seconds)) as response:
+            stream.seek(download.begin(response.status_code, response.headers))
+            stream.truncate()
+            try:
+                async for piece in response.aiter_bytes():
+                    await asyncio.to_thread(stream.write, piece)
+                    download.advance(len(piece))
+            except t.FAILURES as error:
+                raise t.unusable(self.url, error) from error
 
     @contextlib.asynccontextmanager
     async def _streamed(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from sandcell.errors import ConnectionFailed, LimitReached, SandcellError, error_of
+from sandcell.errors import ConnectionFailed, LimitReached, NotFound, SandcellError, error_of
 
 T = TypeVar("T")
 ATTEMPTS = 4
@@ -91,19 +91,24 @@ def given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def exchange(ask: Ask, *, repeatable: bool | None = None) -> Operation[bytes]:
+def exchange(ask: Ask, *, repeatable: bool | None = None, removes: bool = False) -> Operation[bytes]:
     """Send a request and return the content of its answer; raises `SandcellError`.
 
     `repeatable` (GET, PUT and DELETE by default): sending it twice does no harm, so it is sent again when the
     connection was lost or the service says that it may be. One that was refused for its rate alone never ran.
+    `removes`: what is not there when it is sent again was removed by the first, whose answer was lost.
     """
     if repeatable is None:
         repeatable = ask.method in ("GET", "PUT", "DELETE")
+    lost = False
     for attempt in range(ATTEMPTS):
         answer = yield ask
         error = answer.error()
         if error is None:
             return answer.content
+        if removes and lost and isinstance(error, NotFound):
+            return b""
+        lost = lost or bool(answer.lost)
         if attempt == ATTEMPTS - 1 or not may_repeat(error, repeatable=repeatable):
             raise error
         yield Pause(pause_seconds(attempt, error))

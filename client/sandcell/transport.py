@@ -17,7 +17,6 @@ from sandcell.steps import Answer, Ask, Piece
 
 CONNECT_SECONDS = 10.0
 CHUNK = 262_144
-MOST_ANSWER_BYTES = 200_000_000
 EVENTS_SILENCE_SECONDS = 45.0
 """The service sends a heartbeat every 15 s; a stream this silent is dead."""
 KEEP_ALIVE = [
@@ -131,9 +130,3 @@ def _size(content: bytes | Path | Piece) -> int:
 def _report(ask: Ask, done: int, size: int | None) -> None:
     if ask.on_progress is not None:
         ask.on_progress(done, size)
-
-
-def note_saved(ask: Ask, response: httpx.Response, done: int) -> None:
-    """Say how much of an answer has been written to a file."""
-    length = response.headers.get("Content-Length", "")
-    _report(ask, done, int(length) if length.isdigit() and "Content-Encoding" not in response.headers else None)

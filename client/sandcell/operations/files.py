@@ -177,4 +177,4 @@ def _upload(
 
 def _remove(owner: str, path: str, *, recursive: bool) -> Operation[None]:
     query = given(recursive="true" if recursive else None)
-    yield from exchange(Ask("DELETE", f"{owner}/files/{quoted(path)}", query))
+    yield from exchange(Ask("DELETE", f"{owner}/files/{quoted(path)}", query), removes=True)

@@ -18,8 +18,8 @@ def get_lease(session_id: str) -> Operation[Lease]:
 
 
 def give_back_lease(session_id: str) -> Operation[None]:
-    """End the lease on a session, if there is one."""
-    yield from exchange(Ask("DELETE", _lease(session_id)), repeatable=True)
+    """End the lease on a session, if there is one. Never sent twice: the second could end the next holder's."""
+    yield from exchange(Ask("DELETE", _lease(session_id)), repeatable=False)
 
 
 def holding(lease: str | None) -> dict[str, str]:

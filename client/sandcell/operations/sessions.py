@@ -112,12 +112,12 @@ def stop_session(session_id: str) -> Operation[Session]:
 
 
 def interrupt(session_id: str) -> Operation[None]:
-    """Interrupt what runs in a session."""
-    yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/interrupt"), repeatable=True)
+    """Interrupt what runs in a session. Never sent twice: the second could meet what runs next."""
+    yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/interrupt"))
 
 
 def restart(session_id: str) -> Operation[Session]:
-    """Start a blank kernel of a new generation."""
+    """Start a blank kernel of a new generation. Never sent twice: the second would wipe what runs by then."""
     return decoded((yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/restart"))), Session)
 
 
