@@ -32,8 +32,8 @@ from sandcell.operations import sessions as o
 from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
-from sandcell.saved import address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quoted
+from sandcell.saved import find_address
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,10 +60,10 @@ class AsyncClient:
     """
 
     def __init__(self, url: str | None = None, token: str | None = None) -> None:
-        found = address(url, token)
+        found = find_address(url, token)
         self.url = found.url
         self._http = httpx.AsyncClient(
-            headers=t.headers(found.token),
+            headers=t.make_headers(found.token),
             transport=httpx.AsyncHTTPTransport(socket_options=t.KEEP_ALIVE),
             trust_env=False,
         )
@@ -123,11 +123,11 @@ class AsyncClient:
 
     def events(self, session_id: str, execution_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
-        return self._follow(f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events", after)
+        return self._follow(f"/v1/sessions/{quote(session_id)}/executions/{quote(execution_id)}/events", after)
 
     def replay_events(self, replay_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
-        return self._follow(f"/v1/replays/{quoted(replay_id)}/events", after)
+        return self._follow(f"/v1/replays/{quote(replay_id)}/events", after)
 
     async def _follow(self, path: str, after: int) -> AsyncGenerator[Event, None]:
         ask = Ask("GET", path)
@@ -149,13 +149,13 @@ class AsyncClient:
     async def _events_once(self, ask: Ask, after: int) -> AsyncGenerator[Event, None]:
         parser = EventParser()
         headers = {"Last-Event-ID": str(after)}
-        async with self._streamed(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
+        async with self._stream(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
             try:
                 async for chunk in response.aiter_bytes():
                     for event in parser.feed(chunk):
                         yield event
             except t.FAILURES as error:
-                raise t.unusable(self.url, error) from error
+                raise t.stream_error(self.url, error) from error
 
     async def download_to(
         self, session_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
@@ -164,7 +164,7 @@ class AsyncClient:
 
         After a broken connection it begins again, a few times.
         """
-        address = f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"
+        address = f"/v1/sessions/{quote(session_id)}/files/{quote(path)}"
         return await self._save(Ask("GET", address, on_progress=on_progress), destination)
 
     async def workspace_download_to(
@@ -175,14 +175,14 @@ class AsyncClient:
         After a broken connection it goes on where it was, with the same version of the file, or begins again with the
         new one.
         """
-        address = f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"
+        address = f"/v1/workspaces/{quote(workspace_id)}/files/{quote(path)}"
         return await self._save(Ask("GET", address, on_progress=on_progress), destination)
 
     async def workspace_archive_to(
         self, workspace_id: str, destination: Path, path: str = "", *, on_progress: Progress | None = None
     ) -> Path:
         """Durable files as a zip archive, to a local file, which appears whole or not at all."""
-        return await self._save(replace(w.archive(workspace_id, path), on_progress=on_progress), destination)
+        return await self._save(replace(w.archive_request(workspace_id, path), on_progress=on_progress), destination)
 
     async def _save(self, ask: Ask, destination: Path) -> Path:
         download = Download(ask)
@@ -197,7 +197,7 @@ class AsyncClient:
 
     async def _receive(self, ask: Ask, download: Download, stream: IO[bytes]) -> None:
         """What comes over one connection."""
-        async with self._streamed(ask, headers=download.headers, timeout=t.timeout(ask.timeout_seconds)) as response:
+        async with self._stream(ask, headers=download.headers, timeout=t.timeout(ask.timeout_seconds)) as response:
             stream.seek(download.begin(response.status_code, response.headers))
             stream.truncate()
             try:
@@ -205,10 +205,10 @@ class AsyncClient:
                     await asyncio.to_thread(stream.write, piece)
                     download.advance(len(piece))
             except t.FAILURES as error:
-                raise t.unusable(self.url, error) from error
+                raise t.stream_error(self.url, error) from error
 
     @contextlib.asynccontextmanager
-    async def _streamed(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 response = await stack.enter_async_context(
@@ -217,7 +217,7 @@ class AsyncClient:
                 if not response.is_success:
                     raise error_of(response.status_code, await response.aread())
             except t.FAILURES as error:
-                raise t.unusable(self.url, error) from error
+                raise t.stream_error(self.url, error) from error
             yield response
 
     async def carry_out(self, operation: Operation[T]) -> T:
@@ -234,13 +234,13 @@ class AsyncClient:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return Answer()
-        given = t.arguments(step)
-        if t.in_pieces(step):
-            given["content"] = t.pieces_async(step)
+        given = t.make_arguments(step)
+        if t.is_in_pieces(step):
+            given["content"] = t.read_pieces_async(step)
         try:
-            return t.answer(await self._http.request(step.method, self.url + step.address, **given))
+            return t.read_answer(await self._http.request(step.method, self.url + step.address, **given))
         except t.FAILURES as error:
-            return t.lost(self.url, error)
+            return t.lost_answer(self.url, error)
 
     start_session = _method(o.start_session)
     list_sessions = _method(o.list_sessions)

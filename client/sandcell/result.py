@@ -160,8 +160,8 @@ def _save(display: Display, directory: Path) -> Path:
 def text_of(output: dict[str, Any]) -> str:
     """The text of one output, ending in a line's end when it is a result."""
     if output.get("output_type") == "stream":
-        return joined(output.get("text", ""))
-    text = joined(output.get("data", {}).get("text/plain", ""))
+        return join_text(output.get("text", ""))
+    text = join_text(output.get("data", {}).get("text/plain", ""))
     return text + "\n" if text else ""
 
 
@@ -173,7 +173,7 @@ def media_types(data: dict[str, Any], *but: str) -> str:
 def _size_of(media_type: str, value: Any) -> int:
     if not isinstance(value, str | list):  # JSON
         return len(msgspec.json.encode(value))
-    text = joined(value)
+    text = join_text(value)
     if media_type not in BINARY:
         return len(text.encode("utf-8", "replace"))
     digits = "".join(text.split()).rstrip("=")
@@ -184,12 +184,12 @@ def display_of(data: dict[str, Any]) -> Display | None:
     """The best form of a display that is worth a file."""
     for media_type, extension in EXTENSIONS.items():
         if media_type in data:
-            text = joined(data[media_type])
+            text = join_text(data[media_type])
             content = base64.b64decode(text) if media_type in BINARY else text.encode("utf-8", "replace")
             return Display(media_type, extension, content)
     return None
 
 
-def joined(text: str | list[str]) -> str:
+def join_text(text: str | list[str]) -> str:
     """nbformat's text: one string, or a list of lines."""
     return text if isinstance(text, str) else "".join(text)

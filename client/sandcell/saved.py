@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 from sandcell.errors import InvalidRequest
-from sandcell.settings import ClientSettings, client_settings
+from sandcell.settings import ClientSettings, read_settings
 
 DEFAULT_URL = "http://127.0.0.1:8899"
 
@@ -26,17 +26,17 @@ class Address:
     token: str
 
 
-def address(url: str | None = None, token: str | None = None, settings: ClientSettings | None = None) -> Address:
+def find_address(url: str | None = None, token: str | None = None, settings: ClientSettings | None = None) -> Address:
     """The service to talk to; raises `InvalidRequest` for what is no URL of one."""
-    settings = settings or client_settings()
+    settings = settings or read_settings()
     saved = load(settings)
-    found = _checked((url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/"))
+    found = _check_url((url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/"))
     if token or settings.token:
         return Address(found, token or settings.token)
     return Address(found, saved.token if saved and saved.url == found else "")
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     """The URL, when a request can be sent to it; raises `InvalidRequest`."""
     try:
         parsed = httpx.URL(url)
@@ -64,7 +64,7 @@ def parse(text: bytes) -> Address | None:
         return None
 
 
-def content(url: str, token: str) -> bytes:
+def format_content(url: str, token: str) -> bytes:
     """What a file says of a service."""
     return f"# Written by `sandcell serve`.\nurl = {json.dumps(url)}\ntoken = {json.dumps(token)}\n".encode()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib import parse
 
 import msgspec
 
@@ -57,7 +57,7 @@ class Ask:
         """Path and query."""
         if not self.query:
             return self.path
-        return f"{self.path}{'&' if '?' in self.path else '?'}{urlencode(self.query)}"
+        return f"{self.path}{'&' if '?' in self.path else '?'}{parse.urlencode(self.query)}"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ Step = Ask | Pause
 Operation = Generator[Step, Answer, T]
 
 
-def given(**values: Any) -> dict[str, Any]:
+def omit_none(**values: Any) -> dict[str, Any]:
     """The values that were given: what is left out takes the service's default."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -129,7 +129,7 @@ def pause_seconds(attempt: int, error: SandcellError | None = None) -> float:
     return min(FIRST_PAUSE_SECONDS * float(2**attempt), LONGEST_PAUSE_SECONDS)
 
 
-def decoded(content: bytes, of: type[T]) -> T:
+def decode(content: bytes, of: type[T]) -> T:
     """JSON as a value; names of files that are not UTF-8 arrive as lone surrogates, which only `json` reads."""
     try:
         return msgspec.json.decode(content, type=of)
@@ -139,7 +139,7 @@ def decoded(content: bytes, of: type[T]) -> T:
         return msgspec.convert(json.loads(content), of)
 
 
-def quoted(path: str) -> str:
+def quote(path: str) -> str:
     """A file's path for an address, any bytes; dots that lead upwards are kept, so that the service refuses them."""
     parts = path.encode("utf-8", "surrogateescape").split(b"/")
-    return "/".join("%2E" * len(part) if part in (b".", b"..") else quote(part, safe="") for part in parts)
+    return "/".join("%2E" * len(part) if part in (b".", b"..") else parse.quote(part, safe="") for part in parts)

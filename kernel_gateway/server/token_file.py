@@ -13,7 +13,7 @@ from kernel_gateway.settings import Settings, process_environment
 from kernels.launcher.plan import TokenPlan
 from sandcell import saved
 from sandcell.files import hand_over, make_private_directory
-from sandcell.settings import ClientSettings, client_settings
+from sandcell.settings import ClientSettings, read_settings
 
 _LONGEST_BYTES = 10_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,7 +30,7 @@ class TokenFile:
 
     def plan(self, url: str) -> TokenPlan:
         """What the launcher has to know of it, to save a token for the service at this URL."""
-        before, _, after = saved.content(url, _EXAMPLE).decode().partition(json.dumps(_EXAMPLE))
+        before, _, after = saved.format_content(url, _EXAMPLE).decode().partition(json.dumps(_EXAMPLE))
         return TokenPlan(self.descriptor, before, after, self.error)
 
     def holds_one(self) -> bool:
@@ -65,4 +65,4 @@ def _settings() -> ClientSettings:
     if os.geteuid() == 0 and caller.isdecimal() and not environ.get("XDG_CONFIG_HOME"):
         with contextlib.suppress(KeyError, OverflowError):  # no such user
             environ["XDG_CONFIG_HOME"] = str(Path(pwd.getpwuid(int(caller)).pw_dir, ".config"))
-    return client_settings(environ)
+    return read_settings(environ)

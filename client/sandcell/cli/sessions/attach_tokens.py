@@ -14,7 +14,7 @@ from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing
 from sandcell.models.attach import LONGEST_SECONDS, SHORTEST_SECONDS, Right
 from sandcell.operations import attach as at
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 LIFETIME = Duration(SHORTEST_SECONDS, LONGEST_SECONDS)
 
@@ -59,7 +59,7 @@ def attach_token(
 
 
 def _list(client: Client, session_id: str, *, as_json: bool) -> None:
-    tokens = client.carry_out(every(lambda cursor: at.list_attach_tokens(session_id, cursor=cursor)))
+    tokens = client.carry_out(collect_pages(lambda cursor: at.list_attach_tokens(session_id, cursor=cursor)))
     if as_json:
         show_json(tokens)
         return

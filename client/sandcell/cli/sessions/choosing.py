@@ -10,7 +10,7 @@ from sandcell import Client, NotFound
 from sandcell.cli.screen import say
 from sandcell.cli.sessions import current_session
 from sandcell.models.sessions import Session
-from sandcell.settings import client_settings
+from sandcell.settings import read_settings
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Chosen:
 
 def find(client: Client, session_id: str | None) -> str:
     """The session meant when none needs to be started."""
-    found = session_id or client_settings().session or current_session.recall(client.url)
+    found = session_id or read_settings().session or current_session.recall(client.url)
     if found is None:
         raise click.UsageError("there is no current session: name one, or start one with `sandcell run`")
     return found
@@ -31,7 +31,7 @@ def find(client: Client, session_id: str | None) -> str:
 
 def choose(client: Client, session_id: str | None, *, new: bool, environment: str | None) -> Chosen:
     """The session to run code in, started if need be."""
-    asked = session_id or client_settings().session
+    asked = session_id or read_settings().session
     if asked and not new:
         return Chosen(asked, named=True)
     current = current_session.recall(client.url)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from sandcell.files import make_private_directory, replacing
-from sandcell.settings import client_settings
+from sandcell.settings import read_settings
 
 
 def recall(url: str) -> str | None:
@@ -28,7 +28,7 @@ def forget(url: str, session_id: str) -> None:
 
 
 def _file() -> Path:
-    return client_settings().state_dir / "sessions.json"
+    return read_settings().state_dir / "sessions.json"
 
 
 def _read() -> dict[str, str]:

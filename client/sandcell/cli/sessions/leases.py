@@ -48,7 +48,7 @@ def lease(
     session_id = choosing.find(client, session_id)
     if release:
         client.give_back_lease(session_id)
-        say(f"nobody holds session {session_id} now")
+        say(f"no caller holds session {session_id} now")
         return
     held: Lease
     if show:

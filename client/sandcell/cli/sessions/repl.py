@@ -18,10 +18,10 @@ from sandcell import Client, SandcellError
 from sandcell.cli.options import connected, working_options
 from sandcell.cli.screen import say
 from sandcell.cli.sessions import choosing, current_session
-from sandcell.cli.sessions.following import tell_outcome
+from sandcell.cli.sessions.following import show_outcome
 from sandcell.cli.sessions.running import carry_out
 from sandcell.files import make_private_directory
-from sandcell.settings import client_settings
+from sandcell.settings import read_settings
 
 FIRST: Final = ">>> "
 NEXT: Final = "... "
@@ -60,8 +60,8 @@ def _run(client: Client, chosen: choosing.Chosen, source: str, output_dir: Path)
         say(f"sandcell: {error}")
         return
     except click.exceptions.Exit:
-        return  # Ctrl-C was pressed twice: it is said what still runs
-    tell_outcome(result)
+        return  # Ctrl-C was pressed twice: a message has said what still runs
+    show_outcome(result)
     try:
         for path in result.save(output_dir):
             say(f"saved {path}")
@@ -125,7 +125,7 @@ def _history(names: _Names) -> Iterator[None]:
     except ImportError:
         yield
         return
-    file = client_settings().state_dir / "repl_history"
+    file = read_settings().state_dir / "repl_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(file)
     readline.set_completer(names.complete)

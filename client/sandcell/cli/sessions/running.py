@@ -16,7 +16,7 @@ from sandcell.cli.options import as_json, connected, sync_mode, working_options
 from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json
 from sandcell.cli.sessions import choosing
-from sandcell.cli.sessions.following import Follower, tell_outcome
+from sandcell.cli.sessions.following import Follower, show_outcome
 from sandcell.models.executions import Execution, Language, LanguageRuntime
 from sandcell.models.sync import SyncMode
 
@@ -30,7 +30,7 @@ LANGUAGES: Final[dict[str, Language]] = {
 LONGEST_PATH: Final = 4096
 
 
-@click.command(epilog=exits.explained(), short_help="Run code in a session that remembers.")
+@click.command(epilog=exits.explain(), short_help="Run code in a session that remembers.")
 @click.argument("code")
 @click.option(
     "--file",
@@ -79,7 +79,7 @@ def run(
 
     share variables and files. Plots are saved as files, and none is overwritten. Ctrl-C interrupts the code.
     """
-    source = _source(code)
+    source = _read_source(code)
     chosen = choosing.choose(client, session_id, new=new, environment=environment)
     _upload(client, chosen.id, files)
     submission = {
@@ -105,7 +105,7 @@ def _show(result: Result, saved: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         show_json({**msgspec.to_builtins(result.execution), "saved": [str(path) for path in saved]})
         return
-    tell_outcome(result)
+    show_outcome(result)
     for path in saved:
         say(f"saved {path}")
 
@@ -115,12 +115,12 @@ def _language_of(code: str) -> Language:
     return LANGUAGES[Path(code).suffix] if _is_script(code) else "python"
 
 
-def _source(code: str) -> str:
+def _read_source(code: str) -> str:
     """The code itself: the argument, a script's text, or standard input."""
     if code == "-":
-        return _text(sys.stdin.buffer.read(), "standard input")
+        return _decode(sys.stdin.buffer.read(), "standard input")
     if _is_script(code):
-        return _text(Path(code).read_bytes(), code)
+        return _decode(Path(code).read_bytes(), code)
     if code.endswith(".py") and "\n" not in code and " " not in code:
         raise click.UsageError(f"there is no file {code}")
     try:
@@ -135,7 +135,7 @@ def _is_script(code: str) -> bool:
     return code.endswith(tuple(LANGUAGES)) and len(code) < LONGEST_PATH and Path(code).is_file()
 
 
-def _text(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

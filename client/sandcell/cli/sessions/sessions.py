@@ -10,12 +10,12 @@ from sandcell.cli.options import as_json, connected, environment_option, sync_mo
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing, current_session
 from sandcell.cli.verbs import Verbs
-from sandcell.cli.wording import megabytes, network, stored
+from sandcell.cli.wording import describe_network, describe_sync, format_megabytes
 from sandcell.models.network import SessionNetwork
 from sandcell.models.sessions import Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.operations import sessions as operations
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
@@ -32,7 +32,7 @@ def session() -> None:
 def list_(client: Client, *, everything: bool, as_json: bool) -> None:
     """List your sessions, newest first."""
     status: SessionStatus | None = None if everything else "READY"
-    sessions = client.carry_out(every(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
+    sessions = client.carry_out(collect_pages(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
     if as_json:
         show_json(sessions)
         return
@@ -99,6 +99,7 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         show_json(found)
         return
     usage = found.usage
+    memory = _part(usage.memory_bytes, usage.memory_limit_bytes)
     rows: list[tuple[object, object]] = [
         ("session", found.id),
         ("name", found.name),
@@ -106,25 +107,25 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("environment", found.environment),
         ("agent", found.agent or ""),
         ("runtime", found.runtime),
-        ("network", network(found.network)),
-        ("network used", _used(found.network)),
+        ("network", describe_network(found.network)),
+        ("network used", _describe_use(found.network)),
         ("workspace", found.workspace_id),
         ("generation", found.generation),
         ("created", found.created_at),
         ("last activity", found.last_activity_at),
         ("ends if idle", found.idle_expires_at),
         ("ends at the latest", found.expires_at),
-        ("memory", f"{_part(usage.memory_bytes, usage.memory_limit_bytes)}, peak {megabytes(usage.memory_peak_bytes)}"),
+        ("memory", f"{memory}, peak {format_megabytes(usage.memory_peak_bytes)}"),
         ("storage", _part(usage.storage_used_bytes, usage.storage_limit_bytes)),
         ("executions", usage.executions),
-        ("files stored", stored(found.sync)),
+        ("files stored", describe_sync(found.sync)),
         ("durable up to", found.sync.durable.execution_id if found.sync.durable else "nothing yet"),
         ("sync", found.sync.mode),
     ]
     show_table(("", ""), rows)
 
 
-def _used(policy: SessionNetwork) -> str:
+def _describe_use(policy: SessionNetwork) -> str:
     used, limits = policy.used, policy.limits
     if policy.mode == "SANDBOX" and policy.role is None and not used.requests:
         return "nothing"
@@ -135,7 +136,7 @@ def _used(policy: SessionNetwork) -> str:
 
 
 def _part(used: int, limit: int) -> str:
-    return f"{megabytes(used)} of {megabytes(limit)}"
+    return f"{format_megabytes(used)} of {format_megabytes(limit)}"
 
 
 @session.command("interrupt", short_help="Interrupt what runs in a session.")

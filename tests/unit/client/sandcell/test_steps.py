@@ -33,8 +33,8 @@ from sandcell.operations import replays as r
 from sandcell.operations import sessions as o
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
-from sandcell.paging import every
-from sandcell.steps import Answer, Ask, Operation, Pause, decoded, quoted
+from sandcell.paging import collect_pages
+from sandcell.steps import Answer, Ask, Operation, Pause, decode, quote
 
 
 def error(status: int, code: str, **details: Any) -> Answer:
@@ -188,9 +188,9 @@ def test_an_answer_from_something_else_is_still_an_error() -> None:
 
 
 def test_names_that_are_not_utf8_come_back_as_they_are() -> None:
-    assert decoded(b'{"path":"\\udcff","kind":"file","size":1,"modified_at":"t"}', FileEntry).path == "\udcff"
-    assert quoted("a b/\udcff\n") == "a%20b/%FF%0A"
-    assert quoted("../x") == "%2E%2E/x"
+    assert decode(b'{"path":"\\udcff","kind":"file","size":1,"modified_at":"t"}', FileEntry).path == "\udcff"
+    assert quote("a b/\udcff\n") == "a%20b/%FF%0A"
+    assert quote("../x") == "%2E%2E/x"
 
 
 def test_the_text_of_a_result_is_what_a_person_reads() -> None:
@@ -236,5 +236,5 @@ def test_a_list_is_asked_for_until_it_ends_or_is_enough(most: int | None, found:
         Answer(200, msgspec.json.encode({"items": [{"id": each, "created_at": ""} for each in ids], "next_cursor": at}))
         for ids, at in [("ab", "2"), ("cd", "4"), ("e", None)]
     ]
-    items, asks = drive(every(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
+    items, asks = drive(collect_pages(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
     assert ("".join(each.id for each in items), [each.query.get("cursor") for each in asks]) == (found, asked)

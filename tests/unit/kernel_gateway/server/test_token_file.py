@@ -9,8 +9,8 @@ import pytest
 
 from kernel_gateway.server.token_file import open_token_file
 from kernels.launcher.token_file import TokenFile
-from sandcell.saved import Address, address
-from sandcell.settings import client_settings
+from sandcell.saved import Address, find_address
+from sandcell.settings import read_settings
 
 URL = "http://127.0.0.1:1234"
 TOKEN = 'a"token\\'
@@ -41,7 +41,7 @@ def test_what_is_saved_is_found_again_and_private(config: Path) -> None:
     path = save()
     assert path == config / "sandcell/client.toml"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert address(settings=client_settings()) == Address(URL, TOKEN)
+    assert find_address(settings=read_settings()) == Address(URL, TOKEN)
 
 
 @pytest.mark.parametrize("made", ["nothing", "by root"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from sandcell.saved import content
+from sandcell.saved import format_content
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 
@@ -135,7 +135,7 @@ def test_code_from_standard_input_and_json(sandcell: Shell, shared_session: str)
 def test_what_serve_saved_needs_no_token(sandcell: Shell, service: RunningService, tmp_path: Path) -> None:
     saved = tmp_path / "config/sandcell/client.toml"
     saved.parent.mkdir(parents=True)
-    saved.write_bytes(content(service.url, service.token))
+    saved.write_bytes(format_content(service.url, service.token))
     del sandcell.environment["SANDCELL_URL"], sandcell.environment["SANDCELL_TOKEN"]
     assert sandcell("run", "6 * 7").stdout == "42\n"
 
