@@ -65,7 +65,7 @@ class Client:
         self._http = httpx.Client(
             headers=t.make_headers(found.token),
             transport=httpx.HTTPTransport(socket_options=t.KEEP_ALIVE),
-            trust_env=False,
+            trust_env=False,  # no proxy and no .netrc of the environment: the token goes to this address alone
         )
 
     def __enter__(self) -> Self:

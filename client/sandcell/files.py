@@ -22,7 +22,7 @@ def replacing(destination: Path, mode: int = 0o644) -> Iterator[IO[bytes]]:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
         temporary = Path(name)
-        temporary.chmod(mode)
+        temporary.chmod(mode)  # before it has its name, under which others may open it
         temporary.replace(destination)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

@@ -65,7 +65,7 @@ class AsyncClient:
         self._http = httpx.AsyncClient(
             headers=t.make_headers(found.token),
             transport=httpx.AsyncHTTPTransport(socket_options=t.KEEP_ALIVE),
-            trust_env=False,
+            trust_env=False,  # no proxy and no .netrc of the environment: the token goes to this address alone
         )
 
     async def __aenter__(self) -> Self:

@@ -118,7 +118,8 @@ def exchange(ask: Ask, *, repeatable: bool | None = None, removes: bool = False)
 def may_repeat(error: SandcellError, *, repeatable: bool) -> bool:
     """Whether a request that failed so may be sent again."""
     if isinstance(error, LimitReached):
-        return error.code == "rate_limited"
+        return error.code == "rate_limited"  # other limits last: a quota, a full queue
+    # 0 is no answer at all. A proxy's 504 is none of these: the request may still be carried out.
     return repeatable and error.retryable and error.status in (0, 502, 503)
 
 

@@ -158,6 +158,8 @@ def run(
     if not may_repeat(error, repeatable=True):
         raise error
     yield Pause(pause_seconds(0, error))
+    # The same key finds the execution, or begins it if the first request never came. Not waiting this time: an answer
+    # that takes long is what a broken connection takes away again.
     execution = yield from _submit(session_id, body, key, lease)
     if execution.status in ENDED:
         return Result(execution)

@@ -32,6 +32,7 @@ class Follower:
                     self.last = event.sequence
                 return self.client.wait(self.session_id, execution_id)
             except KeyboardInterrupt:
+                # `last` is the last event that was shown whole: after the interrupt the events go on behind it.
                 self.interrupts += 1
                 if self.interrupts > 1:
                     raise
@@ -44,9 +45,8 @@ class Follower:
         data = event.data
         match event.event:
             case "stream":
-                write(
-                    join_text(data.get("text", "")), stream=sys.stderr if data.get("name") == "stderr" else sys.stdout
-                )
+                stream = sys.stderr if data.get("name") == "stderr" else sys.stdout
+                write(join_text(data.get("text", "")), stream=stream)
             case "result" | "display":
                 self._show_rich(data.get("data", {}))
             case "truncated":
