@@ -6,6 +6,7 @@ click's commands at each build, so they are never behind the code and in no comm
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections import Counter
@@ -25,8 +26,10 @@ from mkdocs.utils import get_relative_url  # noqa: E402
 
 from kernel_gateway.faces.rest.openapi import describe  # noqa: E402
 from kernel_gateway.faces.rest.table import TABLE  # noqa: E402
+from sandcell import AsyncClient, AsyncSession, Client, Session  # noqa: E402
 from sandcell.cli.main import sandcell  # noqa: E402
 
+CLIENT_PAGE = "reference/python-client.md"
 REST_PAGE, CLI_PAGE, COMMANDS_PAGE = "reference/rest.md", "reference/cli.md", "reference/commands.md"
 SHIM, SHIM_HERE = "https://unpkg.com/iframe-worker/shim", "iframe-worker.js"
 ELSEWHERE = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]+(?:src|href)="(?:https?:)?//[^>]*>|class="mermaid"')
@@ -67,7 +70,21 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
         raise PluginError(
             f"{page.file.src_uri} loads from another host, and is to be read without a network: {found[0]}"
         )
+    if page.file.src_uri == CLIENT_PAGE and (missing := missing_methods(output)):
+        raise PluginError(f"{CLIENT_PAGE} lacks {', '.join(missing)}")
     return output
+
+
+def missing_methods(html: str) -> list[str]:
+    """Public methods of the client's classes that a page does not describe, inherited ones among them."""
+    classes = (Client, Session, AsyncClient, AsyncSession)
+    names = [
+        f"sandcell.{of.__name__}.{name}"
+        for of in classes
+        for name, _ in inspect.getmembers(of, callable)
+        if not name.startswith("_")
+    ]
+    return [name for name in names if f'id="{name}"' not in html]
 
 
 def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:

@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def _flush() -> None:
-    """Write what is left; whoever reads it may have left before, as `head` does, and that is no fault of ours."""
+    """Write what is still buffered. The reader may have left, as `head` does: that is no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -38,7 +38,7 @@ def _bound(
     async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.client.carry_out(operation(self.id, *args, **kwargs))
 
-    describe(call, operation, bound=1)
+    describe(call, operation, "AsyncSession", bound=1)
     return call
 
 
@@ -105,7 +105,7 @@ class AsyncSession:
         `sync` before_return the result comes when the files are in the store.
         """
         timeout = timeout_seconds if timeout is None else timeout
-        options = o.run_options(
+        options = o.make_run_options(
             timeout, on_busy, expect_generation, clear_context, language, runtime, idempotency_key, lease, sync
         )
         if on_output is None:
@@ -133,7 +133,7 @@ class AsyncSession:
     ) -> Execution:
         """Submit code and return at once; `wait` or `events` follow it. The options are those of `run`."""
         timeout = timeout_seconds if timeout is None else timeout
-        options = o.run_options(
+        options = o.make_run_options(
             timeout, on_busy, expect_generation, clear_context, language, runtime, idempotency_key, lease, sync
         )
         return await self.client.submit(self.id, code, **options)
@@ -181,7 +181,7 @@ class AsyncSession:
         With a local file alone, `upload(Path("data/year.csv"))`, it goes under its name. `on_progress` is called with
         the bytes that were sent and with those of all.
         """
-        target, source = f.upload_names(path, content)
+        target, source = f.resolve_upload(path, content)
         return await self.client.upload(self.id, target, source, on_progress=on_progress)
 
     @overload

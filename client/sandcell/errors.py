@@ -62,6 +62,7 @@ class LimitReached(SandcellError):
 
     @property
     def retry_after_seconds(self) -> float:
+        """How long to wait before it is worth another try."""
         return float(self.details.get("retry_after_seconds", 1.0))
 
 
@@ -88,7 +89,7 @@ BY_STATUS: dict[int, type[SandcellError]] = {
 
 
 def error_of(status: int, content: bytes) -> SandcellError:
-    """The exception for an answer that is not a success, whoever sent it."""
+    """The exception for an answer that is not a success, be it the service's or a proxy's."""
     kind = BY_STATUS.get(status, InvalidRequest if 400 <= status < 500 else ServiceUnavailable)
     try:
         error = msgspec.json.decode(content, type=dict[str, dict[str, Any]])["error"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sandcell.models.executions import Event
-from sandcell.result import Display, display_of, joined
+from sandcell.result import Display, display_of, join_text, media_types
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,13 @@ class RichOutput:
     metadata: dict[str, Any]
     display_id: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<RichOutput {self.kind}: {media_types(self.data)}>"
+
     @property
     def text(self) -> str:
         """Its form as plain text, or nothing."""
-        return joined(self.data.get("text/plain", ""))
+        return join_text(self.data.get("text/plain", ""))
 
     @property
     def display(self) -> Display | None:
@@ -57,7 +60,7 @@ def output_of(event: Event) -> Output | None:
     data = event.data
     match event.event:
         case "stream":
-            return StreamOutput(data["name"], joined(data["text"]))
+            return StreamOutput(data["name"], join_text(data["text"]))
         case "display" | "update" | "result" as kind:
             return RichOutput(kind, data.get("data", {}), data.get("metadata", {}), data.get("display_id"))
         case "error":

@@ -43,6 +43,6 @@ def of_error(error: SandcellError) -> int:
     return TIMED_OUT if isinstance(error, StillRunning) else REFUSED
 
 
-def explained() -> str:
+def explain() -> str:
     """The table, for `--help`."""
     return "\n".join(["\b", "Exit status:", *(f"  {status}  {meaning}" for status, meaning in MEANINGS.items())])

@@ -35,7 +35,7 @@ def _bound(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[C
     def call(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.client.carry_out(operation(self.id, *args, **kwargs))
 
-    describe(call, operation, bound=1)
+    describe(call, operation, "Session", bound=1)
     return call
 
 
@@ -94,7 +94,7 @@ class Session:
         `sync` before_return the result comes when the files are in the store.
         """
         timeout = timeout_seconds if timeout is None else timeout
-        options = o.run_options(
+        options = o.make_run_options(
             timeout, on_busy, expect_generation, clear_context, language, runtime, idempotency_key, lease, sync
         )
         if on_output is None:
@@ -123,7 +123,7 @@ class Session:
     ) -> Execution:
         """Submit code and return at once; `wait` or `events` follow it. The options are those of `run`."""
         timeout = timeout_seconds if timeout is None else timeout
-        options = o.run_options(
+        options = o.make_run_options(
             timeout, on_busy, expect_generation, clear_context, language, runtime, idempotency_key, lease, sync
         )
         return self.client.submit(self.id, code, **options)
@@ -171,7 +171,7 @@ class Session:
         With a local file alone, `upload(Path("data/year.csv"))`, it goes under its name. `on_progress` is called with
         the bytes that were sent and with those of all.
         """
-        target, source = f.upload_names(path, content)
+        target, source = f.resolve_upload(path, content)
         return self.client.upload(self.id, target, source, on_progress=on_progress)
 
     @overload

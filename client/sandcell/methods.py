@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 
-def describe(call: Callable[..., Any], operation: Callable[..., Any], *, bound: int = 0) -> None:
-    """Give a method the name, docstring and signature of the operation that it carries out.
+def describe(call: Callable[..., Any], operation: Callable[..., Any], owner: str, *, bound: int = 0) -> None:
+    """Give a method of the class `owner` the name, docstring and signature of the operation that it carries out.
 
     The method takes `self` in place of the first `bound` arguments, and returns what the operation ends with.
     """
-    functools.update_wrapper(call, operation)
+    functools.update_wrapper(call, operation, assigned=("__name__", "__doc__", "__annotations__"))
+    call.__qualname__ = f"{owner}.{operation.__name__}"
     signature = inspect.signature(operation)
     self = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     parameters = [self, *list(signature.parameters.values())[bound:]]

@@ -13,7 +13,8 @@ import httpx
 
 from sandcell import transport as t
 from sandcell.async_live_session import AsyncSession
-from sandcell.errors import ConnectionFailed, error_of
+from sandcell.downloads import Download
+from sandcell.errors import ConnectionFailed, SandcellError, error_of
 from sandcell.event_stream import EventParser
 from sandcell.files import replacing
 from sandcell.methods import describe
@@ -31,8 +32,8 @@ from sandcell.operations import sessions as o
 from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
-from sandcell.saved import address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quoted
+from sandcell.saved import find_address
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,7 +45,7 @@ def _method(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[AsyncC
     async def call(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.carry_out(operation(*args, **kwargs))
 
-    describe(call, operation)
+    describe(call, operation, "AsyncClient")
     return call
 
 
@@ -59,12 +60,12 @@ class AsyncClient:
     """
 
     def __init__(self, url: str | None = None, token: str | None = None) -> None:
-        found = address(url, token)
+        found = find_address(url, token)
         self.url = found.url
         self._http = httpx.AsyncClient(
-            headers=t.headers(found.token),
+            headers=t.make_headers(found.token),
             transport=httpx.AsyncHTTPTransport(socket_options=t.KEEP_ALIVE),
-            trust_env=False,
+            trust_env=False,  # no proxy and no .netrc of the environment: the token goes to this address alone
         )
 
     async def __aenter__(self) -> Self:
@@ -122,11 +123,11 @@ class AsyncClient:
 
     def events(self, session_id: str, execution_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow an execution until it has ended, from the event after `after`; a lost connection is taken up again."""
-        return self._follow(f"/v1/sessions/{quoted(session_id)}/executions/{quoted(execution_id)}/events", after)
+        return self._follow(f"/v1/sessions/{quote(session_id)}/executions/{quote(execution_id)}/events", after)
 
     def replay_events(self, replay_id: str, *, after: int = 0) -> AsyncGenerator[Event, None]:
         """Follow a replay until it has ended, as `events` does an execution."""
-        return self._follow(f"/v1/replays/{quoted(replay_id)}/events", after)
+        return self._follow(f"/v1/replays/{quote(replay_id)}/events", after)
 
     async def _follow(self, path: str, after: int) -> AsyncGenerator[Event, None]:
         ask = Ask("GET", path)
@@ -148,50 +149,66 @@ class AsyncClient:
     async def _events_once(self, ask: Ask, after: int) -> AsyncGenerator[Event, None]:
         parser = EventParser()
         headers = {"Last-Event-ID": str(after)}
-        async with self._streamed(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
+        async with self._stream(ask, headers=headers, timeout=t.timeout(t.EVENTS_SILENCE_SECONDS)) as response:
             try:
                 async for chunk in response.aiter_bytes():
                     for event in parser.feed(chunk):
                         yield event
             except t.FAILURES as error:
-                raise t.unusable(self.url, error) from error
+                raise t.stream_error(self.url, error) from error
 
     async def download_to(
         self, session_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
     ) -> Path:
-        """A live file to a local one, which appears whole or not at all."""
-        address = f"/v1/sessions/{quoted(session_id)}/files/{quoted(path)}"
+        """A live file to a local one, which appears whole or not at all.
+
+        After a broken connection it begins again, a few times.
+        """
+        address = f"/v1/sessions/{quote(session_id)}/files/{quote(path)}"
         return await self._save(Ask("GET", address, on_progress=on_progress), destination)
 
     async def workspace_download_to(
         self, workspace_id: str, path: str, destination: Path, *, on_progress: Progress | None = None
     ) -> Path:
-        """A durable file to a local one, which appears whole or not at all."""
-        address = f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}"
+        """A durable file to a local one, which appears whole or not at all.
+
+        After a broken connection it goes on where it was, with the same version of the file, or begins again with the
+        new one.
+        """
+        address = f"/v1/workspaces/{quote(workspace_id)}/files/{quote(path)}"
         return await self._save(Ask("GET", address, on_progress=on_progress), destination)
 
     async def workspace_archive_to(
         self, workspace_id: str, destination: Path, path: str = "", *, on_progress: Progress | None = None
     ) -> Path:
         """Durable files as a zip archive, to a local file, which appears whole or not at all."""
-        return await self._save(replace(w.archive(workspace_id, path), on_progress=on_progress), destination)
+        return await self._save(replace(w.archive_request(workspace_id, path), on_progress=on_progress), destination)
 
     async def _save(self, ask: Ask, destination: Path) -> Path:
-        async with self._streamed(ask, timeout=t.timeout(ask.timeout_seconds)) as response:
-            with replacing(destination) as stream:
-                await self._write(ask, response, stream)
-        return destination
+        download = Download(ask)
+        with replacing(destination) as stream:
+            while True:
+                try:
+                    await self._receive(ask, download, stream)
+                except SandcellError as error:
+                    await asyncio.sleep(download.fail(error))
+                else:
+                    return destination
 
-    async def _write(self, ask: Ask, response: httpx.Response, stream: IO[bytes]) -> None:
-        try:
-            async for chunk in response.aiter_bytes(t.CHUNK):
-                await asyncio.to_thread(stream.write, chunk)
-                t.note_saved(ask, response, stream.tell())
-        except t.FAILURES as error:
-            raise t.unusable(self.url, error) from error
+    async def _receive(self, ask: Ask, download: Download, stream: IO[bytes]) -> None:
+        """What comes over one connection."""
+        async with self._stream(ask, headers=download.headers, timeout=t.timeout(ask.timeout_seconds)) as response:
+            stream.seek(download.begin(response.status_code, response.headers))
+            stream.truncate()
+            try:
+                async for piece in response.aiter_bytes():
+                    await asyncio.to_thread(stream.write, piece)
+                    download.advance(len(piece))
+            except t.FAILURES as error:
+                raise t.stream_error(self.url, error) from error
 
     @contextlib.asynccontextmanager
-    async def _streamed(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 response = await stack.enter_async_context(
@@ -200,7 +217,7 @@ class AsyncClient:
                 if not response.is_success:
                     raise error_of(response.status_code, await response.aread())
             except t.FAILURES as error:
-                raise t.unusable(self.url, error) from error
+                raise t.stream_error(self.url, error) from error
             yield response
 
     async def carry_out(self, operation: Operation[T]) -> T:
@@ -217,13 +234,13 @@ class AsyncClient:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return Answer()
-        given = t.arguments(step)
-        if t.in_pieces(step):
-            given["content"] = t.pieces_async(step)
+        given = t.make_arguments(step)
+        if t.is_in_pieces(step):
+            given["content"] = t.read_pieces_async(step)
         try:
-            return t.answer(await self._http.request(step.method, self.url + step.address, **given))
+            return t.read_answer(await self._http.request(step.method, self.url + step.address, **given))
         except t.FAILURES as error:
-            return t.lost(self.url, error)
+            return t.lost_answer(self.url, error)
 
     start_session = _method(o.start_session)
     list_sessions = _method(o.list_sessions)

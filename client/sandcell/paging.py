@@ -11,7 +11,7 @@ from sandcell.steps import Operation
 T = TypeVar("T")
 
 
-def every(page: Callable[[str | None], Operation[Page[T]]], most: int | None = None) -> Operation[list[T]]:
+def collect_pages(page: Callable[[str | None], Operation[Page[T]]], most: int | None = None) -> Operation[list[T]]:
     """The items of every page, `most` at most; `page` asks for the one at a cursor, for the first at None."""
     found: list[T] = []
     cursor: str | None = None

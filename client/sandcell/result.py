@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sandcell.models.executions import Death, Execution, ExecutionError, Truncated
 from sandcell.models.sync import ExecutionSync
 
@@ -21,25 +23,44 @@ EXTENSIONS = {
     "text/html": "html",
 }
 """Media types of displays that are worth a file, best first."""
+BINARY = frozenset(EXTENSIONS) - {"image/svg+xml", "text/html"}
+"""Those whose content is in base64."""
+LONGEST_SHOWN = 1_000
+"""Characters of a text in a `repr`."""
 
 
 @dataclass(frozen=True)
 class Display:
-    """Something shown that is not text: a plot, a table as HTML."""
+    """Something shown that is not text: a plot, a table as HTML. `extension` is that of a file with its content."""
 
     media_type: str
     extension: str
     content: bytes
 
+    def __repr__(self) -> str:
+        return f"<Display {self.media_type}, {len(self.content):,} bytes>"
+
 
 @dataclass(frozen=True)
 class Result:
-    """An execution that has ended."""
+    """An execution that has ended: `execution` has all of it."""
 
     execution: Execution
 
+    def __repr__(self) -> str:
+        """The text, cut where it is long, and of the rest only what it is: a picture would fill the screen."""
+        text = self.text
+        shown = [repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "...")]
+        shown += [rich for output in self.outputs if (rich := media_types(output.get("data", {}), "text/plain"))]
+        if self.error is not None:
+            shown.append(f"{self.error.name}: {self.error.value[:LONGEST_SHOWN]}")
+        if self.death is not None:
+            shown.append(f"{self.death.cause}: {self.death.detail}")
+        return f"<Result {self.status}: {', '.join(shown)}>"
+
     @property
     def id(self) -> str:
+        """The execution's id."""
         return self.execution.id
 
     @property
@@ -49,14 +70,17 @@ class Result:
 
     @property
     def ok(self) -> bool:
+        """Whether the code ended without an exception."""
         return self.execution.status == "ok"
 
     @property
     def stdout(self) -> str:
+        """What it printed, as far as it was kept: see `truncated`."""
         return self.execution.stdout
 
     @property
     def stderr(self) -> str:
+        """What it printed as errors and warnings, as far as it was kept."""
         return self.execution.stderr
 
     @property
@@ -76,6 +100,7 @@ class Result:
 
     @property
     def truncated(self) -> Truncated:
+        """How many bytes were cut from what."""
         return self.execution.truncated
 
     @property
@@ -85,6 +110,7 @@ class Result:
 
     @property
     def generation(self) -> int:
+        """Which kernel of the session ran it: the number rises with each new one."""
         return self.execution.generation
 
     @property
@@ -134,22 +160,36 @@ def _save(display: Display, directory: Path) -> Path:
 def text_of(output: dict[str, Any]) -> str:
     """The text of one output, ending in a line's end when it is a result."""
     if output.get("output_type") == "stream":
-        return joined(output.get("text", ""))
-    text = joined(output.get("data", {}).get("text/plain", ""))
+        return join_text(output.get("text", ""))
+    text = join_text(output.get("data", {}).get("text/plain", ""))
     return text + "\n" if text else ""
+
+
+def media_types(data: dict[str, Any], *but: str) -> str:
+    """What a display consists of, in a few words: its media types and their sizes."""
+    return ", ".join(f"{name} of {_size_of(name, data[name]):,} bytes" for name in data if name not in but)
+
+
+def _size_of(media_type: str, value: Any) -> int:
+    if not isinstance(value, str | list):  # JSON
+        return len(msgspec.json.encode(value))
+    text = join_text(value)
+    if media_type not in BINARY:
+        return len(text.encode("utf-8", "replace"))
+    digits = "".join(text.split()).rstrip("=")
+    return len(digits) * 3 // 4  # of base64, without decoding it
 
 
 def display_of(data: dict[str, Any]) -> Display | None:
     """The best form of a display that is worth a file."""
     for media_type, extension in EXTENSIONS.items():
         if media_type in data:
-            text = joined(data[media_type])
-            binary = not media_type.startswith("text/") and media_type != "image/svg+xml"
-            content = base64.b64decode(text) if binary else text.encode("utf-8", "replace")
+            text = join_text(data[media_type])
+            content = base64.b64decode(text) if media_type in BINARY else text.encode("utf-8", "replace")
             return Display(media_type, extension, content)
     return None
 
 
-def joined(text: str | list[str]) -> str:
+def join_text(text: str | list[str]) -> str:
     """nbformat's text: one string, or a list of lines."""
     return text if isinstance(text, str) else "".join(text)

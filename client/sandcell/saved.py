@@ -6,8 +6,6 @@ The saved token is only ever sent to the URL it was saved with.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +13,7 @@ from pathlib import Path
 import httpx
 
 from sandcell.errors import InvalidRequest
-from sandcell.files import replacing
-from sandcell.settings import ClientSettings, client_settings
+from sandcell.settings import ClientSettings, read_settings
 
 DEFAULT_URL = "http://127.0.0.1:8899"
 
@@ -29,17 +26,17 @@ class Address:
     token: str
 
 
-def address(url: str | None = None, token: str | None = None, settings: ClientSettings | None = None) -> Address:
+def find_address(url: str | None = None, token: str | None = None, settings: ClientSettings | None = None) -> Address:
     """The service to talk to; raises `InvalidRequest` for what is no URL of one."""
-    settings = settings or client_settings()
+    settings = settings or read_settings()
     saved = load(settings)
-    found = _checked((url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/"))
+    found = _check_url((url or settings.url or (saved.url if saved else DEFAULT_URL)).rstrip("/"))
     if token or settings.token:
         return Address(found, token or settings.token)
     return Address(found, saved.token if saved and saved.url == found else "")
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     """The URL, when a request can be sent to it; raises `InvalidRequest`."""
     try:
         parsed = httpx.URL(url)
@@ -67,28 +64,9 @@ def parse(text: bytes) -> Address | None:
         return None
 
 
-def content(url: str, token: str) -> bytes:
+def format_content(url: str, token: str) -> bytes:
     """What a file says of a service."""
     return f"# Written by `sandcell serve`.\nurl = {json.dumps(url)}\ntoken = {json.dumps(token)}\n".encode()
-
-
-def save(url: str, token: str, settings: ClientSettings | None = None) -> Path:
-    """Remember a service for this user, readable by nobody else. Returns the file."""
-    path = file(settings or client_settings())
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with replacing(path, mode=0o600) as stream:
-        stream.write(content(url, token))
-    hand_over(path)
-    return path
-
-
-def hand_over(path: Path) -> None:
-    """Give what root wrote into somebody's home (under sudo) to the owner of that home's directory."""
-    if sys.platform != "win32":
-        owner = path.parent.parent.stat()
-        if os.geteuid() == 0 and owner.st_uid != 0:
-            for one in (path.parent, path):
-                os.chown(one, owner.st_uid, owner.st_gid, follow_symlinks=False)  # links are of the user's making
 
 
 def file(settings: ClientSettings) -> Path:

@@ -20,7 +20,7 @@ class ClientSettings:
     state_dir: Path
 
 
-def client_settings(environ: Mapping[str, str] | None = None) -> ClientSettings:
+def read_settings(environ: Mapping[str, str] | None = None) -> ClientSettings:
     """`SANDCELL_URL`, `SANDCELL_TOKEN`, `SANDCELL_SESSION`, and the user's own directories.
 
     Those are by the XDG rules, on Windows below %APPDATA% and %LOCALAPPDATA%.

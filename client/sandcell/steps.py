@@ -11,11 +11,11 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib import parse
 
 import msgspec
 
-from sandcell.errors import ConnectionFailed, LimitReached, SandcellError, error_of
+from sandcell.errors import ConnectionFailed, LimitReached, NotFound, SandcellError, error_of
 
 T = TypeVar("T")
 ATTEMPTS = 4
@@ -57,7 +57,7 @@ class Ask:
         """Path and query."""
         if not self.query:
             return self.path
-        return f"{self.path}{'&' if '?' in self.path else '?'}{urlencode(self.query)}"
+        return f"{self.path}{'&' if '?' in self.path else '?'}{parse.urlencode(self.query)}"
 
 
 @dataclass(frozen=True)
@@ -86,24 +86,29 @@ Step = Ask | Pause
 Operation = Generator[Step, Answer, T]
 
 
-def given(**values: Any) -> dict[str, Any]:
+def omit_none(**values: Any) -> dict[str, Any]:
     """The values that were given: what is left out takes the service's default."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def exchange(ask: Ask, *, repeatable: bool | None = None) -> Operation[bytes]:
+def exchange(ask: Ask, *, repeatable: bool | None = None, removes: bool = False) -> Operation[bytes]:
     """Send a request and return the content of its answer; raises `SandcellError`.
 
     `repeatable` (GET, PUT and DELETE by default): sending it twice does no harm, so it is sent again when the
     connection was lost or the service says that it may be. One that was refused for its rate alone never ran.
+    `removes`: what is not there when it is sent again was removed by the first, whose answer was lost.
     """
     if repeatable is None:
         repeatable = ask.method in ("GET", "PUT", "DELETE")
+    lost = False
     for attempt in range(ATTEMPTS):
         answer = yield ask
         error = answer.error()
         if error is None:
             return answer.content
+        if removes and lost and isinstance(error, NotFound):
+            return b""
+        lost = lost or bool(answer.lost)
         if attempt == ATTEMPTS - 1 or not may_repeat(error, repeatable=repeatable):
             raise error
         yield Pause(pause_seconds(attempt, error))
@@ -113,7 +118,8 @@ def exchange(ask: Ask, *, repeatable: bool | None = None) -> Operation[bytes]:
 def may_repeat(error: SandcellError, *, repeatable: bool) -> bool:
     """Whether a request that failed so may be sent again."""
     if isinstance(error, LimitReached):
-        return error.code == "rate_limited"
+        return error.code == "rate_limited"  # other limits last: a quota, a full queue
+    # 0 is no answer at all. A proxy's 504 is none of these: the request may still be carried out.
     return repeatable and error.retryable and error.status in (0, 502, 503)
 
 
@@ -124,7 +130,7 @@ def pause_seconds(attempt: int, error: SandcellError | None = None) -> float:
     return min(FIRST_PAUSE_SECONDS * float(2**attempt), LONGEST_PAUSE_SECONDS)
 
 
-def decoded(content: bytes, of: type[T]) -> T:
+def decode(content: bytes, of: type[T]) -> T:
     """JSON as a value; names of files that are not UTF-8 arrive as lone surrogates, which only `json` reads."""
     try:
         return msgspec.json.decode(content, type=of)
@@ -134,7 +140,7 @@ def decoded(content: bytes, of: type[T]) -> T:
         return msgspec.convert(json.loads(content), of)
 
 
-def quoted(path: str) -> str:
+def quote(path: str) -> str:
     """A file's path for an address, any bytes; dots that lead upwards are kept, so that the service refuses them."""
     parts = path.encode("utf-8", "surrogateescape").split(b"/")
-    return "/".join("%2E" * len(part) if part in (b".", b"..") else quote(part, safe="") for part in parts)
+    return "/".join("%2E" * len(part) if part in (b".", b"..") else parse.quote(part, safe="") for part in parts)

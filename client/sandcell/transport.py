@@ -17,7 +17,6 @@ from sandcell.steps import Answer, Ask, Piece
 
 CONNECT_SECONDS = 10.0
 CHUNK = 262_144
-MOST_ANSWER_BYTES = 200_000_000
 EVENTS_SILENCE_SECONDS = 45.0
 """The service sends a heartbeat every 15 s; a stream this silent is dead."""
 KEEP_ALIVE = [
@@ -32,7 +31,7 @@ KEEP_ALIVE = [
 FAILURES = (httpx.TransportError, httpx.StreamError)
 
 
-def headers(token: str) -> dict[str, str]:
+def make_headers(token: str) -> dict[str, str]:
     """The headers of every request."""
     return {"Authorization": f"Bearer {token}", "Accept": "*/*"} if token else {"Accept": "*/*"}
 
@@ -42,7 +41,7 @@ def timeout(seconds: float) -> httpx.Timeout:
     return httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
 
 
-def arguments(ask: Ask) -> dict[str, Any]:
+def make_arguments(ask: Ask) -> dict[str, Any]:
     """httpx's keyword arguments for a step, but for content that is sent in pieces."""
     sent = dict(ask.headers)
     content: bytes | None = None
@@ -51,24 +50,24 @@ def arguments(ask: Ask) -> dict[str, Any]:
         sent["Content-Type"] = "application/json"
     elif ask.content is not None:
         sent["Content-Type"] = "application/octet-stream"
-        if in_pieces(ask):
+        if is_in_pieces(ask):
             sent["Content-Length"] = str(_size(ask.content))
         elif isinstance(ask.content, bytes):
             content = ask.content
     return {"headers": sent, "content": content, "timeout": timeout(ask.timeout_seconds)}
 
 
-def answer(response: httpx.Response) -> Answer:
+def read_answer(response: httpx.Response) -> Answer:
     """A response that was read whole."""
     return Answer(response.status_code, response.content)
 
 
-def lost(url: str, error: Exception) -> Answer:
+def lost_answer(url: str, error: Exception) -> Answer:
     """No response: why not, in words."""
-    return Answer(lost=why(url, error))
+    return Answer(lost=explain_failure(url, error))
 
 
-def why(url: str, error: Exception) -> str:
+def explain_failure(url: str, error: Exception) -> str:
     """What went wrong between us and the service."""
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return f"cannot reach {url}: {error or 'no answer'}"
@@ -77,17 +76,17 @@ def why(url: str, error: Exception) -> str:
     return f"the connection to {url} was lost: {error or type(error).__name__}"
 
 
-def unusable(url: str, error: Exception) -> ConnectionFailed:
+def stream_error(url: str, error: Exception) -> ConnectionFailed:
     """The exception for a stream that could not be had or broke."""
-    return ConnectionFailed(why(url, error), code="connection_failed", retryable=True)
+    return ConnectionFailed(explain_failure(url, error), code="connection_failed", retryable=True)
 
 
-def in_pieces(ask: Ask) -> bool:
-    """Whether the content is sent piece by piece: a file's, or one whose progress somebody follows."""
+def is_in_pieces(ask: Ask) -> bool:
+    """Whether the content is sent piece by piece: a file's, or one whose progress is followed."""
     return isinstance(ask.content, Path | Piece) or (ask.content is not None and ask.on_progress is not None)
 
 
-def pieces(ask: Ask) -> Iterator[bytes]:
+def read_pieces(ask: Ask) -> Iterator[bytes]:
     """The content, piece by piece."""
     content = ask.content or b""
     sent, size = 0, _size(content)
@@ -98,8 +97,8 @@ def pieces(ask: Ask) -> Iterator[bytes]:
             _report(ask, sent, size)
 
 
-async def pieces_async(ask: Ask) -> AsyncIterator[bytes]:
-    """As `pieces`, read beside the loop."""
+async def read_pieces_async(ask: Ask) -> AsyncIterator[bytes]:
+    """As `read_pieces`, in a worker thread, so that a slow disk does not hold up the event loop."""
     content = ask.content or b""
     sent, size = 0, _size(content)
     stream = await asyncio.to_thread(_open, content)
@@ -131,9 +130,3 @@ def _size(content: bytes | Path | Piece) -> int:
 def _report(ask: Ask, done: int, size: int | None) -> None:
     if ask.on_progress is not None:
         ask.on_progress(done, size)
-
-
-def note_saved(ask: Ask, response: httpx.Response, done: int) -> None:
-    """Say how much of an answer has been written to a file."""
-    length = response.headers.get("Content-Length", "")
-    _report(ask, done, int(length) if length.isdigit() and "Content-Encoding" not in response.headers else None)

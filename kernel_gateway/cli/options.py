@@ -21,18 +21,18 @@ NAMED = ("data_dir", "environments_dir", "run_dir", "runtime", "store", "port")
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the service's settings, with a flag for each that is no secret."""
-    return _with_settings(command, _shown())
+    return _with_settings(command, _flag_settings())
 
 
 def configured_briefly(command: Callable[..., None]) -> Callable[..., None]:
     """As `configured`; help shows only a few of the flags."""
-    return _with_settings(command, [row for row in _shown() if row.name in NAMED])
+    return _with_settings(command, [row for row in _flag_settings() if row.name in NAMED])
 
 
 def _with_settings(command: Callable[..., None], in_help: Sequence[Setting]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_settings(*, config: str | None, **kwargs: Any) -> None:
-        flags = {row.name: kwargs.pop(row.name) for row in _shown()}
+        flags = {row.name: kwargs.pop(row.name) for row in _flag_settings()}
         try:
             command(load(flags, config=config), **kwargs)
         except (GatewayError, KernelsError) as error:
@@ -40,14 +40,14 @@ def _with_settings(command: Callable[..., None], in_help: Sequence[Setting]) -> 
             raise click.exceptions.Exit(exits.REFUSED) from error
 
     decorated: Callable[..., None] = with_settings
-    for row in reversed(_shown()):
+    for row in reversed(_flag_settings()):
         decorated = _flag(row, hidden=row not in in_help)(decorated)
-    rest = "" if len(in_help) == len(_shown()) else " All settings of `serve` are flags here too."
+    rest = "" if len(in_help) == len(_flag_settings()) else " All settings of `serve` are flags here too."
     help_text = f"TOML file of settings.{rest}  [env: SANDCELL_CONFIG]"
     return click.option("--config", metavar="FILE", help=help_text)(decorated)
 
 
-def _shown() -> list[Setting]:
+def _flag_settings() -> list[Setting]:
     return [row for row in table() if not row.secret]
 
 

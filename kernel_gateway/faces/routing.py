@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from kernel_gateway.faces.errors import MethodNotAllowed
 from kernel_gateway.faces.responses import Answer
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 CallT = TypeVar("CallT")
 R = TypeVar("R", bound="Route[Any]")

@@ -12,7 +12,7 @@ from typing import Final
 
 from kernel_gateway.errors import ScopeMissing
 from kernel_gateway.identity.principal import Caller
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 Table = Mapping[Scope, tuple[str, ...]]
 S: Final = "/v1/sessions/{session_id}"

@@ -10,7 +10,7 @@ import hashlib
 import secrets
 from dataclasses import dataclass, replace
 
-from sandcell.models.scopes import SCOPES, Scope
+from sandcell.models.credentials import SCOPES, Scope
 
 TOKEN_PREFIX = "sandcell_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 

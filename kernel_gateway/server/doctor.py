@@ -176,7 +176,7 @@ def environments_found(settings: Settings) -> Finding:
 def watch(sessions: int) -> Finding:
     """How many workspaces the kernel tells us of changes in; after each execution of another all its names are read."""
     instances = _most_instances()
-    detail = f"changes in {min(instances, sessions):,} workspaces are reported by the kernel"
+    detail = f"the kernel reports changes in {min(instances, sessions):,} workspaces"
     if instances >= sessions:
         return Finding("watch", ok=True, detail=detail)
     remedy = (

@@ -12,7 +12,8 @@ from pathlib import Path
 from kernel_gateway.settings import Settings, process_environment
 from kernels.launcher.plan import TokenPlan
 from sandcell import saved
-from sandcell.settings import ClientSettings, client_settings
+from sandcell.files import hand_over, make_private_directory
+from sandcell.settings import ClientSettings, read_settings
 
 _LONGEST_BYTES = 10_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +30,7 @@ class TokenFile:
 
     def plan(self, url: str) -> TokenPlan:
         """What the launcher has to know of it, to save a token for the service at this URL."""
-        before, _, after = saved.content(url, _EXAMPLE).decode().partition(json.dumps(_EXAMPLE))
+        before, _, after = saved.format_content(url, _EXAMPLE).decode().partition(json.dumps(_EXAMPLE))
         return TokenPlan(self.descriptor, before, after, self.error)
 
     def holds_one(self) -> bool:
@@ -41,10 +42,11 @@ def open_token_file() -> TokenFile:
     """Open the file of the user who runs this process, or of whose home this is (under sudo)."""
     path = saved.file(_settings())
     try:
-        _make_directory(path.parent)
+        make_private_directory(path.parent)
+        hand_over(path.parent)  # root may have made it before, and kept it
         descriptor = os.open(path, _OPEN, 0o600)
         os.fchmod(descriptor, 0o600)
-        saved.hand_over(path)
+        hand_over(path)
     except OSError as error:
         return TokenFile(str(path), error=str(error))
     return TokenFile(str(path), descriptor)
@@ -58,21 +60,9 @@ def local_url(settings: Settings, port: int) -> str:
 
 def _settings() -> ClientSettings:
     """Where the user's own directories are: under sudo its caller's, whose commands need the token."""
-    environ = dict(process_environment())
+    environ = process_environment()
     caller = environ.get("SUDO_UID", "")
     if os.geteuid() == 0 and caller.isdecimal() and not environ.get("XDG_CONFIG_HOME"):
         with contextlib.suppress(KeyError, OverflowError):  # no such user
             environ["XDG_CONFIG_HOME"] = str(Path(pwd.getpwuid(int(caller)).pw_dir, ".config"))
-    return client_settings(environ)
-
-
-def _make_directory(directory: Path) -> None:
-    """Make a directory and those above it; what root makes in somebody's home belongs to the home's owner."""
-    if directory.is_dir():
-        return
-    _make_directory(directory.parent)
-    with contextlib.suppress(FileExistsError):
-        directory.mkdir(mode=0o700)
-        owner = directory.parent.stat()
-        if os.geteuid() == 0:
-            os.chown(directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    return read_settings(environ)

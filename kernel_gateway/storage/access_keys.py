@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from kernel_gateway.identity.principal import Caller, Principal, caller_of
 from kernel_gateway.storage.columns import micros, micros_or_none, page, seconds, seconds_or_none
 from kernel_gateway.storage.tables import access_keys, principals
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 
 @dataclass(frozen=True)

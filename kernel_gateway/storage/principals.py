@@ -20,7 +20,7 @@ from kernel_gateway.storage.columns import (
     seconds_or_none,
 )
 from kernel_gateway.storage.tables import principals, sessions, tokens
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,10 @@ class Bridge:
         for channel, number in CHANNELS.items():
             socket = self._context.socket(zmq.XPUB if channel == "iopub" else zmq.ROUTER)
             self._sockets[channel] = socket
-            socket.linger = 0
+            socket.linger = 0  # closing does not wait for clients that are gone
             socket.sndhwm = WAITING_MESSAGES
             if channel == "iopub":
+                # At the mark a send waits, and with it the service, which bounds what it keeps; nothing is lost unseen.
                 socket.setsockopt(zmq.XPUB_NODROP, 1)
             socket.bind(f"ipc://{self._directory / 'k'}-{number}")
         self._write_file()
@@ -108,7 +109,7 @@ class Bridge:
             json.dump(content, stream)
 
     async def _connect(self) -> None:
-        """Open the WebSocket; what a moment's absence of the service breaks, the next try mends."""
+        """Open the WebSocket; tried again while the service restarts."""
         pause = _PAUSE_SECONDS
         for attempt in range(1, _TRIES + 1):
             request = HTTPRequest(self._address, headers={"Authorization": f"token {self._token}"})
@@ -170,6 +171,6 @@ class Bridge:
             await self._sockets["hb"].send_multipart(parts)
 
     async def _follow(self) -> None:
-        """Subscriptions of clients are read, and mean nothing: everybody gets everything."""
+        """Read the subscriptions of clients and ignore them: every client gets every message."""
         while True:
             await self._sockets["iopub"].recv_multipart()

@@ -20,7 +20,7 @@ V1: Final = "v1.kernel.websocket.jupyter.org"
 DELIMITER: Final = b"<IDS|MSG>"
 PARTS: Final = 4
 MOST_CLIENTS: Final = 64
-"""Clients whose replies find their way; whoever wrote longest ago is forgotten first."""
+"""Clients whose replies find their way; the one that has been silent for longest is forgotten first."""
 
 
 class Refused(Exception):
@@ -51,9 +51,9 @@ class Translator:
         signature, *message = parts[start + 1 :] or [b""]
         if start != 1 or len(message) < PARTS:
             raise Refused("a part is missing")
-        if not hmac.compare_digest(self._signature(message[:PARTS]), signature):
+        if not hmac.compare_digest(self._sign(message[:PARTS]), signature):
             raise Refused("the signature is wrong")
-        session = _session(message[0])
+        session = _read_session(message[0])
         self._routes[session] = parts[0]
         self._routes.move_to_end(session)
         if len(self._routes) > MOST_CLIENTS:
@@ -68,20 +68,20 @@ class Translator:
         channel, message, buffers = unpack_v1(frame)
         if channel == "iopub":
             route = channel.encode()
-        elif (known := self._routes.get(_session(message[1]))) is not None:
+        elif (known := self._routes.get(_read_session(message[1]))) is not None:
             route = known
         else:
             return channel, []
-        return channel, [route, DELIMITER, self._signature(message), *message, *buffers]
+        return channel, [route, DELIMITER, self._sign(message), *message, *buffers]
 
-    def _signature(self, message: Sequence[bytes]) -> bytes:
+    def _sign(self, message: Sequence[bytes]) -> bytes:
         digest = self._key.copy()
         for part in message:
             digest.update(part)
         return digest.hexdigest().encode()
 
 
-def _session(header: bytes) -> str:
+def _read_session(header: bytes) -> str:
     try:
         return msgspec.json.decode(header, type=_Names).session
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

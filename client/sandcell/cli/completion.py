@@ -60,7 +60,7 @@ def environments(ctx: click.Context, _parameter: click.Parameter, incomplete: st
 def _complete(
     ctx: click.Context, incomplete: str, names: Callable[[Client], list[tuple[str, str]]]
 ) -> list[CompletionItem]:
-    """What begins so; what goes wrong on the way is no matter for somebody who has pressed a key."""
+    """The names that begin with what is typed; none after an error, whose message would end up in that line."""
     url, token = (ctx.params.get(name) or ctx.meta.get(f"sandcell.{name}") for name in ("url", "token"))
     try:
         with Client(url, token) as client:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from sandcell.models.scopes import SCOPES
+from sandcell.models.credentials import SCOPES
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 LONGEST_TTL_SECONDS: Final = 3_660 * 86_400
@@ -28,12 +28,12 @@ class Duration(click.ParamType[int]):
         match = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value))
         seconds = int(match[1]) * UNITS[match[2] or "s"] if match else -1
         if not self._shortest <= seconds <= self._longest:
-            least, most = written(self._shortest), written(self._longest)
+            least, most = format_duration(self._shortest), format_duration(self._longest)
             self.fail(f"{value!r} is not a time from {least} to {most}, such as 15m or 1h", param, ctx)
         return seconds
 
 
-def written(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """A time in the largest unit that it is a whole number of."""
     unit = next(each for each in "dhms" if seconds % UNITS[each] == 0 and (seconds or each == "s"))
     return f"{seconds // UNITS[unit]}{unit}"

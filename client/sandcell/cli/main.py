@@ -41,7 +41,7 @@ VERBS: Final = {
     cls=Verbs,
     lazy=VERBS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=exits.explained(),
+    epilog=exits.explain(),
 )
 @click.version_option(package_name="sandcell", prog_name="sandcell")
 def sandcell() -> None:

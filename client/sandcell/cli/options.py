@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from sandcell import Client, ConnectionFailed, SandcellError, Unauthorized, exits
+from sandcell.cli import completion
 from sandcell.cli.screen import say
 from sandcell.cli.verbs import ACCESS
 
@@ -28,7 +30,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
                 say(remedy)
             raise click.exceptions.Exit(exits.of_error(error)) from error
         except BrokenPipeError:
-            raise  # whoever read our output has enough of it: `main` ends without a word
+            raise  # the reader of our output has left, as `head` does: `main` ends without a message
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise click.ClickException(message) from error
@@ -65,4 +67,35 @@ sync_mode = click.option(
     type=click.Choice(["async", "before_return"]),
     help="before_return: done when the files are in the store.  [default: the session's, else the service's]",
 )
+session_option = click.option(
+    "--session",
+    "session_id",
+    metavar="ID",
+    shell_complete=completion.sessions,
+    help="Which session.  [env: SANDCELL_SESSION; default: the current one]",
+)
+
+
+def environment_option(about: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """`--environment`, by its name or id."""
+    return click.option("--environment", metavar="NAME", shell_complete=completion.environments, help=about)
+
+
+def working_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of what runs code: which session, and where its plots go."""
+    for option in (
+        click.option(
+            "--output-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            default=Path(),
+            help="Where displayed plots are saved.  [default: here]",
+        ),
+        environment_option("Environment of a session that is started."),
+        click.option("--new", is_flag=True, help="Start a new session and go on with it from now on."),
+        session_option,
+    ):
+        command = option(command)
+    return command
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -1,4 +1,4 @@
-"""How far a transfer is, on one line of a terminal that is written over. Elsewhere nothing is said of it."""
+"""How far a transfer is, on one line of a terminal that is written over. Elsewhere it is not shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from sandcell.cli.terminal_text import plain
+from sandcell.cli.terminal_text import clean_line
 from sandcell.steps import Progress
 
 EVERY_SECONDS: Final = 0.1
@@ -31,7 +31,7 @@ def following_bytes(name: str) -> Iterator[Progress | None]:
         now = time.monotonic()
         if now - shown >= EVERY_SECONDS:
             shown = now
-            sys.stderr.write("\r\x1b[K" + plain(describe_transfer(name, done, size, now - started)))
+            sys.stderr.write("\r\x1b[K" + clean_line(describe_transfer(name, done, size, now - started)))
             sys.stderr.flush()
 
     try:

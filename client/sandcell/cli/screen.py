@@ -11,8 +11,8 @@ from typing import IO, Any
 import click
 import msgspec
 
-from sandcell.cli.terminal_text import harmless, plain, printable
-from sandcell.cli.wording import readable
+from sandcell.cli.terminal_text import clean_line, clean_text, replace_surrogates
+from sandcell.cli.wording import format_value
 
 
 def show_json(value: Any) -> None:
@@ -25,7 +25,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     """Rows under a heading on a terminal, times by their distance; else one line a row, values parted by tabs."""
     if not sys.stdout.isatty():
         for row in rows:
-            click.echo("\t".join(plain(str(value)) for value in row))
+            click.echo("\t".join(clean_line(str(value)) for value in row))
         return
     from rich.console import Console  # noqa: PLC0415 - takes long, and only people on a terminal need it
     from rich.table import Table  # noqa: PLC0415
@@ -36,21 +36,21 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
         table.add_column(column, overflow="fold", no_wrap=number == 0)
     now = datetime.now(UTC)
     for row in rows:
-        table.add_row(*(Text(plain(readable(value, now))) for value in row))
+        table.add_row(*(Text(clean_line(format_value(value, now))) for value in row))
     Console().print(table)
 
 
 def write(text: str, *, stream: IO[str]) -> None:
     """Text of a sandbox as it comes: made harmless when a person's terminal shows it."""
-    stream.write(harmless(text) if stream.isatty() else _encodable(text, stream))
+    stream.write(clean_text(text) if stream.isatty() else _encodable(text, stream))
     stream.flush()
 
 
 def say(message: str) -> None:
-    """A message of ours, on standard error."""
-    click.echo(plain(message), err=True)
+    """Write a message for the person at the terminal, on standard error."""
+    click.echo(clean_line(message), err=True)
 
 
 def _encodable(text: str, stream: IO[str]) -> str:
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    return printable(text).encode(encoding, "replace").decode(encoding)
+    return replace_surrogates(text).encode(encoding, "replace").decode(encoding)

@@ -22,37 +22,37 @@ ERROR = re.compile(r"[A-Za-z_][\w.]*(: |$)")
 RED, GREEN, DIM, OFF = "\x1b[1;31m", "\x1b[32m", "\x1b[2m", "\x1b[0m"
 
 
-def harmless(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text with its colours and without every other control."""
-    return printable(SEQUENCES.sub(lambda match: match["colour"] or "", text))
+    return replace_surrogates(SEQUENCES.sub(lambda match: match["colour"] or "", text))
 
 
-def plain(text: str) -> str:
-    """As `harmless`, on one line and without colours: for names in tables and messages."""
-    return re.sub(r"\s", " ", printable(SEQUENCES.sub("", text)))
+def clean_line(text: str) -> str:
+    """As `clean_text`, on one line and without colours: for names in tables and messages."""
+    return re.sub(r"\s", " ", replace_surrogates(SEQUENCES.sub("", text)))
 
 
-def printable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Lone surrogates, which no terminal or pipe takes, as question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
-def in_colours(traceback: str) -> str:
+def colour_traceback(traceback: str) -> str:
     """A traceback of IPython's as a terminal shows it best: the failing lines and the exception stand out."""
-    lines = plain_lines(traceback)
-    found = [_coloured(line) for line in lines]
+    lines = clean_lines(traceback)
+    found = [_colour_line(line) for line in lines]
     last = next((index for index in reversed(range(len(lines))) if ERROR.match(lines[index])), None)
     if last is not None:
         found[last] = f"{RED}{lines[last]}{OFF}"
     return "\n".join(found)
 
 
-def plain_lines(text: str) -> list[str]:
+def clean_lines(text: str) -> list[str]:
     """The lines of a text without anything that a terminal obeys."""
-    return printable(SEQUENCES.sub("", text)).split("\n")
+    return replace_surrogates(SEQUENCES.sub("", text)).split("\n")
 
 
-def _coloured(line: str) -> str:
+def _colour_line(line: str) -> str:
     if line.startswith("-->") or re.match(r"-{2,}> ", line):
         return f"{GREEN}{line}{OFF}"
     return f"{DIM}{line}{OFF}" if re.match(r"-{10,}$|(File|Cell In) ?\S", line) else line

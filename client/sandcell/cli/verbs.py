@@ -61,7 +61,7 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Called by click for help and completion: names in the order in which they are shown."""
-        return [*self._lazy, *self.commands, *self._added()]
+        return [*self._lazy, *self.commands, *self._find_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Called by click when a verb is to run, and for each in the group's help."""
@@ -72,12 +72,12 @@ class Verbs(click.Group):
             module, _, attribute = self._lazy[name].partition(":")
             command: click.Command = getattr(importlib.import_module(module), attribute)
             return command
-        added = self._added().get(name)
+        added = self._find_added().get(name)
         if added is not None:
             return _load(name, added)
         return _refuse(name, NOT_INSTALLED) if not self._path and name in OF_THE_SERVICE else None
 
-    def _added(self) -> dict[str, EntryPoint]:
+    def _find_added(self) -> dict[str, EntryPoint]:
         """What other distributions add to this group, by the verb's name."""
         start = f"{self._path}." if self._path else ""
         found = {each.name.removeprefix(start): each for each in _entries() if each.name.startswith(start)}

@@ -12,13 +12,13 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def readable(value: object, now: datetime) -> str:
+def format_value(value: object, now: datetime) -> str:
     """A time of the service as its distance from now; anything else as it is; nothing for None."""
     text = "" if value is None else str(value)
-    return distance(datetime.fromisoformat(text), now) if TIME.fullmatch(text) else text
+    return format_distance(datetime.fromisoformat(text), now) if TIME.fullmatch(text) else text
 
 
-def distance(moment: datetime, now: datetime) -> str:
+def format_distance(moment: datetime, now: datetime) -> str:
     """`in 15 min`, `3 h ago`; the largest unit of which there are two at least, that no figure is far off."""
     seconds = round((moment - now).total_seconds())
     size, unit = next((row for row in UNITS if abs(seconds) >= 2 * row[0]), UNITS[-1])
@@ -26,36 +26,36 @@ def distance(moment: datetime, now: datetime) -> str:
     return f"in {amount}" if seconds > 0 else f"{amount} ago"
 
 
-def network(policy: Network) -> str:
+def describe_network(policy: Network) -> str:
     """Mode, endpoints and role on one line."""
     said = [str(policy.mode)]
     if policy.allow:
-        said.append(", ".join(endpoint(each) for each in policy.allow))
+        said.append(", ".join(format_endpoint(each) for each in policy.allow))
     if policy.role is not None:
         said.append(f"s3://{policy.role.bucket}/{policy.role.prefix} ({policy.role.access})")
     return "; ".join(said)
 
 
-def endpoint(one: EndpointInfo) -> str:
+def format_endpoint(one: EndpointInfo) -> str:
     """As the environments file has it; what narrows it in parentheses."""
     host = f"[{one.host}]" if ":" in one.host else one.host
     narrowed = " ".join(part for part in (" ".join(one.methods), one.path_prefix) if part)
     return f"{host}:{one.port}" + (f" ({narrowed})" if narrowed else "")
 
 
-def megabytes(count: int) -> str:
+def format_megabytes(count: int) -> str:
     """Bytes as megabytes of 2^20, as the settings count memory and disk."""
     return f"{count / 2**20:,.0f} MB"
 
 
-def stored(sync: Sync) -> str:
+def describe_sync(sync: Sync) -> str:
     """How far the files of a session are in the store, on one line."""
     if sync.restoring is not None and sync.restoring.files_left is not None:
-        left = f"{sync.restoring.files_left:,} files, {megabytes(sync.restoring.bytes_left or 0)}"
+        left = f"{sync.restoring.files_left:,} files, {format_megabytes(sync.restoring.bytes_left or 0)}"
         return f"restoring: {left} to come" + (f" ({sync.restoring.error})" if sync.restoring.error else "")
     if not sync.pending:
         return sync.error or sync.last_flush_at or "nothing yet"
     waiting = "waiting"
     if sync.pending_files:
-        waiting += f": {sync.pending_files:,} files, {megabytes(sync.pending_bytes)}"
+        waiting += f": {sync.pending_files:,} files, {format_megabytes(sync.pending_bytes)}"
     return f"{waiting} ({sync.error})" if sync.error else waiting

@@ -10,7 +10,7 @@ from sandcell.models import constraints
 from sandcell.models.model import Model
 
 Right = Literal["restart"]
-"""What an attach token may allow beside seeing, running and interrupting."""
+"""What an attach token may allow in addition to seeing, running and interrupting."""
 SHORTEST_SECONDS = 60
 LONGEST_SECONDS = 604_800
 """How long an attach token may count: a week."""

@@ -1,9 +1,14 @@
-"""Bearer tokens and access keys."""
+"""Bearer tokens and access keys, and what each is good for."""
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 from sandcell.models.model import Model
-from sandcell.models.scopes import Scope
+
+Scope = Literal["read", "run", "admin"]
+SCOPES: Final[tuple[Scope, ...]] = ("read", "run", "admin")
+"""What a credential is good for: each includes those before it. `admin` makes an administrator of no one else."""
 
 
 class Credential(Model):

@@ -29,7 +29,7 @@ Name = Annotated[
 class RegisterDataset(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/workspaces/{id}/datasets`: a file of the workspace, and the name it gets.
 
-    `format` and `encoding` are found out when they are left out. Registering a file again looks at it anew when it has
+    `format` and `encoding` are found out when they are left out. Registering a file again looks at it again when it has
     changed since, or is to be read otherwise.
     """
 
@@ -54,8 +54,8 @@ class CopyDataset(Model, forbid_unknown_fields=True):
 class DatasetColumn(Model, forbid_unknown_fields=True):
     """One column: Arrow's `dtype` (pandas takes it with `[pyarrow]` added) and what pandas' `describe` tells.
 
-    `dtype` is `object` where values have no one type, and nothing more is told. NaN counts as null. `top` and `freq`
-    are told of up to 4,096 different values. `estimated` names the statistics that are estimated from the rows read.
+    `dtype` is `object` where values have no one type, and nothing more is said. NaN counts as null. `top` and `freq`
+    are given of up to 4,096 different values. `estimated` names the statistics that are estimated from the rows read.
     """
 
     name: Text

@@ -1,4 +1,4 @@
-"""What is told of the inside of a kernel: the names that code has defined."""
+"""What can be seen inside a kernel: the names that code has defined."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class TakeLease(Model, forbid_unknown_fields=True):
 class Lease(Model):
     """While it lasts, cells of attached clients run, and executions that name its `id`; all others wait.
 
-    `id` is present only in the answer to whoever takes or renews it.
+    `id` is present only in the answer to the caller who takes or renews it.
     """
 
     holder: str

@@ -1,4 +1,4 @@
-"""The values of usage and retention: what principals keep in the store, and what nobody has used for long."""
+"""The values of usage and retention: what principals keep in the store, and what has not been used for long."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PrincipalUsage(Model):
 
 
 class ExpireWorkspaces(Model, forbid_unknown_fields=True):
-    """Body of `POST /v1/retention`: remove workspaces that nobody has used for so many days, or say which they are.
+    """Body of `POST /v1/retention`: remove workspaces that have not been used for so many days, or say which they are.
 
     `days` is by default the setting `workspace_retention_days`.
     """

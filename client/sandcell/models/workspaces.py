@@ -29,8 +29,8 @@ class FileEntry(Model):
 class Workspace(Model):
     """The durable files of one or more sessions, one after another.
 
-    The counts are of what was durable when it last changed; null in lists, when nobody has counted yet. `touched_at` is
-    when a file was last written, or read without a session.
+    The counts are of what was durable when it last changed; null in lists, until they have been counted.
+    `touched_at` is when a file was last written, or read without a session.
     """
 
     id: str
@@ -44,7 +44,8 @@ class Workspace(Model):
 class DurableFile(FileEntry):
     """A durable file, directory or link. `mode` is octal, as `644`; `target` is where a link points.
 
-    `sha256` is of a file's bytes; null when the service did not write them. `etag` is what `If-Match` and its kin take.
+    `sha256` is of a file's bytes; null when the service did not write them. `etag` is what `If-Match` and
+    `If-None-Match` take.
     """
 
     mode: str = "644"
@@ -99,14 +100,14 @@ class Copied(Model):
 
 
 class CreateLink(Model, forbid_unknown_fields=True):
-    """Body of `POST /v1/workspaces/{id}/links`: how long whoever has the link may read the file."""
+    """Body of `POST /v1/workspaces/{id}/links`: how long the file can be read by the link."""
 
     path: Annotated[str, constraints.FILE_PATH, msgspec.Meta(min_length=1)]
     lifetime_seconds: Annotated[int, constraints.LINK_SECONDS, msgspec.Meta(ge=1)] = 3_600
 
 
 class Link(Model):
-    """A link straight to the store. It is a secret, and nobody can take it back before it expires."""
+    """A link straight to the store. It is a secret, and cannot be revoked before it expires."""
 
     url: str
     path: str

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from sandcell.models.audit import AuditRecord
-from sandcell.models.credentials import AccessKeyInfo, TokenInfo
+from sandcell.models.credentials import AccessKeyInfo, Scope, TokenInfo
 from sandcell.models.model import Page
-from sandcell.models.scopes import Scope
-from sandcell.steps import Ask, Operation, decoded, exchange, given, quoted
+from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
 
 def list_audit(
@@ -28,7 +27,7 @@ def list_audit(
     administrator's to ask for.
     """
     wanted = None if allowed is None else str(allowed).lower()
-    query = given(
+    query = omit_none(
         session_id=session_id,
         principal=principal,
         kind=kind,
@@ -40,7 +39,7 @@ def list_audit(
         limit=limit,
         cursor=cursor,
     )
-    return decoded((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
+    return decode((yield from exchange(Ask("GET", "/v1/audit", query))), Page[AuditRecord])
 
 
 def create_token(
@@ -50,40 +49,42 @@ def create_token(
 
     Its scope is by default all that the principal may; without `ttl_seconds` it counts until it is revoked.
     """
-    body = given(principal=principal, name=name, scope=scope, ttl_seconds=ttl_seconds)
-    return decoded((yield from exchange(Ask("POST", "/v1/tokens", json=body))), TokenInfo)
+    body = omit_none(principal=principal, name=name, scope=scope, ttl_seconds=ttl_seconds)
+    return decode((yield from exchange(Ask("POST", "/v1/tokens", json=body))), TokenInfo)
 
 
 def rotate_token(token_id: str, *, overlap_seconds: int = 0) -> Operation[TokenInfo]:
     """Another token in place of this one, which counts for `overlap_seconds` more. Administrators only."""
-    ask = Ask("POST", f"/v1/tokens/{quoted(token_id)}/rotate", json={"overlap_seconds": overlap_seconds})
-    return decoded((yield from exchange(ask)), TokenInfo)
+    ask = Ask("POST", f"/v1/tokens/{quote(token_id)}/rotate", json={"overlap_seconds": overlap_seconds})
+    return decode((yield from exchange(ask)), TokenInfo)
 
 
 def list_tokens(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[TokenInfo]]:
     """One page of the tokens. Administrators only."""
-    return decoded((yield from exchange(Ask("GET", "/v1/tokens", given(limit=limit, cursor=cursor)))), Page[TokenInfo])
+    return decode(
+        (yield from exchange(Ask("GET", "/v1/tokens", omit_none(limit=limit, cursor=cursor)))), Page[TokenInfo]
+    )
 
 
 def revoke_token(token_id: str) -> Operation[TokenInfo]:
     """The token counts no longer. Administrators only."""
-    return decoded((yield from exchange(Ask("DELETE", f"/v1/tokens/{quoted(token_id)}"))), TokenInfo)
+    return decode((yield from exchange(Ask("DELETE", f"/v1/tokens/{quote(token_id)}"))), TokenInfo)
 
 
 def create_key(
     principal: str, name: str = "", *, scope: Scope | None = None, ttl_seconds: int | None = None
 ) -> Operation[AccessKeyInfo]:
     """A new access key; the answer alone carries the secret; scope and lifetime as of a token. Administrators only."""
-    body = given(principal=principal, name=name, scope=scope, ttl_seconds=ttl_seconds)
-    return decoded((yield from exchange(Ask("POST", "/v1/keys", json=body))), AccessKeyInfo)
+    body = omit_none(principal=principal, name=name, scope=scope, ttl_seconds=ttl_seconds)
+    return decode((yield from exchange(Ask("POST", "/v1/keys", json=body))), AccessKeyInfo)
 
 
 def list_keys(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AccessKeyInfo]]:
     """One page of the access keys. Administrators only."""
-    ask = Ask("GET", "/v1/keys", given(limit=limit, cursor=cursor))
-    return decoded((yield from exchange(ask)), Page[AccessKeyInfo])
+    ask = Ask("GET", "/v1/keys", omit_none(limit=limit, cursor=cursor))
+    return decode((yield from exchange(ask)), Page[AccessKeyInfo])
 
 
 def revoke_key(key_id: str) -> Operation[AccessKeyInfo]:
     """The access key counts no longer. Administrators only."""
-    return decoded((yield from exchange(Ask("DELETE", f"/v1/keys/{quoted(key_id)}"))), AccessKeyInfo)
+    return decode((yield from exchange(Ask("DELETE", f"/v1/keys/{quote(key_id)}"))), AccessKeyInfo)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from sandcell.models.environments import AgentInfo, Dependents, EnvironmentInfo, EnvironmentKind, Moved
 from sandcell.models.model import Page
-from sandcell.steps import Ask, Operation, decoded, exchange, given, quoted
+from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
 ENVIRONMENTS = "/v1/environments"
 AGENTS = "/v1/agents"
@@ -16,8 +16,8 @@ def list_environments(
     *, kind: EnvironmentKind | None = None, limit: int = 100, cursor: str | None = None
 ) -> Operation[Page[EnvironmentInfo]]:
     """One page of the environments that sessions can be started from: the host's, then those that you made."""
-    query = given(kind=kind, limit=limit, cursor=cursor)
-    return decoded((yield from exchange(Ask("GET", ENVIRONMENTS, query))), Page[EnvironmentInfo])
+    query = omit_none(kind=kind, limit=limit, cursor=cursor)
+    return decode((yield from exchange(Ask("GET", ENVIRONMENTS, query))), Page[EnvironmentInfo])
 
 
 def create_environment(
@@ -32,7 +32,7 @@ def create_environment(
     tags: dict[str, str] | None = None,
 ) -> Operation[EnvironmentInfo]:
     """Make an environment of your own; sessions and agents name it by its id, or by its name."""
-    body = given(
+    body = omit_none(
         name=name,
         image=image,
         description=description,
@@ -42,60 +42,60 @@ def create_environment(
         role_arn=role_arn,
         tags=tags,
     )
-    return decoded((yield from exchange(Ask("POST", ENVIRONMENTS, json=body))), EnvironmentInfo)
+    return decode((yield from exchange(Ask("POST", ENVIRONMENTS, json=body))), EnvironmentInfo)
 
 
 def get_environment(environment: str) -> Operation[EnvironmentInfo]:
     """Show an environment by its id or name."""
-    return decoded((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quoted(environment)}"))), EnvironmentInfo)
+    return decode((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quote(environment)}"))), EnvironmentInfo)
 
 
 def delete_environment(environment: str) -> Operation[EnvironmentInfo]:
     """Delete an environment of yours; refused while agents or live sessions need it. Never sent twice."""
-    ask = Ask("DELETE", f"{ENVIRONMENTS}/{quoted(environment)}")
-    return decoded((yield from exchange(ask, repeatable=False)), EnvironmentInfo)
+    ask = Ask("DELETE", f"{ENVIRONMENTS}/{quote(environment)}")
+    return decode((yield from exchange(ask, repeatable=False)), EnvironmentInfo)
 
 
 def tag_environment(
     environment: str, tags: dict[str, str] | None = None, *, remove: list[str] | None = None
 ) -> Operation[EnvironmentInfo]:
     """Remove and set tags of an environment of yours."""
-    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/tags", json=given(set=tags, remove=remove))
-    return decoded((yield from exchange(ask, repeatable=True)), EnvironmentInfo)
+    ask = Ask("POST", f"{ENVIRONMENTS}/{quote(environment)}/tags", json=omit_none(set=tags, remove=remove))
+    return decode((yield from exchange(ask, repeatable=True)), EnvironmentInfo)
 
 
 def environment_dependents(environment: str) -> Operation[Dependents]:
     """Who needs an environment: your agents and your live sessions."""
-    return decoded((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quoted(environment)}/dependents"))), Dependents)
+    return decode((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quote(environment)}/dependents"))), Dependents)
 
 
 def detach_agents(environment: str) -> Operation[Moved]:
     """Detach all your agents from an environment. Never sent twice: the second answer would name none."""
-    return decoded((yield from exchange(Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/detach"))), Moved)
+    return decode((yield from exchange(Ask("POST", f"{ENVIRONMENTS}/{quote(environment)}/detach"))), Moved)
 
 
 def attach_agents(environment: str, *, detached_from: str | None = None) -> Operation[Moved]:
     """Attach all your agents again that were detached from this environment, or from another. Never sent twice."""
-    ask = Ask("POST", f"{ENVIRONMENTS}/{quoted(environment)}/attach", json=given(detached_from=detached_from))
-    return decoded((yield from exchange(ask)), Moved)
+    ask = Ask("POST", f"{ENVIRONMENTS}/{quote(environment)}/attach", json=omit_none(detached_from=detached_from))
+    return decode((yield from exchange(ask)), Moved)
 
 
 def put_agent(name: str, environment: str | None = None, *, description: str = "") -> Operation[AgentInfo]:
-    """Register an agent with its environment, or replace what is said of it."""
+    """Register an agent with its environment, or replace its registration."""
     body = {"environment": environment, "description": description}
-    return decoded((yield from exchange(Ask("PUT", f"{AGENTS}/{quoted(name)}", json=body))), AgentInfo)
+    return decode((yield from exchange(Ask("PUT", f"{AGENTS}/{quote(name)}", json=body))), AgentInfo)
 
 
 def list_agents(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[AgentInfo]]:
     """One page of your agents, oldest first."""
-    return decoded((yield from exchange(Ask("GET", AGENTS, given(limit=limit, cursor=cursor)))), Page[AgentInfo])
+    return decode((yield from exchange(Ask("GET", AGENTS, omit_none(limit=limit, cursor=cursor)))), Page[AgentInfo])
 
 
 def get_agent(name: str) -> Operation[AgentInfo]:
     """Show an agent."""
-    return decoded((yield from exchange(Ask("GET", f"{AGENTS}/{quoted(name)}"))), AgentInfo)
+    return decode((yield from exchange(Ask("GET", f"{AGENTS}/{quote(name)}"))), AgentInfo)
 
 
 def delete_agent(name: str) -> Operation[None]:
     """Forget an agent; its sessions go on. Never sent twice."""
-    yield from exchange(Ask("DELETE", f"{AGENTS}/{quoted(name)}"), repeatable=False)
+    yield from exchange(Ask("DELETE", f"{AGENTS}/{quote(name)}"), repeatable=False)

@@ -10,8 +10,8 @@ from sandcell.errors import NotFound, ServiceUnavailable
 from sandcell.models.commands import Command
 from sandcell.models.model import Page
 from sandcell.models.workspaces import FileEntry
-from sandcell.paging import every
-from sandcell.steps import Ask, Operation, Piece, Progress, decoded, exchange, given, quoted
+from sandcell.paging import collect_pages
+from sandcell.steps import Ask, Operation, Piece, Progress, decode, exchange, omit_none, quote
 
 SESSIONS = "/v1/sessions"
 MOST_AT_ONCE_BYTES = 100_000_000
@@ -23,7 +23,7 @@ JOIN_SECONDS = 600.0
 
 def files(session_id: str, path: str = "", *, recursive: bool = False) -> Operation[list[FileEntry]]:
     """The live files below a directory of the workspace."""
-    return (yield from _files(f"{SESSIONS}/{quoted(session_id)}", path, recursive=recursive))
+    return (yield from _files(f"{SESSIONS}/{quote(session_id)}", path, recursive=recursive))
 
 
 def upload(
@@ -37,25 +37,26 @@ def upload(
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
     if size > MOST_AT_ONCE_BYTES:
         return (yield from upload_in_parts(session_id, path, content, size, on_progress))
-    return (yield from _upload(f"{SESSIONS}/{quoted(session_id)}", path, content, on_progress=on_progress))
+    return (yield from _upload(f"{SESSIONS}/{quote(session_id)}", path, content, on_progress=on_progress))
 
 
 def upload_in_parts(
     session_id: str, path: str, content: bytes | Path, size: int, on_progress: Progress | None
 ) -> Operation[FileEntry]:
-    """Write a live file of any size: each part is uploaded beside it and put in its place by a command in the sandbox.
+    """Write a live file of any size: each part is uploaded next to it and put in its place by a command in the sandbox.
 
     The file grows under a hidden name that follows from its content, by which a later call finds it, and gets its own
     name when it is whole. Each command does nothing the second time, so all of it may be sent twice.
     """
-    owner = f"{SESSIONS}/{quoted(session_id)}"
-    folder, _, name = path.rpartition("/")
+    owner = f"{SESSIONS}/{quote(session_id)}"
+    folder, slash, name = path.rpartition("/")
     short = name.encode("utf-8", "surrogateescape")[:100].decode("utf-8", "ignore")  # a name may have 255 bytes
-    growing = f"{folder}/" * bool(folder) + f".{short}.{_mark(path, content, size)}.part"
-    part = f"{growing}.next"
+    growing = f"{folder}{slash}.{short}.{_name_upload(path, content, size)}.part"
     start = (yield from _size_of(owner, folder, growing)) // PART_BYTES * PART_BYTES
     while start < size:
         length = min(PART_BYTES, size - start)
+        # A name for each: the command that a lost connection has left behind removes its own part, never the next.
+        part = f"{growing}.{start}"
         piece = Piece(content, start, length) if isinstance(content, Path) else content[start : start + length]
         yield from _upload(owner, part, piece, on_progress=_shift(on_progress, start, size))
         place = f"of={shlex.quote(growing)} bs=1M oflag=seek_bytes seek={start} conv=notrunc status=none"
@@ -63,10 +64,13 @@ def upload_in_parts(
         start += length
     yield from _do_once(owner, growing, f"mv -f -T -- {shlex.quote(growing)} {shlex.quote(path)}")
     found = yield from _files(owner, folder, recursive=False)
-    return next(each for each in found if each.path == path)
+    entry = next((each for each in found if each.path == path), None)
+    if entry is None:  # code in the session, or another caller, was quicker
+        raise ServiceUnavailable(f"{path} was removed as soon as it was uploaded", code="upload_failed")
+    return entry
 
 
-def _mark(path: str, content: bytes | Path, size: int) -> str:
+def _name_upload(path: str, content: bytes | Path, size: int) -> str:
     """What tells one upload from another: a local file by its time of change, bytes by themselves."""
     version = content if isinstance(content, bytes) else str(content.stat().st_mtime_ns).encode()
     return hashlib.sha256(f"{path}\n{size}\n".encode("utf-8", "surrogateescape") + version).hexdigest()[:16]
@@ -85,7 +89,7 @@ def _do_once(owner: str, needed: str, command: str) -> Operation[None]:
     """Run a command in the sandbox if the file that it takes away is there."""
     body = {"command": f"if [ -e {shlex.quote(needed)} ]; then {command}; fi", "timeout_seconds": JOIN_SECONDS}
     ask = Ask("POST", f"{owner}/commands", json=body, timeout_seconds=JOIN_SECONDS + 60)
-    done = decoded((yield from exchange(ask, repeatable=True)), Command)
+    done = decode((yield from exchange(ask, repeatable=True)), Command)
     if done.exit_code != 0:
         why = done.stderr.strip() or done.status
         raise ServiceUnavailable(f"the parts of the file cannot be put together: {why}", code="upload_failed")
@@ -96,7 +100,7 @@ def _shift(on_progress: Progress | None, start: int, size: int) -> Progress | No
     return None if on_progress is None else lambda done, _size: on_progress(start + done, size)
 
 
-def upload_names(path: str | Path, content: bytes | Path | None) -> tuple[str, bytes | Path]:
+def resolve_upload(path: str | Path, content: bytes | Path | None) -> tuple[str, bytes | Path]:
     """Where an upload goes, and what it is: a local file alone goes under its own name."""
     if content is None:
         return Path(path).name, Path(path)
@@ -105,17 +109,17 @@ def upload_names(path: str | Path, content: bytes | Path | None) -> tuple[str, b
 
 def download(session_id: str, path: str) -> Operation[bytes]:
     """A live file's content; `download_to` is for large ones."""
-    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/files/{quoted(path)}")))
+    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/files/{quote(path)}")))
 
 
 def remove_file(session_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
     """Remove a live file."""
-    yield from _remove(f"{SESSIONS}/{quoted(session_id)}", path, recursive=recursive)
+    yield from _remove(f"{SESSIONS}/{quote(session_id)}", path, recursive=recursive)
 
 
 def workspace_files(workspace_id: str, path: str = "", *, recursive: bool = True) -> Operation[list[FileEntry]]:
     """The durable files below a directory of a workspace."""
-    return (yield from _files(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive))
+    return (yield from _files(f"/v1/workspaces/{quote(workspace_id)}", path, recursive=recursive))
 
 
 def workspace_upload(
@@ -131,30 +135,30 @@ def workspace_upload(
 
     `if_match` is the ETag that the file has to have, `if_none_match="*"` means that there must be none yet.
     """
-    headers = given(**{"If-Match": if_match, "If-None-Match": if_none_match})
-    owner = f"/v1/workspaces/{quoted(workspace_id)}"
+    headers = omit_none(**{"If-Match": if_match, "If-None-Match": if_none_match})
+    owner = f"/v1/workspaces/{quote(workspace_id)}"
     return (yield from _upload(owner, path, content, headers, on_progress=on_progress))
 
 
 def workspace_download(workspace_id: str, path: str) -> Operation[bytes]:
     """A durable file's content; `workspace_download_to` is for large ones."""
-    return (yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}/files/{quoted(path)}")))
+    return (yield from exchange(Ask("GET", f"/v1/workspaces/{quote(workspace_id)}/files/{quote(path)}")))
 
 
 def workspace_remove(workspace_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
     """Remove a durable file."""
-    yield from _remove(f"/v1/workspaces/{quoted(workspace_id)}", path, recursive=recursive)
+    yield from _remove(f"/v1/workspaces/{quote(workspace_id)}", path, recursive=recursive)
 
 
 def _files(owner: str, path: str, *, recursive: bool) -> Operation[list[FileEntry]]:
     # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
-    address = f"{owner}/files" + (f"?path={quoted(path)}" if path else "")
+    address = f"{owner}/files" + (f"?path={quote(path)}" if path else "")
 
     def page(cursor: str | None) -> Operation[Page[FileEntry]]:
-        query = given(recursive="true" if recursive else None, cursor=cursor)
-        return decoded((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
+        query = omit_none(recursive="true" if recursive else None, cursor=cursor)
+        return decode((yield from exchange(Ask("GET", address, query))), Page[FileEntry])
 
-    return every(page)
+    return collect_pages(page)
 
 
 def _upload(
@@ -165,12 +169,12 @@ def _upload(
     *,
     on_progress: Progress | None = None,
 ) -> Operation[FileEntry]:
-    address = f"{owner}/files/{quoted(path)}"
+    address = f"{owner}/files/{quote(path)}"
     ask = Ask("PUT", address, content=content, headers=conditions or {}, on_progress=on_progress)
     # On a condition the first of two would keep the second from being done.
-    return decoded((yield from exchange(ask, repeatable=not conditions)), FileEntry)
+    return decode((yield from exchange(ask, repeatable=not conditions)), FileEntry)
 
 
 def _remove(owner: str, path: str, *, recursive: bool) -> Operation[None]:
-    query = given(recursive="true" if recursive else None)
-    yield from exchange(Ask("DELETE", f"{owner}/files/{quoted(path)}", query))
+    query = omit_none(recursive="true" if recursive else None)
+    yield from exchange(Ask("DELETE", f"{owner}/files/{quote(path)}", query), removes=True)

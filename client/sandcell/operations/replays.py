@@ -9,7 +9,7 @@ import msgspec
 from sandcell.errors import InvalidRequest, StillRunning
 from sandcell.models.replays import Replay
 from sandcell.operations.sessions import MARGIN_SECONDS, POLL_SECONDS, REPLAY_SECONDS
-from sandcell.steps import Ask, Operation, Pause, decoded, exchange, given, pause_seconds, quoted
+from sandcell.steps import Ask, Operation, Pause, decode, exchange, omit_none, pause_seconds, quote
 
 UPLOAD_SECONDS = 600.0
 REPLAYS = "/v1/replays"
@@ -35,7 +35,7 @@ def start_replay(
     `timeout_seconds` is each cell's. With `until`, a cell's id or its place among all cells from 1, the session stays.
     `strict` puts nothing aside that varies from run to run.
     """
-    options = given(
+    options = omit_none(
         session_id=session_id,
         environment=environment,
         inputs=inputs,
@@ -51,9 +51,9 @@ def start_replay(
         "wait": False,
     }
     if notebook is not None:
-        body["notebook"] = as_member(notebook)
+        body["notebook"] = encode_notebook(notebook)
     ask = Ask("POST", "/v1/notebooks/replay", json=body, timeout_seconds=UPLOAD_SECONDS)
-    return decoded((yield from exchange(ask)), Replay)
+    return decode((yield from exchange(ask)), Replay)
 
 
 def replay(
@@ -101,21 +101,21 @@ def wait_replay(replay_id: str, *, patience_seconds: float = REPLAY_SECONDS + MA
 
 def get_replay(replay_id: str) -> Operation[Replay]:
     """A replay as far as it is; once it has ended, with its notebook."""
-    return decoded((yield from exchange(Ask("GET", f"{REPLAYS}/{quoted(replay_id)}"))), Replay)
+    return decode((yield from exchange(Ask("GET", f"{REPLAYS}/{quote(replay_id)}"))), Replay)
 
 
 def replay_notebook(replay_id: str) -> Operation[bytes]:
     """The `.ipynb` that came of a replay."""
-    return (yield from exchange(Ask("GET", f"{REPLAYS}/{quoted(replay_id)}/notebook")))
+    return (yield from exchange(Ask("GET", f"{REPLAYS}/{quote(replay_id)}/notebook")))
 
 
 def stop_replay(replay_id: str) -> Operation[Replay]:
     """Stop a replay; returns when the sessions started for it have ended."""
-    ask = Ask("DELETE", f"{REPLAYS}/{quoted(replay_id)}", timeout_seconds=UPLOAD_SECONDS)
-    return decoded((yield from exchange(ask)), Replay)
+    ask = Ask("DELETE", f"{REPLAYS}/{quote(replay_id)}", timeout_seconds=UPLOAD_SECONDS)
+    return decode((yield from exchange(ask)), Replay)
 
 
-def as_member(notebook: bytes) -> msgspec.Raw | str:
+def encode_notebook(notebook: bytes) -> msgspec.Raw | str:
     """A notebook's content as it goes into a request: as the JSON it is, else as text, which the service reads.
 
     Tools write notebooks that are not quite JSON (a byte order mark, NaN), and what is wrong with others is for the

@@ -17,19 +17,19 @@ from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.models.workspaces import Workspace
-from sandcell.operations.leases import holding
+from sandcell.operations.leases import lease_header
 from sandcell.result import Result
 from sandcell.steps import (
     START_SECONDS,
     Ask,
     Operation,
     Pause,
-    decoded,
+    decode,
     exchange,
-    given,
     may_repeat,
+    omit_none,
     pause_seconds,
-    quoted,
+    quote,
 )
 
 EXECUTION_SECONDS = 900.0
@@ -77,7 +77,7 @@ def start_session(
     With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again. With `sync`
     before_return, answers of what runs in it come when the files are in the store.
     """
-    body = given(
+    body = omit_none(
         environment=environment,
         agent=agent,
         name=name,
@@ -89,36 +89,36 @@ def start_session(
         sync=sync,
     )
     patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
-    return decoded((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
+    return decode((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)
 
 
 def list_sessions(
     *, status: SessionStatus | None = None, limit: int = 100, cursor: str | None = None
 ) -> Operation[Page[Session]]:
     """One page of your sessions, newest first."""
-    query = given(status=status, limit=limit, cursor=cursor)
-    return decoded((yield from exchange(Ask("GET", SESSIONS, query))), Page[Session])
+    query = omit_none(status=status, limit=limit, cursor=cursor)
+    return decode((yield from exchange(Ask("GET", SESSIONS, query))), Page[Session])
 
 
 def get_session(session_id: str) -> Operation[Session]:
     """Show a session."""
-    return decoded((yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}"))), Session)
+    return decode((yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}"))), Session)
 
 
 def stop_session(session_id: str) -> Operation[Session]:
     """Stop a session; returns when its files are in the store."""
-    ask = Ask("DELETE", f"{SESSIONS}/{quoted(session_id)}", timeout_seconds=START_SECONDS)
-    return decoded((yield from exchange(ask)), Session)
+    ask = Ask("DELETE", f"{SESSIONS}/{quote(session_id)}", timeout_seconds=START_SECONDS)
+    return decode((yield from exchange(ask)), Session)
 
 
 def interrupt(session_id: str) -> Operation[None]:
-    """Interrupt what runs in a session."""
-    yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/interrupt"), repeatable=True)
+    """Interrupt what runs in a session. Never sent twice: the second could meet what runs next."""
+    yield from exchange(Ask("POST", f"{SESSIONS}/{quote(session_id)}/interrupt"))
 
 
 def restart(session_id: str) -> Operation[Session]:
-    """Start a blank kernel of a new generation."""
-    return decoded((yield from exchange(Ask("POST", f"{SESSIONS}/{quoted(session_id)}/restart"))), Session)
+    """Start a blank kernel of a new generation. Never sent twice: the second would wipe what runs by then."""
+    return decode((yield from exchange(Ask("POST", f"{SESSIONS}/{quote(session_id)}/restart"))), Session)
 
 
 def run(
@@ -147,15 +147,19 @@ def run(
     patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
     until = time.monotonic() + patience
     key = idempotency_key or str(uuid.uuid4())
-    body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
-    body |= _written_in(language, runtime) | given(sync=sync)
-    answer = yield replace(_submitting(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience)
+    body = _submission_body(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body |= _language_fields(language, runtime) | omit_none(sync=sync)
+    answer = yield replace(
+        _submission_request(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience
+    )
     error = answer.error()
     if error is None:
-        return Result(decoded(answer.content, Execution))
+        return Result(decode(answer.content, Execution))
     if not may_repeat(error, repeatable=True):
         raise error
     yield Pause(pause_seconds(0, error))
+    # The same key finds the execution, or begins it if the first request never came. Not waiting this time: an answer
+    # that takes long is what a broken connection takes away again.
     execution = yield from _submit(session_id, body, key, lease)
     if execution.status in ENDED:
         return Result(execution)
@@ -177,8 +181,8 @@ def submit(
     sync: SyncMode | None = None,
 ) -> Operation[Execution]:
     """Submit code and return at once; `wait` or `events` follow it."""
-    body = _submission(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
-    body |= _written_in(language, runtime) | given(sync=sync)
+    body = _submission_body(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body |= _language_fields(language, runtime) | omit_none(sync=sync)
     return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4()), lease))
 
 
@@ -187,14 +191,14 @@ def _flush_seconds(sync: SyncMode | None) -> float:
     return FLUSH_SECONDS if sync == "before_return" else 0.0
 
 
-def _written_in(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
-    return given(language=None if language == "python" else language, runtime=runtime)
+def _language_fields(language: Language, runtime: LanguageRuntime | None) -> dict[str, Any]:
+    return omit_none(language=None if language == "python" else language, runtime=runtime)
 
 
-def _submission(
+def _submission_body(
     code: str, timeout: float | None, on_busy: OnBusy, generation: int | None, *, clear_context: bool
 ) -> dict[str, Any]:
-    return given(
+    return omit_none(
         code=code,
         timeout_seconds=timeout,
         on_busy=on_busy,
@@ -203,14 +207,14 @@ def _submission(
     )
 
 
-def _submitting(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Ask:
-    headers = {"Idempotency-Key": key, **holding(lease)}
-    return Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions", json=body, headers=headers)
+def _submission_request(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Ask:
+    headers = {"Idempotency-Key": key, **lease_header(lease)}
+    return Ask("POST", f"{SESSIONS}/{quote(session_id)}/executions", json=body, headers=headers)
 
 
 def _submit(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Operation[Execution]:
-    ask = _submitting(session_id, {**body, "wait": False}, key, lease)
-    return decoded((yield from exchange(ask, repeatable=True)), Execution)
+    ask = _submission_request(session_id, {**body, "wait": False}, key, lease)
+    return decode((yield from exchange(ask, repeatable=True)), Execution)
 
 
 def wait(
@@ -228,20 +232,20 @@ def wait(
 
 def get_execution(session_id: str, execution_id: str) -> Operation[Execution]:
     """Show an execution."""
-    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions/{quoted(execution_id)}")
-    return decoded((yield from exchange(ask)), Execution)
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions/{quote(execution_id)}")
+    return decode((yield from exchange(ask)), Execution)
 
 
 def list_executions(session_id: str, *, limit: int = 100, cursor: str | None = None) -> Operation[Page[Execution]]:
     """One page of a session's executions, oldest first."""
-    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/executions", given(limit=limit, cursor=cursor))
-    return decoded((yield from exchange(ask)), Page[Execution])
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/executions", omit_none(limit=limit, cursor=cursor))
+    return decode((yield from exchange(ask)), Page[Execution])
 
 
 def interrupt_execution(session_id: str, execution_id: str) -> Operation[Execution]:
     """Interrupt one execution, queued or running."""
-    ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/executions/{quoted(execution_id)}/interrupt")
-    return decoded((yield from exchange(ask, repeatable=True)), Execution)
+    ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/executions/{quote(execution_id)}/interrupt")
+    return decode((yield from exchange(ask, repeatable=True)), Execution)
 
 
 def command(
@@ -257,7 +261,7 @@ def command(
 
     With `merge_output` what it writes to stderr is in `stdout`, where it was written. `sync` is as of `run`.
     """
-    body = given(
+    body = omit_none(
         command=command,
         timeout_seconds=timeout_seconds,
         background=background,
@@ -265,36 +269,34 @@ def command(
         sync=sync,
     )
     patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
-    ask = Ask("POST", f"{SESSIONS}/{quoted(session_id)}/commands", json=body, timeout_seconds=patience)
-    return decoded((yield from exchange(ask)), Command)
+    ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/commands", json=body, timeout_seconds=patience)
+    return decode((yield from exchange(ask)), Command)
 
 
 def get_task(session_id: str, task_id: str) -> Operation[Command]:
     """A background task and its output so far."""
-    return decoded(
-        (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/tasks/{quoted(task_id)}"))), Command
-    )
+    return decode((yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/tasks/{quote(task_id)}"))), Command)
 
 
 def stop_task(session_id: str, task_id: str) -> Operation[Command]:
     """Stop a background task."""
-    ask = Ask("DELETE", f"{SESSIONS}/{quoted(session_id)}/tasks/{quoted(task_id)}")
-    return decoded((yield from exchange(ask)), Command)
+    ask = Ask("DELETE", f"{SESSIONS}/{quote(session_id)}/tasks/{quote(task_id)}")
+    return decode((yield from exchange(ask)), Command)
 
 
 def notebook(session_id: str, format: Literal["ipynb", "html", "py"] = "ipynb") -> Operation[bytes]:  # noqa: A002
     """The session as a notebook: as an `.ipynb`, an HTML page or a plain Python script."""
     query = {} if format == "ipynb" else {"format": format}
-    ask = Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook", query=query, timeout_seconds=VIEW_SECONDS)
+    ask = Ask("GET", f"{SESSIONS}/{quote(session_id)}/notebook", query=query, timeout_seconds=VIEW_SECONDS)
     return (yield from exchange(ask))
 
 
 def manifest(session_id: str) -> Operation[bytes]:
     """What `sandcell notebook verify` holds against the notebook: the ids and hashes of its cells, as JSON."""
-    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quoted(session_id)}/notebook/manifest")))
+    return (yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/notebook/manifest")))
 
 
-def run_options(  # noqa: PLR0917 - all that a session's two methods were called with
+def make_run_options(  # noqa: PLR0917 - all that a session's two methods were called with
     timeout: float | None,
     on_busy: OnBusy,
     expect_generation: int | None,
@@ -321,11 +323,11 @@ def run_options(  # noqa: PLR0917 - all that a session's two methods were called
 
 def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
     """One page of your workspaces."""
-    return decoded(
-        (yield from exchange(Ask("GET", "/v1/workspaces", given(limit=limit, cursor=cursor)))), Page[Workspace]
+    return decode(
+        (yield from exchange(Ask("GET", "/v1/workspaces", omit_none(limit=limit, cursor=cursor)))), Page[Workspace]
     )
 
 
 def get_workspace(workspace_id: str) -> Operation[Workspace]:
     """Show a workspace."""
-    return decoded((yield from exchange(Ask("GET", f"/v1/workspaces/{quoted(workspace_id)}"))), Workspace)
+    return decode((yield from exchange(Ask("GET", f"/v1/workspaces/{quote(workspace_id)}"))), Workspace)

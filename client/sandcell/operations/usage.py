@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from sandcell.models.model import Page
 from sandcell.models.usage import Expired, PrincipalUsage
-from sandcell.steps import START_SECONDS, Ask, Operation, decoded, exchange, given
+from sandcell.steps import START_SECONDS, Ask, Operation, decode, exchange, omit_none
 
 
 def usage(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[PrincipalUsage]]:
     """What your workspaces hold in the store; for an administrator a page of everybody's, by name."""
-    return decoded(
-        (yield from exchange(Ask("GET", "/v1/usage", given(limit=limit, cursor=cursor)))), Page[PrincipalUsage]
+    return decode(
+        (yield from exchange(Ask("GET", "/v1/usage", omit_none(limit=limit, cursor=cursor)))), Page[PrincipalUsage]
     )
 
 
 def expire_workspaces(days: int | None = None, *, dry_run: bool = True) -> Operation[Expired]:
-    """Remove workspaces that nobody has used for so many days, or say which they are. Administrators only."""
-    body = {**given(days=days), "dry_run": dry_run}
+    """Remove workspaces that have not been used for so many days, or say which they are. Administrators only."""
+    body = {**omit_none(days=days), "dry_run": dry_run}
     ask = Ask("POST", "/v1/retention", json=body, timeout_seconds=START_SECONDS)
-    return decoded((yield from exchange(ask, repeatable=dry_run)), Expired)
+    return decode((yield from exchange(ask, repeatable=dry_run)), Expired)

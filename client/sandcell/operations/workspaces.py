@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sandcell.models.workspaces import Copied, DurableFile, Link, Removed
-from sandcell.steps import Ask, Operation, decoded, exchange, given, quoted
+from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
 COPY_SECONDS = 1_860.0
 """Longer than the service takes for one copy."""
@@ -14,7 +14,7 @@ COPY_SECONDS = 1_860.0
 def workspace_stat(workspace_id: str, path: str) -> Operation[DurableFile]:
     """What is durable at a path: kind, size, mode, SHA-256, ETag."""
     # Names that are not UTF-8 travel as their bytes: the query is quoted here, not by the HTTP library.
-    return decoded((yield from exchange(Ask("GET", f"{_one(workspace_id)}/stat?path={quoted(path)}"))), DurableFile)
+    return decode((yield from exchange(Ask("GET", f"{_one(workspace_id)}/stat?path={quote(path)}"))), DurableFile)
 
 
 def workspace_read(workspace_id: str, path: str, start: int | None = None, end: int | None = None) -> Operation[bytes]:
@@ -24,20 +24,20 @@ def workspace_read(workspace_id: str, path: str, start: int | None = None, end: 
     first = "" if start is None else str(start)
     last = "" if end is None else str(end if start is None else end - 1)
     headers = {"Range": f"bytes={first}-{last}"} if first or last else {}
-    return (yield from exchange(Ask("GET", f"{_one(workspace_id)}/files/{quoted(path)}", headers=headers)))
+    return (yield from exchange(Ask("GET", f"{_one(workspace_id)}/files/{quote(path)}", headers=headers)))
 
 
 def workspace_would_remove(workspace_id: str, path: str, *, recursive: bool = False) -> Operation[Removed]:
     """What `workspace_remove` would take away; nothing is."""
-    query = given(dry_run="true", recursive="true" if recursive else None)
-    return decoded((yield from exchange(Ask("DELETE", f"{_one(workspace_id)}/files/{quoted(path)}", query))), Removed)
+    query = omit_none(dry_run="true", recursive="true" if recursive else None)
+    return decode((yield from exchange(Ask("DELETE", f"{_one(workspace_id)}/files/{quote(path)}", query))), Removed)
 
 
 def delete_workspace(workspace_id: str, *, dry_run: bool = False) -> Operation[Removed]:
     """Delete a workspace with all its files, or only say what would go. Notebooks of its sessions stay."""
-    query = given(dry_run="true" if dry_run else None)
+    query = omit_none(dry_run="true" if dry_run else None)
     ask = Ask("DELETE", _one(workspace_id), query, timeout_seconds=COPY_SECONDS)
-    return decoded((yield from exchange(ask, repeatable=dry_run)), Removed)
+    return decode((yield from exchange(ask, repeatable=dry_run)), Removed)
 
 
 def workspace_copy(
@@ -55,19 +55,19 @@ def workspace_copy(
     """
     body = {"to": to, "paths": list(paths), "to_path": to_path, "overwrite": overwrite, "dry_run": dry_run}
     ask = Ask("POST", f"{_one(workspace_id)}/copy", json=body, timeout_seconds=COPY_SECONDS)
-    return decoded((yield from exchange(ask, repeatable=True)), Copied)
+    return decode((yield from exchange(ask, repeatable=True)), Copied)
 
 
 def workspace_link(workspace_id: str, path: str, *, lifetime_seconds: int | None = None) -> Operation[Link]:
-    """A link that lets whoever holds it read a durable file for a while; only where the store is S3."""
-    body = given(path=path, lifetime_seconds=lifetime_seconds)
-    return decoded((yield from exchange(Ask("POST", f"{_one(workspace_id)}/links", json=body))), Link)
+    """A link by which anyone can read a durable file for a while; only where the store is S3."""
+    body = omit_none(path=path, lifetime_seconds=lifetime_seconds)
+    return decode((yield from exchange(Ask("POST", f"{_one(workspace_id)}/links", json=body))), Link)
 
 
-def archive(workspace_id: str, path: str = "") -> Ask:
+def archive_request(workspace_id: str, path: str = "") -> Ask:
     """The request for durable files as a zip archive."""
-    return Ask("GET", f"{_one(workspace_id)}/archive" + (f"?path={quoted(path)}" if path else ""))
+    return Ask("GET", f"{_one(workspace_id)}/archive" + (f"?path={quote(path)}" if path else ""))
 
 
 def _one(workspace_id: str) -> str:
-    return f"/v1/workspaces/{quoted(workspace_id)}"
+    return f"/v1/workspaces/{quote(workspace_id)}"

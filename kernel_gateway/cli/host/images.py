@@ -1,4 +1,4 @@
-"""`sandcell environments import` and `export`: this host's images from files and into files, without the service."""
+"""`sandcell environments build`, `import` and `export`: the images of this host, without the service."""
 
 from __future__ import annotations
 
@@ -7,9 +7,23 @@ from pathlib import Path
 
 import click
 
-from kernel_gateway.cli.options import configured
+from kernel_gateway.cli.options import configured, configured_briefly
 from kernel_gateway.settings import Settings, process_environment
 from sandcell.cli.screen import say
+
+
+@click.command("build", short_help="Build an image on this host; as root, without the service.")
+@click.argument("name")
+@configured_briefly
+def build(settings: Settings, *, name: str) -> None:
+    """Build the image NAME on this host, or find that it is built.
+
+    An image is an environment of the host's. This is done on the service's host, as root, and asks no service.
+    """
+    from kernels.oci.environments import build as build_environment  # noqa: PLC0415
+
+    built = build_environment(name, settings.environments_path, say, variables=process_environment())
+    say(f"{built.name} is built: {built.digest}")
 
 
 @click.command("import", short_help="Import an image on this host; as root, without the service.")

@@ -41,7 +41,7 @@ def install(settings: Settings, *, user: bool, sys_prefix: bool, prefix: str | N
 
     where = None if user else prefix or sys.prefix
     with tempfile.TemporaryDirectory(prefix="sandcell-") as made:
-        content = specification(settings, environment)
+        content = make_specification(settings, environment)
         Path(made, "kernel.json").write_text(json.dumps(content, indent=1))
         place = KernelSpecManager().install_kernel_spec(made, KERNELSPEC, user=user, prefix=where)
     say(f"installed {KERNELSPEC} in {place}; try: jupyter run --kernel {KERNELSPEC}")
@@ -49,7 +49,7 @@ def install(settings: Settings, *, user: bool, sys_prefix: bool, prefix: str | N
         say("Its kernels are sandboxes made on this host, which takes root: start the program that uses it with sudo.")
 
 
-def specification(settings: Settings, environment: str) -> dict[str, Any]:
+def make_specification(settings: Settings, environment: str) -> dict[str, Any]:
     """The kernelspec, with what the provisioner needs to know of the settings."""
     from kernels.provisioner import PROVISIONER  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from sandcell.cli.options import as_json
 from sandcell.cli.screen import say, show_json, show_table
 
 
-@click.command(epilog=exits.explained())
+@click.command(epilog=exits.explain())
 @configured
 def serve(settings: Settings) -> None:
     """Start the service, and stay until SIGTERM or Ctrl-C.

@@ -14,7 +14,7 @@ from kernels.notebook.notebook_json import read_as_written
 from sandcell import exits
 from sandcell.cli.options import as_json
 from sandcell.cli.screen import say, show_json
-from sandcell.cli.terminal_text import plain
+from sandcell.cli.terminal_text import clean_line
 
 NOTEBOOK_FILE_BYTES = 2_000_000_000
 """The largest file that `notebook verify` reads: as large as a service can be set to write."""
@@ -26,7 +26,7 @@ FOUND = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--file",
     "files",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=FOUND,
     metavar="FILE",
     help="A file of audit records as JSON lines, of this service or from a sink; may be given again.",
 )
@@ -50,7 +50,7 @@ def verify_audit_log(settings: Settings, *, files: tuple[Path, ...], public_key:
     else:
         for each in found:
             for text in each.sentences():
-                click.echo(plain(text))
+                click.echo(clean_line(text))
     if not all(each.report.whole for each in found):
         raise click.exceptions.Exit(exits.CODE_FAILED)
 
@@ -61,32 +61,32 @@ def verify_audit_log(settings: Settings, *, files: tuple[Path, ...], public_key:
 def verify_notebook(*, file: Path, manifest: Path | None) -> None:
     """Say whether the notebook in FILE is the record as it was written, and which cell is the first that is not.
 
-    Without a manifest it is not seen when the end was cut off or all of it written anew.
+    Without a manifest it is not seen when the end was cut off or all of it written again.
     """
-    beside = file.with_suffix(".json")
-    manifest = manifest or (beside if beside.is_file() and beside != file else None)
+    next_to_it = file.with_suffix(".json")
+    manifest = manifest or (next_to_it if next_to_it.is_file() and next_to_it != file else None)
     try:
         against = None if manifest is None else chain.read_manifest(manifest.read_bytes())
-        found = chain.verify(read_as_written(_content(file), NOTEBOOK_FILE_BYTES), against)
+        found = chain.verify(read_as_written(_read(file), NOTEBOOK_FILE_BYTES), against)
     except InvalidManifest as error:
         raise click.UsageError(f"{manifest}: {error}") from error
     except InvalidNotebook as error:
         say(f"{file} is not whole: {error}")
         raise click.exceptions.Exit(exits.CODE_FAILED) from error
     if not found.whole:
-        say(f"{file} is not whole: {_where(found)}")
+        say(f"{file} is not whole: {_describe_place(found)}")
         raise click.exceptions.Exit(exits.CODE_FAILED)
     by = f"by {manifest}" if manifest else "in itself; give --manifest to know that nothing is missing at the end"
     say(f"{file} is whole: {found.cells:,} cells, {by}")
 
 
-def _content(file: Path) -> bytes:
+def _read(file: Path) -> bytes:
     if file.stat().st_size > NOTEBOOK_FILE_BYTES:
         raise InvalidNotebook(f"it has {file.stat().st_size:,} bytes, and at most {NOTEBOOK_FILE_BYTES:,} are read")
     return file.read_bytes()
 
 
-def _where(found: chain.Verified) -> str:
+def _describe_place(found: chain.Verified) -> str:
     bad = found.first_bad
     if bad is None or bad.index is None:
         return bad.why if bad else "it cannot be said why"

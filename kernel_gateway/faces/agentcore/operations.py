@@ -21,7 +21,7 @@ from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.json_bodies import describe_refusal
 from kernel_gateway.faces.routing import Address, RouteTree
 from kernel_gateway.identity import sigv4
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 TRACE: Final = {"traceId": "x-amzn-trace-id", "traceParent": "traceparent"}
 SESSION: Final = "x-amzn-code-interpreter-session-id"

@@ -13,7 +13,7 @@ from kernel_gateway.faces.jupyter import kernels, kernelspecs, service, sessions
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.jupyter.requests import Nothing, PutSession, StartKernel
 from kernel_gateway.faces.routing import Address, RouteTree
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 ONE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """What ids and names in an address look like."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from sandcell.models import constraints
+from sandcell.models.credentials import Scope
 from sandcell.models.environments import EnvironmentKind
-from sandcell.models.scopes import Scope
 from sandcell.models.sessions import SessionStatus
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000, description="most items in the answer")]

@@ -11,7 +11,7 @@ from kernel_gateway.faces import routing, scopes
 from kernel_gateway.faces.responses import JSON
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Nothing
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 
 Errors = tuple[type[e.GatewayError], ...]
 

@@ -36,9 +36,8 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import access_keys, principals
 from kernel_gateway.storage.access_keys import AccessKeyRow, SealedKey
 from kernel_gateway.storage.database import Database
-from sandcell.models.credentials import AccessKeyInfo
+from sandcell.models.credentials import AccessKeyInfo, Scope
 from sandcell.models.model import Page
-from sandcell.models.scopes import Scope
 
 log = structlog.get_logger(__name__)
 GIVEN = "SANDCELL_ACCESS_KEY_ID"

@@ -19,9 +19,8 @@ from kernel_gateway.storage import principals
 from kernel_gateway.storage.access_keys import AccessKeyRow
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.principals import TokenRow
-from sandcell.models.credentials import TokenInfo
+from sandcell.models.credentials import Scope, TokenInfo
 from sandcell.models.model import Page
-from sandcell.models.scopes import Scope
 
 PRINCIPAL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 LONGEST_NAME = 200

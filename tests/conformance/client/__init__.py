@@ -1,1 +1,1 @@
-"""The client by itself, in the environment of somebody who has Jupyter."""
+"""The client by itself, in the environment of a user who has Jupyter."""

@@ -59,7 +59,7 @@ def install(wheel: Path, python: Path, *options: str) -> None:
 
 @pytest.fixture(scope="module")
 def person(environments_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """Somebody with the client's wheel, as it is now, beside Jupyter."""
+    """A user with the client's wheel, as it is now, next to Jupyter."""
     place = client_environments.installed(CLIENTS / "with_jupyter", environments_dir.parent / "sandcell-clients")
     python = place / "bin" / "python"
     install(build_wheel(REPOSITORY / "client", python, tmp_path_factory.mktemp("wheel")), python)
@@ -97,9 +97,9 @@ def test_the_command_works(person: Person, service: RunningService) -> None:
 
 
 def test_its_help_names_its_own_verbs(person: Person) -> None:
-    told = person.run("sandcell", "--help")
-    assert "\n  run " in told
-    assert "\n  serve " not in told
+    shown = person.run("sandcell", "--help")
+    assert "\n  run " in shown
+    assert "\n  serve " not in shown
 
 
 @pytest.mark.parametrize("verb", ["serve", "doctor", "kernelspec"])

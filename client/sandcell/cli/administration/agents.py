@@ -9,7 +9,7 @@ from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
 from sandcell.operations import environments as e
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 
 @click.group(cls=Verbs, path="agents", short_help="Register, list and forget agents.")
@@ -24,7 +24,7 @@ def agents() -> None:
 @as_json
 @connected
 def set_(client: Client, *, agent: str, environment: str | None, description: str, as_json: bool) -> None:
-    """Register AGENT, or replace all that is said of it."""
+    """Register AGENT, or replace its whole registration."""
     said = client.put_agent(agent, environment, description=description)
     if as_json:
         show_json(said)
@@ -37,7 +37,7 @@ def set_(client: Client, *, agent: str, environment: str | None, description: st
 @connected
 def list_(client: Client, *, as_json: bool) -> None:
     """List your agents and their environments."""
-    found = client.carry_out(every(lambda cursor: e.list_agents(cursor=cursor)))
+    found = client.carry_out(collect_pages(lambda cursor: e.list_agents(cursor=cursor)))
     if as_json:
         show_json(found)
         return

@@ -15,7 +15,7 @@ from sandcell.cli.verbs import Verbs
 from sandcell.models.audit import AuditRecord
 from sandcell.models.model import Page
 from sandcell.operations import administration as a
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 from sandcell.steps import Operation
 
 COLUMNS = ("AT", "PRINCIPAL", "SESSION", "KIND", "EVENT", "ANSWER", "TARGET", "REASON")
@@ -84,7 +84,7 @@ def audit(
             cursor=cursor,
         )
 
-    records = client.carry_out(every(page, most=limit))
+    records = client.carry_out(collect_pages(page, most=limit))
     if as_json:
         show_json(records)
         return

@@ -11,10 +11,10 @@ from sandcell.cli import completion
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
-from sandcell.cli.wording import network as egress_gateway
+from sandcell.cli.wording import describe_network
 from sandcell.models.environments import EnvironmentInfo, Moved
 from sandcell.operations import environments as e
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 MOST_NAMES = 20
 COLUMNS = ("ENVIRONMENT", "IMAGE", "RUNTIME", "NETWORK", "MEMORY MB", "STORAGE MB", "STATUS", "DESCRIPTION")
@@ -35,7 +35,7 @@ def environments() -> None:
 @connected
 def list_(client: Client, *, kind: Literal["host", "made"] | None, as_json: bool) -> None:
     """List the environments: the host's, then those that you made."""
-    found = client.carry_out(every(lambda cursor: e.list_environments(kind=kind, cursor=cursor)))
+    found = client.carry_out(collect_pages(lambda cursor: e.list_environments(kind=kind, cursor=cursor)))
     if as_json:
         show_json(found)
         return
@@ -43,7 +43,7 @@ def list_(client: Client, *, kind: Literal["host", "made"] | None, as_json: bool
 
 
 def _row(one: EnvironmentInfo) -> tuple[object, ...]:
-    network = egress_gateway(one.network)
+    network = describe_network(one.network)
     return (one.id, one.image, one.runtime, network, one.memory_mb, one.storage_mb, one.status, one.description)
 
 
@@ -120,7 +120,7 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("memory", f"{one.memory_mb:,} MB"),
         ("vCPUs", one.vcpus),
         ("storage", f"{one.storage_mb:,} MB"),
-        ("network", egress_gateway(one.network)),
+        ("network", describe_network(one.network)),
         ("role", one.role_arn),
         ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
         ("created", one.created_at),
@@ -160,7 +160,7 @@ def remove(client: Client, *, environment: str) -> None:
 def detach(client: Client, *, environment: str) -> None:
     """Detach all your agents from an environment: they start no session until they are attached again."""
     moved = client.detach_agents(environment)
-    say(f"detached {_counted(moved)} from {moved.environment}")
+    say(f"detached {_count_agents(moved)} from {moved.environment}")
 
 
 @environments.command("attach", short_help="Attach all agents again that were detached.")
@@ -170,10 +170,10 @@ def detach(client: Client, *, environment: str) -> None:
 def attach(client: Client, *, environment: str, detached_from: str | None) -> None:
     """Attach all your agents again that were detached from an environment, or from another."""
     moved = client.attach_agents(environment, detached_from=detached_from)
-    say(f"attached {_counted(moved)} to {moved.environment}")
+    say(f"attached {_count_agents(moved)} to {moved.environment}")
 
 
-def _counted(moved: Moved) -> str:
+def _count_agents(moved: Moved) -> str:
     """How many agents, and the names of the first."""
     more = ", ..." if moved.count > MOST_NAMES else ""
     names = f" ({', '.join(moved.agents[:MOST_NAMES])}{more})" if moved.agents else ""

@@ -9,9 +9,9 @@ from sandcell.cli.durations import COLUMNS, columns_of, credential_options
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
-from sandcell.models.scopes import Scope
+from sandcell.models.credentials import Scope
 from sandcell.operations import administration as a
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 
 @click.group(cls=Verbs, path="keys")
@@ -45,7 +45,7 @@ def create(
 @connected
 def list_(client: Client, *, as_json: bool) -> None:
     """List access keys, without their secrets."""
-    found = client.carry_out(every(lambda cursor: a.list_keys(cursor=cursor)))
+    found = client.carry_out(collect_pages(lambda cursor: a.list_keys(cursor=cursor)))
     if as_json:
         show_json(found)
         return

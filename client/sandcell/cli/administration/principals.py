@@ -1,4 +1,4 @@
-"""`sandcell principal ...` and `sandcell admin ...`, for administrators: principals, and anybody's sessions."""
+"""`sandcell principal ...` and `sandcell admin ...`, for administrators: principals, and the sessions of all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
 from sandcell.models.sessions import SessionStatus
 from sandcell.operations import tenants as te
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 
 @click.group(cls=Verbs, path="principal")
@@ -24,7 +24,7 @@ def principal() -> None:
 @connected
 def list_(client: Client, *, as_json: bool) -> None:
     """List principals."""
-    found = client.carry_out(every(lambda cursor: te.list_principals(cursor=cursor)))
+    found = client.carry_out(collect_pages(lambda cursor: te.list_principals(cursor=cursor)))
     if as_json:
         show_json(found)
         return
@@ -71,7 +71,7 @@ def quota(client: Client, *, name: str, sessions: int | None) -> None:
 
 @click.group(cls=Verbs, path="admin")
 def admin() -> None:
-    """List, look into and stop anybody's sessions (administrators only; each is in the audit log)."""
+    """List, look into and stop the sessions of all principals (administrators only; each is in the audit log)."""
 
 
 @admin.command("ls")
@@ -83,7 +83,7 @@ def sessions(client: Client, *, principal: str | None, everything: bool, as_json
     """List everybody's sessions, newest first."""
     status: SessionStatus | None = None if everything else "READY"
     found = client.carry_out(
-        every(lambda cursor: te.list_all_sessions(principal=principal, status=status, cursor=cursor))
+        collect_pages(lambda cursor: te.list_all_sessions(principal=principal, status=status, cursor=cursor))
     )
     if as_json:
         show_json(found)
@@ -99,7 +99,7 @@ def sessions(client: Client, *, principal: str | None, everything: bool, as_json
 @click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def show(client: Client, *, session_id: str) -> None:
-    """Show a session, whoever owns it, as JSON."""
+    """Show a session, of any principal, as JSON."""
     show_json(client.get_any_session(session_id))
 
 
@@ -107,15 +107,15 @@ def show(client: Client, *, session_id: str) -> None:
 @click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def executions(client: Client, *, session_id: str) -> None:
-    """Show what ran in a session, whoever owns it, as JSON."""
-    show_json(client.carry_out(every(lambda cursor: te.list_any_executions(session_id, cursor=cursor))))
+    """Show what ran in a session, of any principal, as JSON."""
+    show_json(client.carry_out(collect_pages(lambda cursor: te.list_any_executions(session_id, cursor=cursor))))
 
 
 @admin.command("notebook")
 @click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def notebook(client: Client, *, session_id: str) -> None:
-    """Print the notebook of a session, whoever owns it."""
+    """Print the notebook of a session, of any principal."""
     show_json(client.get_any_notebook(session_id))
 
 
@@ -123,6 +123,6 @@ def notebook(client: Client, *, session_id: str) -> None:
 @click.argument("session_id", metavar="SESSION", shell_complete=completion.sessions)
 @connected
 def stop(client: Client, *, session_id: str) -> None:
-    """Stop a session, whoever owns it, after its last flush."""
+    """Stop a session, of any principal, after its last flush."""
     ended = client.stop_any_session(session_id)
     say(f"stopped {ended.id} of {ended.principal}")

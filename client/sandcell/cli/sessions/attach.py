@@ -20,10 +20,10 @@ from sandcell.attaching import lab_config
 from sandcell.cli import completion
 from sandcell.cli.options import connected
 from sandcell.cli.screen import say
+from sandcell.cli.sessions import choosing
 from sandcell.cli.sessions.attach_tokens import LIFETIME
-from sandcell.cli.sessions.choosing import named
 from sandcell.models.attach import LONGEST_SECONDS, AttachToken, Right
-from sandcell.settings import client_settings, process_environment
+from sandcell.settings import process_environment, read_settings
 
 INTERRUPT_SECONDS = 10.0
 
@@ -48,10 +48,10 @@ def attach(
     """
     if opening and console:
         raise click.UsageError("--open and --console exclude each other")
-    session_id = named(client, session_id)
+    session_id = choosing.find(client, session_id)
     made = client.create_attach_token(session_id, name=name, ttl_seconds=ttl, can=can)
     if not opening and not console:
-        directory = _kept_directory(session_id)
+        directory = _make_config_directory(session_id)
         lab_config.write(directory, client.url, made.token or "")
         _explain(client.url, session_id, made, directory)
         return
@@ -81,9 +81,9 @@ jupyter console on this machine:
     say(f"attach token {made.id} of session {session_id}, until {made.expires_at}; it is not shown again")
 
 
-def _kept_directory(session_id: str) -> Path:
+def _make_config_directory(session_id: str) -> Path:
     """A directory for the configuration of a Lab that the person starts; those of spent tokens go."""
-    attached = client_settings().state_dir / "attach"
+    attached = read_settings().state_dir / "attach"
     for old in attached.glob("*-*-*-*-*"):
         if old.stat().st_mtime < time.time() - LONGEST_SECONDS:
             shutil.rmtree(old, ignore_errors=True)
@@ -99,7 +99,7 @@ def _open_lab(url: str, made: AttachToken) -> None:
     with tempfile.TemporaryDirectory(prefix="sandcell-") as directory:
         lab_config.write(Path(directory), url, made.token or "")
         process = subprocess.Popen([program], env={**process_environment(), "JUPYTER_CONFIG_PATH": directory})
-        with _signals_left_to(process):
+        with _leave_signals_to(process):
             status = process.wait()
     if status:
         raise click.exceptions.Exit(status)
@@ -170,7 +170,7 @@ async def _interrupt(url: str, session_id: str, made: AttachToken) -> None:
 
 
 @contextlib.contextmanager
-def _signals_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _leave_signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Ctrl-C at the terminal reaches the child too, which knows what to do with it; SIGTERM is handed on."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, lambda _number, _frame: None),

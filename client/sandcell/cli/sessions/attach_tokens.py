@@ -11,10 +11,10 @@ from sandcell.cli import completion
 from sandcell.cli.durations import Duration
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
-from sandcell.cli.sessions.choosing import named
+from sandcell.cli.sessions import choosing
 from sandcell.models.attach import LONGEST_SECONDS, SHORTEST_SECONDS, Right
 from sandcell.operations import attach as at
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 LIFETIME = Duration(SHORTEST_SECONDS, LONGEST_SECONDS)
 
@@ -43,7 +43,7 @@ def attach_token(
 
     It reaches that session alone: to see, run and interrupt. It ends no kernel. It is shown this once.
     """
-    session_id = named(client, session_id)
+    session_id = choosing.find(client, session_id)
     if listing:
         _list(client, session_id, as_json=as_json)
     elif revoke is not None:
@@ -59,7 +59,7 @@ def attach_token(
 
 
 def _list(client: Client, session_id: str, *, as_json: bool) -> None:
-    tokens = client.carry_out(every(lambda cursor: at.list_attach_tokens(session_id, cursor=cursor)))
+    tokens = client.carry_out(collect_pages(lambda cursor: at.list_attach_tokens(session_id, cursor=cursor)))
     if as_json:
         show_json(tokens)
         return

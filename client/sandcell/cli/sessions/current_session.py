@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sandcell.files import replacing
-from sandcell.settings import client_settings
+from sandcell.files import make_private_directory, replacing
+from sandcell.settings import read_settings
 
 
 def recall(url: str) -> str | None:
@@ -28,7 +28,7 @@ def forget(url: str, session_id: str) -> None:
 
 
 def _file() -> Path:
-    return client_settings().state_dir / "sessions.json"
+    return read_settings().state_dir / "sessions.json"
 
 
 def _read() -> dict[str, str]:
@@ -43,6 +43,6 @@ def _read() -> dict[str, str]:
 
 def _write(values: dict[str, str]) -> None:
     path = _file()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_directory(path.parent)
     with replacing(path, mode=0o600) as stream:
         stream.write(json.dumps(values, indent=1).encode())

@@ -8,16 +8,11 @@ from pathlib import Path, PurePosixPath
 import click
 
 from sandcell import Client
-from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected
+from sandcell.cli.options import as_json, connected, session_option
 from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing
 from sandcell.cli.verbs import Verbs
-
-session_option = click.option(
-    "--session", "session_id", metavar="ID", shell_complete=completion.sessions, help="[default: the current one]"
-)
 
 
 @click.group(cls=Verbs, path="files")
@@ -33,7 +28,7 @@ def files() -> None:
 @connected
 def list_(client: Client, *, path: str, recursive: bool, session_id: str | None, as_json: bool) -> None:
     """List the files of a session, or those below PATH."""
-    found = client.files(choosing.named(client, session_id), path, recursive=recursive)
+    found = client.files(choosing.find(client, session_id), path, recursive=recursive)
     if as_json:
         show_json(found)
         return
@@ -50,7 +45,7 @@ def list_(client: Client, *, path: str, recursive: bool, session_id: str | None,
 @connected
 def get(client: Client, *, path: str, output: Path | None, session_id: str | None) -> None:
     """Fetch a file."""
-    session_id = choosing.named(client, session_id)
+    session_id = choosing.find(client, session_id)
     if output == Path("-"):
         sys.stdout.buffer.write(client.download(session_id, path))
         return
@@ -69,7 +64,7 @@ def get(client: Client, *, path: str, output: Path | None, session_id: str | Non
 def put(client: Client, *, file: Path, path: str | None, session_id: str | None) -> None:
     """Write FILE as PATH (default: its name) into a session."""
     with following_bytes(file.name) as note:
-        entry = client.upload(choosing.named(client, session_id), path or file.name, file, on_progress=note)
+        entry = client.upload(choosing.find(client, session_id), path or file.name, file, on_progress=note)
     say(f"wrote {entry.path} ({entry.size:,} bytes)")
 
 
@@ -80,5 +75,5 @@ def put(client: Client, *, file: Path, path: str | None, session_id: str | None)
 @connected
 def remove(client: Client, *, path: str, recursive: bool, session_id: str | None) -> None:
     """Remove a file."""
-    client.remove_file(choosing.named(client, session_id), path, recursive=recursive)
+    client.remove_file(choosing.find(client, session_id), path, recursive=recursive)
     say(f"removed {path}")

@@ -8,9 +8,9 @@ from typing import Any
 
 from sandcell import Client, Result
 from sandcell.cli.screen import say, write
-from sandcell.cli.terminal_text import in_colours
+from sandcell.cli.terminal_text import colour_traceback
 from sandcell.models.executions import Event
-from sandcell.result import display_of, joined
+from sandcell.result import display_of, join_text
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Follower:
                     self.last = event.sequence
                 return self.client.wait(self.session_id, execution_id)
             except KeyboardInterrupt:
+                # `last` is the last event that was shown whole: after the interrupt the events go on behind it.
                 self.interrupts += 1
                 if self.interrupts > 1:
                     raise
@@ -44,7 +45,8 @@ class Follower:
         data = event.data
         match event.event:
             case "stream":
-                write(joined(data.get("text", "")), stream=sys.stderr if data.get("name") == "stderr" else sys.stdout)
+                stream = sys.stderr if data.get("name") == "stderr" else sys.stdout
+                write(join_text(data.get("text", "")), stream=stream)
             case "result" | "display":
                 self._show_rich(data.get("data", {}))
             case "truncated":
@@ -54,17 +56,17 @@ class Follower:
 
     def _show_rich(self, data: dict[str, Any]) -> None:
         display = display_of(data)
-        text = joined(data.get("text/plain", ""))
+        text = join_text(data.get("text/plain", ""))
         if text and (display is None or display.media_type == "text/html"):
             write(text + "\n", stream=sys.stdout)
 
 
-def tell_outcome(result: Result) -> None:
+def show_outcome(result: Result) -> None:
     """Say on standard error how it ended, when not well; on a terminal the traceback is in colours."""
     if result.error is not None:
         lines = result.error.traceback or [f"{result.error.name}: {result.error.value}"]
         text = "\n".join(lines)
-        write((in_colours(text) if sys.stderr.isatty() else text) + "\n", stream=sys.stderr)
+        write((colour_traceback(text) if sys.stderr.isatty() else text) + "\n", stream=sys.stderr)
     if result.status == "timeout":
         say("the execution's time was up")
     if result.death is not None:

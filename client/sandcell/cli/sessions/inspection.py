@@ -24,7 +24,7 @@ COLUMNS = ("NAME", "TYPE", "SHAPE", "BYTES", "VALUE")
 @connected
 def variables(client: Client, *, session_id: str | None, as_json: bool) -> None:
     """List the variables of a session (default: the current one), the latest first, also while its code runs."""
-    found = client.variables(choosing.named(client, session_id))
+    found = client.variables(choosing.find(client, session_id))
     if as_json:
         show_json(found)
         return

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from sandcell import Client
 from sandcell.cli import completion
+from sandcell.cli.durations import Duration
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json
-from sandcell.cli.sessions.choosing import named
+from sandcell.cli.sessions import choosing
 from sandcell.models.leases import LONGEST_LEASE_SECONDS, Lease
-
-UNITS = {"s": 1, "m": 60, "h": 3_600}
-
-
-class LeaseTime(click.ParamType[int]):
-    """`90`, `90s`, `15m` or `1h`, as seconds."""
-
-    name = "duration"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Called by click with what was typed."""
-        match = re.fullmatch(r"([0-9]{1,9})([smh]?)", str(value))
-        seconds = int(match[1]) * UNITS[match[2] or "s"] if match else 0
-        if not 1 <= seconds <= LONGEST_LEASE_SECONDS:
-            self.fail(f"{value!r} is not a time from 1s to 1h, such as 15m", param, ctx)
-        return seconds
 
 
 @click.command("lease")
 @click.argument("session_id", metavar="[SESSION]", required=False, shell_complete=completion.sessions)
-@click.option("--for", "seconds", type=LeaseTime(), default="10m", show_default=True, help="How long, 1s to 1h.")
+@click.option(
+    "--for",
+    "seconds",
+    type=Duration(1, LONGEST_LEASE_SECONDS),
+    default="10m",
+    show_default=True,
+    help="How long, 1s to 1h.",
+)
 @click.option("--name", default="", help="Who holds it.")
 @click.option("--renew", metavar="ID", help="Keep the lease with this id for longer.")
 @click.option("--show", is_flag=True, help="Say who holds the session instead.")
@@ -55,10 +45,10 @@ def lease(
     Cells of attached Jupyter clients run; what agents want to run waits, or is refused if they asked for that. It runs
     out by itself.
     """
-    session_id = named(client, session_id)
+    session_id = choosing.find(client, session_id)
     if release:
         client.give_back_lease(session_id)
-        say(f"nobody holds session {session_id} now")
+        say(f"no caller holds session {session_id} now")
         return
     held: Lease
     if show:

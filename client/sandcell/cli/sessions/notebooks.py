@@ -53,7 +53,7 @@ def get(
     manifest: Path | None,
 ) -> None:
     """Write a session (default: the current one) as a Jupyter notebook, an HTML page or a plain Python script."""
-    session_id = choosing.named(client, session_id)
+    session_id = choosing.find(client, session_id)
     content = client.notebook(session_id, form or _form_of(output))
     if output is None:
         sys.stdout.buffer.write(content)

@@ -8,19 +8,20 @@ import importlib
 import keyword
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import click
 
 from sandcell import Client, SandcellError
-from sandcell.cli import completion
-from sandcell.cli.options import connected
+from sandcell.cli.options import connected, working_options
 from sandcell.cli.screen import say
 from sandcell.cli.sessions import choosing, current_session
-from sandcell.cli.sessions.following import tell_outcome
+from sandcell.cli.sessions.following import show_outcome
 from sandcell.cli.sessions.running import carry_out
-from sandcell.settings import client_settings
+from sandcell.files import make_private_directory
+from sandcell.settings import read_settings
 
 FIRST: Final = ">>> "
 NEXT: Final = "... "
@@ -29,52 +30,38 @@ MOST_KEPT: Final = 10_000
 
 
 @click.command(short_help="An interactive prompt on a session.")
-@click.option("--session", metavar="ID", shell_complete=completion.sessions, help="[env: SANDCELL_SESSION]")
-@click.option("--new", is_flag=True, help="Start a new session and go on with it from now on.")
-@click.option(
-    "--environment",
-    metavar="NAME",
-    shell_complete=completion.environments,
-    help="Environment of a session that is started.",
-)
-@click.option(
-    "--output-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where plots are saved.  [default: here]",
-)
+@working_options
 @connected
-def repl(client: Client, *, session: str | None, new: bool, environment: str | None, output_dir: Path) -> None:
+def repl(client: Client, *, session_id: str | None, new: bool, environment: str | None, output_dir: Path) -> None:
     """Type Python, and see what it shows: in the session of the last run, or a new one.
 
     A line that opens a block is followed by more, up to an empty one; %magics and !commands work as in Jupyter. TAB
     completes names of variables. Ctrl-C interrupts what runs, Ctrl-D leaves; the session stays.
     """
-    asked = None if new else session or client_settings().session
-    session_id = choosing.working(client, asked, new=new, environment=environment)
-    say(f"session {session_id}; Ctrl-C interrupts, Ctrl-D leaves")
-    names = _Names(client, session_id)
+    chosen = choosing.choose(client, session_id, new=new, environment=environment)
+    say(f"session {chosen.id}; Ctrl-C interrupts, Ctrl-D leaves")
+    names = _Names(client, chosen.id)
     with _history(names):
         while (source := read_source()) is not None:
             if source.strip():
-                _run(client, names.session_id, source, output_dir, named=bool(asked))
-            if not asked:  # another one may have taken the place of one that ended
-                names.session_id = current_session.recall(client.url) or names.session_id
-            names.forget()
-    say(f"\nthe session stays: sandcell run --session {names.session_id} CODE")
+                _run(client, chosen, source, output_dir)
+            if not chosen.named:  # another one may have taken the place of one that ended
+                chosen = replace(chosen, id=current_session.recall(client.url) or chosen.id)
+            names.forget(chosen.id)
+    say(f"\nthe session stays: sandcell run --session {chosen.id} CODE")
 
 
-def _run(client: Client, session_id: str, source: str, output_dir: Path, *, named: bool) -> None:
+def _run(client: Client, chosen: choosing.Chosen, source: str, output_dir: Path) -> None:
     """One input to its end; what goes wrong with it does not end the prompt."""
     submission = {"idempotency_key": str(uuid.uuid4())}
     try:
-        result = carry_out(client, session_id, source, submission, quiet=False, named=named)
+        result = carry_out(client, chosen, source, submission, quiet=False)
     except SandcellError as error:
         say(f"sandcell: {error}")
         return
     except click.exceptions.Exit:
-        return  # Ctrl-C was pressed twice: it is said what still runs
-    tell_outcome(result)
+        return  # Ctrl-C was pressed twice: a message has said what still runs
+    show_outcome(result)
     try:
         for path in result.save(output_dir):
             say(f"saved {path}")
@@ -111,11 +98,13 @@ class _Names:
     """Completes the names of the kernel's variables, asked for once for each input."""
 
     def __init__(self, client: Client, session_id: str) -> None:
-        self.session_id = session_id
+        self._session_id = session_id
         self._client = client
         self._known: list[str] | None = None
 
-    def forget(self) -> None:
+    def forget(self, session_id: str) -> None:
+        """Ask again, and this session, at the next TAB."""
+        self._session_id = session_id
         self._known = None
 
     def complete(self, text: str, state: int) -> str | None:
@@ -123,7 +112,7 @@ class _Names:
         if self._known is None:
             self._known = []
             with contextlib.suppress(SandcellError):
-                self._known = [each.name for each in self._client.variables(self.session_id).variables]
+                self._known = [each.name for each in self._client.variables(self._session_id).variables]
         found = [name for name in [*self._known, *keyword.kwlist] if name.startswith(text)]
         return found[state] if state < len(found) else None
 
@@ -136,7 +125,7 @@ def _history(names: _Names) -> Iterator[None]:
     except ImportError:
         yield
         return
-    file = client_settings().state_dir / "repl_history"
+    file = read_settings().state_dir / "repl_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(file)
     readline.set_completer(names.complete)
@@ -146,6 +135,6 @@ def _history(names: _Names) -> Iterator[None]:
     finally:
         readline.set_history_length(MOST_KEPT)
         with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_directory(file.parent)
             readline.write_history_file(file)
             file.chmod(0o600)

@@ -1,4 +1,4 @@
-"""`sandcell replay`: a notebook's cells run again, and what is said of each."""
+"""`sandcell replay`: a notebook's cells run again, and the verdict on each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from sandcell import Client, exits
-from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected
+from sandcell.cli.options import as_json, connected, environment_option
 from sandcell.cli.screen import say, show_json, show_table, write
-from sandcell.cli.terminal_text import plain
+from sandcell.cli.terminal_text import clean_line
 from sandcell.files import replacing
 from sandcell.models.executions import Event
 from sandcell.models.replays import CellReplay, Replay
@@ -22,14 +21,9 @@ TELLING = ("different", "not_deterministic", "cannot_tell", "failed")
 """Verdicts whose diff is worth a look."""
 
 
-@click.command(epilog=exits.explained(), short_help="Run a notebook again and say of each cell whether it is the same.")
+@click.command(epilog=exits.explain(), short_help="Run a notebook again and say of each cell whether it is the same.")
 @click.argument("what", metavar="FILE|SESSION")
-@click.option(
-    "--environment",
-    metavar="NAME",
-    shell_complete=completion.environments,
-    help="Of the fresh session.  [default: the recorded one's, or python]",
-)
+@environment_option("Of the fresh session.  [default: the recorded one's, or python]")
 @click.option("--inputs", metavar="WORKSPACE", help="Start with a copy of this workspace's files.")
 @click.option("--continue", "continue_session", metavar="SESSION", help="Run the cells in this live session instead.")
 @click.option("--stop-on-difference", is_flag=True, help="Run no cell after the first that differs.")
@@ -61,7 +55,7 @@ def replay(
     A cell is named by its place among all cells of the notebook, from 1, or by its id. The exit status is 0 when every
     cell showed the same, else 1. With --json the verdicts are shown without the notebook, which -o writes.
     """
-    file = _file(what)
+    file = _find_file(what)
     begun = client.start_replay(
         None if file is None else file.read_bytes(),
         session_id=what if file is None else None,
@@ -69,7 +63,7 @@ def replay(
         keep_session=keep,
         **asked,
     )
-    ended = _followed(client, begun.id)
+    ended = _follow(client, begun.id)
     if output is not None:
         with replacing(output) as stream:
             stream.write(client.replay_notebook(begun.id))
@@ -81,7 +75,7 @@ def replay(
     raise click.exceptions.Exit(exits.OK if ended.same else exits.CODE_FAILED)
 
 
-def _file(what: str) -> Path | None:
+def _find_file(what: str) -> Path | None:
     """The notebook file that is meant, if it is none of the sessions."""
     path = Path(what)
     if path.is_file():
@@ -91,7 +85,7 @@ def _file(what: str) -> Path | None:
     return None
 
 
-def _followed(client: Client, replay_id: str) -> Replay:
+def _follow(client: Client, replay_id: str) -> Replay:
     """Stay until it has ended and say how far it is; Ctrl-C stops it."""
     progress = _Progress(on_terminal=sys.stderr.isatty())
     try:
@@ -138,7 +132,7 @@ class _Progress:
 
     def _say(self, message: str) -> None:
         if self._on_terminal:
-            sys.stderr.write("\r\x1b[K" + plain(message))
+            sys.stderr.write("\r\x1b[K" + clean_line(message))
             sys.stderr.flush()
         else:
             say(message)

@@ -12,12 +12,11 @@ import click
 import msgspec
 
 from sandcell import Client, Conflict, Result, exits
-from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected, sync_mode
+from sandcell.cli.options import as_json, connected, sync_mode, working_options
 from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json
 from sandcell.cli.sessions import choosing
-from sandcell.cli.sessions.following import Follower, tell_outcome
+from sandcell.cli.sessions.following import Follower, show_outcome
 from sandcell.models.executions import Execution, Language, LanguageRuntime
 from sandcell.models.sync import SyncMode
 
@@ -31,7 +30,7 @@ LANGUAGES: Final[dict[str, Language]] = {
 LONGEST_PATH: Final = 4096
 
 
-@click.command(epilog=exits.explained(), short_help="Run code in a session that remembers.")
+@click.command(epilog=exits.explain(), short_help="Run code in a session that remembers.")
 @click.argument("code")
 @click.option(
     "--file",
@@ -40,16 +39,7 @@ LONGEST_PATH: Final = 4096
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Upload this file into the workspace first. May be given more than once.",
 )
-@click.option(
-    "--session", metavar="ID", shell_complete=completion.sessions, help="Run in this session.  [env: SANDCELL_SESSION]"
-)
-@click.option("--new", is_flag=True, help="Start a new session and go on with it from now on.")
-@click.option(
-    "--environment",
-    metavar="NAME",
-    shell_complete=completion.environments,
-    help="Environment of a session that is started.",
-)
+@working_options
 @click.option(
     "--language",
     type=click.Choice(["python", "javascript", "typescript"]),
@@ -60,12 +50,6 @@ LONGEST_PATH: Final = 4096
 )
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop the code after this long.")
 @sync_mode
-@click.option(
-    "--output-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path(),
-    help="Where displayed plots are saved.  [default: here]",
-)
 @as_json
 @connected
 def run(
@@ -73,7 +57,7 @@ def run(
     *,
     code: str,
     files: tuple[Path, ...],
-    session: str | None,
+    session_id: str | None,
     new: bool,
     environment: str | None,
     language: Language | None,
@@ -95,8 +79,9 @@ def run(
 
     share variables and files. Plots are saved as files, and none is overwritten. Ctrl-C interrupts the code.
     """
-    source, session_id = _source(code), choosing.working(client, session, new=new, environment=environment)
-    _upload(client, session_id, files)
+    source = _read_source(code)
+    chosen = choosing.choose(client, session_id, new=new, environment=environment)
+    _upload(client, chosen.id, files)
     submission = {
         "timeout_seconds": timeout_seconds,
         "language": language or _language_of(code),
@@ -104,7 +89,7 @@ def run(
         "idempotency_key": str(uuid.uuid4()),
         "sync": sync,
     }
-    result = carry_out(client, session_id, source, submission, quiet=as_json, named=bool(session))
+    result = carry_out(client, chosen, source, submission, quiet=as_json)
     _show(result, result.save(output_dir), as_json=as_json)
     raise click.exceptions.Exit(exits.OF_STATUS[result.status])
 
@@ -120,7 +105,7 @@ def _show(result: Result, saved: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         show_json({**msgspec.to_builtins(result.execution), "saved": [str(path) for path in saved]})
         return
-    tell_outcome(result)
+    show_outcome(result)
     for path in saved:
         say(f"saved {path}")
 
@@ -130,12 +115,12 @@ def _language_of(code: str) -> Language:
     return LANGUAGES[Path(code).suffix] if _is_script(code) else "python"
 
 
-def _source(code: str) -> str:
+def _read_source(code: str) -> str:
     """The code itself: the argument, a script's text, or standard input."""
     if code == "-":
-        return _text(sys.stdin.buffer.read(), "standard input")
+        return _decode(sys.stdin.buffer.read(), "standard input")
     if _is_script(code):
-        return _text(Path(code).read_bytes(), code)
+        return _decode(Path(code).read_bytes(), code)
     if code.endswith(".py") and "\n" not in code and " " not in code:
         raise click.UsageError(f"there is no file {code}")
     try:
@@ -150,7 +135,7 @@ def _is_script(code: str) -> bool:
     return code.endswith(tuple(LANGUAGES)) and len(code) < LONGEST_PATH and Path(code).is_file()
 
 
-def _text(content: bytes, name: str) -> str:
+def _decode(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -158,20 +143,21 @@ def _text(content: bytes, name: str) -> str:
 
 
 def carry_out(
-    client: Client, session_id: str, source: str, submission: dict[str, Any], *, quiet: bool, named: bool
+    client: Client, chosen: choosing.Chosen, source: str, submission: dict[str, Any], *, quiet: bool
 ) -> Result:
     """Submit and follow; when the current session ended just now, once more in a new one."""
+    session_id = chosen.id
     try:
         execution = client.submit(session_id, source, **submission)
     except Conflict as error:
-        if error.code != "session_terminated" or named:
+        if error.code != "session_terminated" or chosen.named:
             raise
-        session_id = choosing.replaced(client, client.get_session(session_id), None)
+        session_id = choosing.replace_ended(client, client.get_session(session_id), None)
         execution = client.submit(session_id, source, **submission)
-    return _followed(client, session_id, execution, quiet=quiet)
+    return _follow(client, session_id, execution, quiet=quiet)
 
 
-def _followed(client: Client, session_id: str, execution: Execution, *, quiet: bool) -> Result:
+def _follow(client: Client, session_id: str, execution: Execution, *, quiet: bool) -> Result:
     try:
         return Follower(client, session_id, quiet).follow(execution.id)
     except KeyboardInterrupt:

@@ -6,16 +6,16 @@ import click
 
 from sandcell import Client
 from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected, sync_mode
+from sandcell.cli.options import as_json, connected, environment_option, sync_mode
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing, current_session
 from sandcell.cli.verbs import Verbs
-from sandcell.cli.wording import megabytes, network, stored
+from sandcell.cli.wording import describe_network, describe_sync, format_megabytes
 from sandcell.models.network import SessionNetwork
 from sandcell.models.sessions import Session, SessionStatus
 from sandcell.models.sync import SyncMode
 from sandcell.operations import sessions as operations
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 COLUMNS = ("SESSION", "STATUS", "ENVIRONMENT", "NAME", "LAST ACTIVITY", "ENDS IF IDLE", "RUNTIME", "NETWORK")
 
@@ -32,7 +32,7 @@ def session() -> None:
 def list_(client: Client, *, everything: bool, as_json: bool) -> None:
     """List your sessions, newest first."""
     status: SessionStatus | None = None if everything else "READY"
-    sessions = client.carry_out(every(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
+    sessions = client.carry_out(collect_pages(lambda cursor: operations.list_sessions(status=status, cursor=cursor)))
     if as_json:
         show_json(sessions)
         return
@@ -47,12 +47,7 @@ def _row(each: Session) -> tuple[object, ...]:
 
 
 @session.command("new")
-@click.option(
-    "--environment",
-    metavar="NAME",
-    shell_complete=completion.environments,
-    help="What it is made from.  [default: the agent's, or python]",
-)
+@environment_option("What it is made from.  [default: the agent's, or python]")
 @click.option("--agent", metavar="NAME", help="Whom it is for: its environment counts, if it is registered.")
 @click.option("--name", default="", help="A name for people.")
 @click.option("--workspace", "workspace_id", metavar="ID", help="Go on with the files of this workspace.")
@@ -99,11 +94,12 @@ def new(
 @connected
 def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
     """Show a session (default: the current one): its state, expiry, what it uses, how far its files are stored."""
-    found = client.get_session(choosing.named(client, session_id))
+    found = client.get_session(choosing.find(client, session_id))
     if as_json:
         show_json(found)
         return
     usage = found.usage
+    memory = _part(usage.memory_bytes, usage.memory_limit_bytes)
     rows: list[tuple[object, object]] = [
         ("session", found.id),
         ("name", found.name),
@@ -111,25 +107,25 @@ def show(client: Client, *, session_id: str | None, as_json: bool) -> None:
         ("environment", found.environment),
         ("agent", found.agent or ""),
         ("runtime", found.runtime),
-        ("network", network(found.network)),
-        ("network used", _used(found.network)),
+        ("network", describe_network(found.network)),
+        ("network used", _describe_use(found.network)),
         ("workspace", found.workspace_id),
         ("generation", found.generation),
         ("created", found.created_at),
         ("last activity", found.last_activity_at),
         ("ends if idle", found.idle_expires_at),
         ("ends at the latest", found.expires_at),
-        ("memory", f"{_part(usage.memory_bytes, usage.memory_limit_bytes)}, peak {megabytes(usage.memory_peak_bytes)}"),
+        ("memory", f"{memory}, peak {format_megabytes(usage.memory_peak_bytes)}"),
         ("storage", _part(usage.storage_used_bytes, usage.storage_limit_bytes)),
         ("executions", usage.executions),
-        ("files stored", stored(found.sync)),
+        ("files stored", describe_sync(found.sync)),
         ("durable up to", found.sync.durable.execution_id if found.sync.durable else "nothing yet"),
         ("sync", found.sync.mode),
     ]
     show_table(("", ""), rows)
 
 
-def _used(policy: SessionNetwork) -> str:
+def _describe_use(policy: SessionNetwork) -> str:
     used, limits = policy.used, policy.limits
     if policy.mode == "SANDBOX" and policy.role is None and not used.requests:
         return "nothing"
@@ -140,7 +136,7 @@ def _used(policy: SessionNetwork) -> str:
 
 
 def _part(used: int, limit: int) -> str:
-    return f"{megabytes(used)} of {megabytes(limit)}"
+    return f"{format_megabytes(used)} of {format_megabytes(limit)}"
 
 
 @session.command("interrupt", short_help="Interrupt what runs in a session.")
@@ -148,7 +144,7 @@ def _part(used: int, limit: int) -> str:
 @connected
 def interrupt(client: Client, *, session_id: str | None) -> None:
     """Interrupt what runs in a session (default: the current one); its variables stay."""
-    session_id = choosing.named(client, session_id)
+    session_id = choosing.find(client, session_id)
     client.interrupt(session_id)
     say(f"interrupted {session_id}")
 
@@ -158,7 +154,7 @@ def interrupt(client: Client, *, session_id: str | None) -> None:
 @connected
 def restart(client: Client, *, session_id: str | None) -> None:
     """Start a blank kernel in a session (default: the current one); its files stay, its variables are gone."""
-    restarted = client.restart(choosing.named(client, session_id))
+    restarted = client.restart(choosing.find(client, session_id))
     say(f"restarted {restarted.id}: kernel generation {restarted.generation}")
 
 
@@ -167,6 +163,6 @@ def restart(client: Client, *, session_id: str | None) -> None:
 @connected
 def stop(client: Client, *, session_id: str | None) -> None:
     """Stop a session (default: the current one); its files stay in its workspace."""
-    stopped = client.stop_session(choosing.named(client, session_id))
+    stopped = client.stop_session(choosing.find(client, session_id))
     current_session.forget(client.url, stopped.id)
     say(f"stopped {stopped.id}; its files: sandcell workspace ls {stopped.workspace_id}")

@@ -7,8 +7,7 @@ import sys
 import click
 
 from sandcell import Client, exits
-from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected
+from sandcell.cli.options import as_json, connected, session_option
 from sandcell.cli.screen import say, show_json, write
 from sandcell.cli.sessions import choosing
 
@@ -17,9 +16,7 @@ LARGEST_STATUS = 255
 
 @click.command(short_help="Run a shell command in a session.")
 @click.argument("command")
-@click.option(
-    "--session", "session_id", metavar="ID", shell_complete=completion.sessions, help="[env: SANDCELL_SESSION]"
-)
+@session_option
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Kill it after this long.")
 @as_json
 @connected
@@ -32,7 +29,7 @@ def shell(
       sandcell shell 'ls -l; head data.csv'
       sandcell shell 'pip install humanize'
     """
-    done = client.command(choosing.named(client, session_id), command, timeout_seconds=timeout_seconds)
+    done = client.command(choosing.find(client, session_id), command, timeout_seconds=timeout_seconds)
     if as_json:
         show_json(done)
     else:

@@ -13,7 +13,7 @@ from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
 from sandcell.models.datasets import Dataset, DatasetColumn, DatasetFormat, Encoding
 from sandcell.operations import datasets as d
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 
 @click.group(cls=Verbs, path="dataset", short_help="Name files of data, and see what they hold.")
@@ -50,7 +50,7 @@ def add(
 @connected
 def list_(client: Client, *, workspace_id: str, as_json: bool) -> None:
     """List the datasets of a workspace."""
-    found = client.carry_out(every(lambda cursor: d.list_datasets(workspace_id, cursor=cursor)))
+    found = client.carry_out(collect_pages(lambda cursor: d.list_datasets(workspace_id, cursor=cursor)))
     if as_json:
         show_json(found)
         return

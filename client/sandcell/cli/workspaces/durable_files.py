@@ -42,7 +42,7 @@ def stat(client: Client, *, workspace_id: str, path: str, as_json: bool) -> None
 @connected
 def cat(client: Client, *, workspace_id: str, path: str, range_: str | None) -> None:
     """Write a file, or some bytes of it, to stdout."""
-    content = client.workspace_read(workspace_id, path, *bounds(range_))
+    content = client.workspace_read(workspace_id, path, *parse_range(range_))
     if sys.stdout.isatty():
         write(content.decode("utf-8", "replace"), stream=sys.stdout)
     else:
@@ -101,7 +101,7 @@ def copy(
 @as_json
 @connected
 def link(client: Client, *, workspace_id: str, path: str, lifetime: int | None, as_json: bool) -> None:
-    """Print a link to a file straight in S3. Whoever has it can read the file until it expires."""
+    """Print a link to a file straight in S3. Anyone who has it can read the file until it expires."""
     made = client.workspace_link(workspace_id, path, lifetime_seconds=lifetime)
     if as_json:
         show_json(made)
@@ -118,12 +118,12 @@ def link(client: Client, *, workspace_id: str, path: str, lifetime: int | None, 
 def delete(client: Client, *, workspace_id: str, dry_run: bool, yes: bool) -> None:
     """Delete a workspace and all its files. Notebooks of its sessions stay."""
     if not dry_run and not yes:
-        told = client.delete_workspace(workspace_id, dry_run=True)
-        click.confirm(f"Delete {told.file_count:,} files ({told.size_bytes:,} bytes)?", abort=True, err=True)
-    tell(client.delete_workspace(workspace_id, dry_run=dry_run))
+        planned = client.delete_workspace(workspace_id, dry_run=True)
+        click.confirm(f"Delete {planned.file_count:,} files ({planned.size_bytes:,} bytes)?", abort=True, err=True)
+    say_removed(client.delete_workspace(workspace_id, dry_run=dry_run))
 
 
-def tell(removed: Removed) -> None:
+def say_removed(removed: Removed) -> None:
     """Say what was removed, or would be."""
     verb = "would remove" if removed.dry_run else "removed"
     say(f"{verb} {removed.file_count:,} files ({removed.size_bytes:,} bytes)")
@@ -137,7 +137,7 @@ def tell(removed: Removed) -> None:
         say("the store does not answer: it removes them when it does")
 
 
-def bounds(text: str | None) -> tuple[int | None, int | None]:
+def parse_range(text: str | None) -> tuple[int | None, int | None]:
     """The first byte and the one after the last; of the last bytes alone their number."""
     if text is None:
         return None, None

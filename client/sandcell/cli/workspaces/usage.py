@@ -1,4 +1,4 @@
-"""`sandcell usage` and `sandcell workspace expire`: what is kept in the store, and what nobody uses any more."""
+"""`sandcell usage` and `sandcell workspace expire`: what is kept in the store, and what is not used any more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sandcell import Client
 from sandcell.cli.options import as_json, connected
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.operations import usage as u
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 
 @click.command(short_help="What your workspaces hold.")
@@ -16,7 +16,7 @@ from sandcell.paging import every
 @connected
 def usage(client: Client, *, as_json: bool) -> None:
     """What your workspaces hold in the store and your live sessions now; for an administrator everybody's."""
-    found = client.carry_out(every(lambda cursor: u.usage(cursor=cursor)))
+    found = client.carry_out(collect_pages(lambda cursor: u.usage(cursor=cursor)))
     if as_json:
         show_json(found)
         return
@@ -48,7 +48,7 @@ def usage(client: Client, *, as_json: bool) -> None:
 @as_json
 @connected
 def expire(client: Client, *, dry_run: bool, days: int | None, as_json: bool) -> None:
-    """Remove workspaces that nobody has used for so many days. Administrators only."""
+    """Remove workspaces that have not been used for so many days. Administrators only."""
     done = client.expire_workspaces(days, dry_run=dry_run)
     if as_json:
         show_json(done)
@@ -59,6 +59,7 @@ def expire(client: Client, *, dry_run: bool, days: int | None, as_json: bool) ->
     ]
     show_table(("WORKSPACE", "PRINCIPAL", "LAST USED", "BYTES", "KEPT, SINCE"), rows)
     count = sum(each.kept is None for each in done.workspaces)
-    say(f"{'would remove' if dry_run else 'removed'} {count:,} workspaces that nobody has used for {done.days:,} days")
+    verb = "would remove" if dry_run else "removed"
+    say(f"{verb} {count:,} workspaces that have not been used for {done.days:,} days")
     if done.more:
         say("there are more: run it again")

@@ -15,7 +15,7 @@ from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
 from sandcell.cli.workspaces import durable_files, usage
 from sandcell.operations import sessions as operations
-from sandcell.paging import every
+from sandcell.paging import collect_pages
 
 
 @click.group(cls=Verbs, path="workspace", short_help="List, fetch and store files that outlive sessions.")
@@ -37,7 +37,7 @@ def list_(client: Client, *, workspace_id: str | None, path: str, as_json: bool)
         else:
             show_table(("PATH", "SIZE", "MODIFIED"), [(each.path, each.size, each.modified_at) for each in files])
         return
-    workspaces = client.carry_out(every(lambda cursor: operations.list_workspaces(cursor=cursor)))
+    workspaces = client.carry_out(collect_pages(lambda cursor: operations.list_workspaces(cursor=cursor)))
     if as_json:
         show_json(workspaces)
         return
@@ -87,7 +87,7 @@ def put(client: Client, *, workspace_id: str, file: Path, path: str | None) -> N
 def remove(client: Client, *, workspace_id: str, path: str, recursive: bool, dry_run: bool) -> None:
     """Remove a file."""
     if dry_run:
-        durable_files.tell(client.workspace_would_remove(workspace_id, path, recursive=recursive))
+        durable_files.say_removed(client.workspace_would_remove(workspace_id, path, recursive=recursive))
         return
     client.workspace_remove(workspace_id, path, recursive=recursive)
     say(f"removed {path}")

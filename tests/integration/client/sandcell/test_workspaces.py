@@ -1,4 +1,4 @@
-"""Durable files through the client: told, read in part, written on condition, packed, copied, removed."""
+"""Durable files through the client: shown, read in part, written on condition, packed, copied, removed."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def workspaces(client: Client) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def test_a_file_is_told_and_read_in_part(client: Client, workspaces: tuple[str, str]) -> None:
-    told = client.workspace_stat(workspaces[0], "out/\udcfften")
-    assert (told.kind, told.size, told.sha256) == ("file", 10, hashlib.sha256(TEN).hexdigest())
+def test_a_file_is_shown_and_read_in_part(client: Client, workspaces: tuple[str, str]) -> None:
+    shown = client.workspace_stat(workspaces[0], "out/\udcfften")
+    assert (shown.kind, shown.size, shown.sha256) == ("file", 10, hashlib.sha256(TEN).hexdigest())
     for start, end, content in ((2, 5, b"234"), (7, None, b"789"), (None, 2, b"89"), (None, None, TEN), (5, 5, b"")):
         assert client.workspace_read(workspaces[0], "out/\udcfften", start, end) == content
 

@@ -21,7 +21,7 @@ from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from sandcell import Forbidden
-from sandcell.models.scopes import SCOPES, Scope
+from sandcell.models.credentials import SCOPES, Scope
 from tests.running_service import RunningService
 
 GUARDED = [each for each in TABLE if each.scope is not None]

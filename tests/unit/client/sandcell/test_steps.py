@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from sandcell import ConnectionFailed, LimitReached, NotFound, Result, StillRunning, Unauthorized
+from sandcell import (
+    ConnectionFailed,
+    LimitReached,
+    NotFound,
+    Result,
+    SandcellError,
+    StillRunning,
+    Unauthorized,
+)
 from sandcell.errors import error_of
-from sandcell.models.executions import Execution
+from sandcell.events import RichOutput
+from sandcell.models.executions import Death, Execution, ExecutionError
 from sandcell.models.model import Page
 from sandcell.models.workspaces import FileEntry
+from sandcell.operations import administration as a
+from sandcell.operations import attach as at
+from sandcell.operations import datasets as d
+from sandcell.operations import environments as e
 from sandcell.operations import files as f
+from sandcell.operations import leases as le
+from sandcell.operations import replays as r
 from sandcell.operations import sessions as o
-from sandcell.paging import every
-from sandcell.steps import Answer, Ask, Operation, Pause, decoded, quoted
+from sandcell.operations import usage as u
+from sandcell.operations import workspaces as w
+from sandcell.paging import collect_pages
+from sandcell.steps import Answer, Ask, Operation, Pause, decode, quote
 
 
 def error(status: int, code: str, **details: Any) -> Answer:
@@ -71,9 +89,42 @@ def test_a_command_is_never_sent_twice() -> None:
         drive(o.command("s", "rm -rf x"), [LOST])
 
 
-def test_a_session_is_never_started_twice() -> None:
+NEVER_TWICE: dict[str, Operation[Any]] = {
+    "start_session": o.start_session(),
+    "restart": o.restart("s"),
+    "interrupt": o.interrupt("s"),
+    "take_lease": le.take_lease("s"),
+    "give_back_lease": le.give_back_lease("s"),
+    "create_token": a.create_token("somebody"),
+    "rotate_token": a.rotate_token("t"),
+    "create_key": a.create_key("somebody"),
+    "create_attach_token": at.create_attach_token("s"),
+    "create_environment": e.create_environment("mine"),
+    "delete_environment": e.delete_environment("mine"),
+    "delete_agent": e.delete_agent("mine"),
+    "detach_agents": e.detach_agents("mine"),
+    "attach_agents": e.attach_agents("mine"),
+    "remove_dataset": d.remove_dataset("w", "name"),
+    "copy_dataset": d.copy_dataset("w", "name", "other"),
+    "delete_workspace": w.delete_workspace("w"),
+    "expire_workspaces": u.expire_workspaces(dry_run=False),
+    "start_replay": r.start_replay(session_id="s"),
+    "workspace_upload": f.workspace_upload("w", "f", b"", if_none_match="*"),
+}
+
+
+@pytest.mark.parametrize("operation", NEVER_TWICE.values(), ids=NEVER_TWICE)
+def test_what_would_do_harm_twice_is_never_sent_twice(operation: Operation[Any]) -> None:
     with pytest.raises(ConnectionFailed):
-        drive(o.start_session(), [LOST])
+        drive(operation, [LOST])
+
+
+@pytest.mark.parametrize("remove", [f.remove_file, f.workspace_remove])
+def test_a_file_that_is_gone_when_its_removal_is_sent_again_was_removed(remove: Any) -> None:
+    _, asked = drive(remove("x", "f"), [LOST, error(404, "not_found")])
+    assert [ask.method for ask in asked] == ["DELETE", "DELETE"]
+    with pytest.raises(NotFound):
+        drive(remove("x", "f"), [error(404, "not_found")])
 
 
 def test_what_only_its_rate_refused_is_sent_again() -> None:
@@ -110,6 +161,26 @@ def test_pages_of_files_are_joined() -> None:
     assert asked[1].query["cursor"] == "more"
 
 
+def test_a_large_file_that_is_removed_as_soon_as_it_is_there_is_an_error() -> None:
+    entry = Answer(200, msgspec.json.encode(FileEntry("part", "file", 1, "t")))
+    done = Answer(200, msgspec.json.encode({"id": "c", "status": "done", "exit_code": 0, "stdout": "", "stderr": ""}))
+    nothing = Answer(200, msgspec.json.encode(Page([])))
+    with pytest.raises(SandcellError, match="removed"):
+        drive(f.upload_in_parts("s", "d/a", b"abc", 3, None), [nothing, entry, done, done, nothing])
+
+
+@pytest.mark.parametrize(
+    ("path", "part"), [("a", ".a."), ("d/a", "d/.a."), ("/a", "/.a."), ("./a", "%2E/.a."), ("d//a", "d//.a.")]
+)
+def test_parts_of_a_file_go_where_the_file_is_to_go(path: str, part: str) -> None:
+    """So that the service refuses the first of them when it would refuse the file."""
+    operation = f.upload_in_parts("s", path, b"abc", 3, None)
+    next(operation)
+    step = operation.send(Answer(200, msgspec.json.encode(Page([]))))
+    assert isinstance(step, Ask)
+    assert step.path.startswith(f"/v1/sessions/s/files/{part}")
+
+
 def test_an_answer_from_something_else_is_still_an_error() -> None:
     found = error_of(502, b"<html>bad gateway</html>")
     assert (found.status, found.code) == (502, "")
@@ -117,9 +188,9 @@ def test_an_answer_from_something_else_is_still_an_error() -> None:
 
 
 def test_names_that_are_not_utf8_come_back_as_they_are() -> None:
-    assert decoded(b'{"path":"\\udcff","kind":"file","size":1,"modified_at":"t"}', FileEntry).path == "\udcff"
-    assert quoted("a b/\udcff\n") == "a%20b/%FF%0A"
-    assert quoted("../x") == "%2E%2E/x"
+    assert decode(b'{"path":"\\udcff","kind":"file","size":1,"modified_at":"t"}', FileEntry).path == "\udcff"
+    assert quote("a b/\udcff\n") == "a%20b/%FF%0A"
+    assert quote("../x") == "%2E%2E/x"
 
 
 def test_the_text_of_a_result_is_what_a_person_reads() -> None:
@@ -135,6 +206,27 @@ def test_the_text_of_a_result_is_what_a_person_reads() -> None:
     assert [display.extension for display in result.displays] == ["png"]
 
 
+def test_what_is_printed_of_a_result_names_its_pictures_and_does_not_hold_them() -> None:
+    picture = base64.encodebytes(bytes(range(256)) * 40).decode()
+    table = {"text/plain": "a", "text/html": "<b>a</b>", "application/json": {"a": 1}}
+    outputs: list[dict[str, Any]] = [
+        {"output_type": "stream", "name": "stdout", "text": "x" * 5_000},
+        {"output_type": "display_data", "data": {"text/plain": "<Figure>", "image/png": picture}},
+        {"output_type": "display_data", "data": table},
+    ]
+    row = Execution("e", "s", "error", "python", "x", 1, "t", outputs=outputs, error=ExecutionError("E", "why", []))
+    shown = str(Result(row))
+    assert shown == repr(Result(row))
+    assert shown.startswith("<Result error: 'xxxx")
+    assert shown.endswith("...', image/png of 10,240 bytes, text/html of 8 bytes, application/json of 7 bytes, E: why>")
+    assert len(shown) < 1_200
+    assert repr(Result(row).plots) == "[<Display image/png, 10,240 bytes>]"
+    sizes = "text/plain of 1 bytes, text/html of 8 bytes, application/json of 7 bytes"
+    assert repr(RichOutput("result", table, {})) == f"<RichOutput result: {sizes}>"
+    blank = Execution("e", "s", "died", "python", "x", 1, "t", death=Death("oom", "out of memory"))
+    assert repr(Result(blank)) == "<Result died: '', oom: out of memory>"
+
+
 @pytest.mark.parametrize(
     ("most", "found", "asked"),
     [(None, "abcde", [None, "2", "4"]), (9, "abcde", [None, "2", "4"]), (3, "abc", [None, "2"]), (2, "ab", [None])],
@@ -144,5 +236,5 @@ def test_a_list_is_asked_for_until_it_ends_or_is_enough(most: int | None, found:
         Answer(200, msgspec.json.encode({"items": [{"id": each, "created_at": ""} for each in ids], "next_cursor": at}))
         for ids, at in [("ab", "2"), ("cd", "4"), ("e", None)]
     ]
-    items, asks = drive(every(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
+    items, asks = drive(collect_pages(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
     assert ("".join(each.id for each in items), [each.query.get("cursor") for each in asks]) == (found, asked)

@@ -13,7 +13,7 @@ from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.identity.principal import Caller, Principal, caller_of
-from sandcell.models.scopes import SCOPES, Scope
+from sandcell.models.credentials import SCOPES, Scope
 
 ADMIN = Principal("1", "admin", admin=True)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from sandcell.saved import save
-from sandcell.settings import ClientSettings
+from sandcell.saved import format_content
 from tests.integration.client.sandcell.cli.conftest import Shell
 from tests.running_service import RunningService
 
@@ -134,9 +133,20 @@ def test_code_from_standard_input_and_json(sandcell: Shell, shared_session: str)
 
 
 def test_what_serve_saved_needs_no_token(sandcell: Shell, service: RunningService, tmp_path: Path) -> None:
-    save(service.url, service.token, ClientSettings("", "", "", tmp_path / "config/sandcell", tmp_path / "state"))
+    saved = tmp_path / "config/sandcell/client.toml"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(format_content(service.url, service.token))
     del sandcell.environment["SANDCELL_URL"], sandcell.environment["SANDCELL_TOKEN"]
     assert sandcell("run", "6 * 7").stdout == "42\n"
+
+
+def test_no_other_session_takes_the_place_of_one_that_was_named(sandcell: Shell) -> None:
+    ended = sandcell("session", "new").stdout.strip()
+    assert sandcell("session", "stop", ended).returncode == 0
+    by_variable = sandcell("run", "1", variables={"SANDCELL_SESSION": ended})
+    for named in (sandcell("run", "1", "--session", ended), by_variable):
+        assert (named.returncode, named.stdout) == (7, "")
+        assert "new session" not in named.stderr
 
 
 def test_tokens(sandcell: Shell) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandcell.cli.terminal_text import harmless, in_colours, plain
+from sandcell.cli.terminal_text import clean_line, clean_text, colour_traceback
 
 
 @pytest.mark.parametrize(
@@ -28,16 +28,16 @@ from sandcell.cli.terminal_text import harmless, in_colours, plain
     ],
 )
 def test_only_colours_pass(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert clean_text(text) == shown
 
 
 def test_a_name_stays_on_its_line() -> None:
-    assert plain("a\nb\x1b[31mc") == "a bc"
+    assert clean_line("a\nb\x1b[31mc") == "a bc"
 
 
 @given(st.text(alphabet=st.sampled_from("\x1b[]m0;31HJ\x07\\a\x9b\x9d\x90\n")))
 def test_no_mixture_lets_a_control_through(text: str) -> None:
-    shown = harmless(text)
+    shown = clean_text(text)
     for part in shown.split("\x1b")[1:]:
         assert part.startswith("[")
         assert part[1:].lstrip("0123456789;:").startswith("m")
@@ -55,8 +55,8 @@ KeyError: 'a'"""
 
 
 def test_a_traceback_in_colours_says_the_same() -> None:
-    shown = in_colours(TRACEBACK)
-    assert plain(shown) == plain(TRACEBACK)
+    shown = colour_traceback(TRACEBACK)
+    assert clean_line(shown) == clean_line(TRACEBACK)
     lines = shown.split("\n")
     assert lines[-1] == "\x1b[1;31mKeyError: 'a'\x1b[0m"
     assert lines[4] == '\x1b[32m----> 3     return d["a"]\x1b[0m'
@@ -64,4 +64,4 @@ def test_a_traceback_in_colours_says_the_same() -> None:
 
 
 def test_colours_of_a_traceback_hide_nothing_hostile() -> None:
-    assert in_colours("\x1b]0;title\x07ValueError: \x1b[2Jgone") == "\x1b[1;31mValueError: gone\x1b[0m"
+    assert colour_traceback("\x1b]0;title\x07ValueError: \x1b[2Jgone") == "\x1b[1;31mValueError: gone\x1b[0m"

@@ -46,9 +46,9 @@ def test_one_that_cannot_be_imported_says_so_and_spoils_no_other(group: Verbs, n
     said = CliRunner().invoke(group, [name, "--any", "argument"])
     assert said.exit_code == 7
     assert "cannot be imported" in said.output
-    told = CliRunner().invoke(group, ["--help"])
-    assert told.exit_code == 0
-    assert "Say hello." in told.output
+    shown = CliRunner().invoke(group, ["--help"])
+    assert shown.exit_code == 0
+    assert "Say hello." in shown.output
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sandcell.cli.wording import megabytes, network, readable, stored
+from sandcell.cli.wording import describe_network, describe_sync, format_megabytes, format_value
 from sandcell.models.network import EndpointInfo, Network, RoleInfo
 from sandcell.models.sync import Restoring, Sync
 
@@ -30,19 +30,19 @@ NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
     ],
 )
 def test_a_time_is_told_by_its_distance_and_nothing_else_is_touched(value: object, shown: str) -> None:
-    assert readable(value, NOW) == shown
+    assert format_value(value, NOW) == shown
 
 
 def test_memory_is_told_as_the_settings_count_it() -> None:
-    assert megabytes(2048 * 2**20) == "2,048 MB"
+    assert format_megabytes(2048 * 2**20) == "2,048 MB"
 
 
 def test_a_network_is_told_on_one_line() -> None:
     allow = [EndpointInfo("*.example.org", 443), EndpointInfo("fd00::1", 80, ["GET", "HEAD"], "/v1/")]
     role = RoleInfo("warehouse", "etl/", "read", "", "us-east-1")
-    assert network(Network()) == "SANDBOX"
-    assert network(Network("SANDBOX", role=role)) == "SANDBOX; s3://warehouse/etl/ (read)"
-    assert network(Network("ALLOWLIST", allow)) == "ALLOWLIST; *.example.org:443, [fd00::1]:80 (GET HEAD /v1/)"
+    assert describe_network(Network()) == "SANDBOX"
+    assert describe_network(Network("SANDBOX", role=role)) == "SANDBOX; s3://warehouse/etl/ (read)"
+    assert describe_network(Network("ALLOWLIST", allow)) == "ALLOWLIST; *.example.org:443, [fd00::1]:80 (GET HEAD /v1/)"
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_a_network_is_told_on_one_line() -> None:
     ],
 )
 def test_how_far_files_are_stored_is_one_line(sync: Sync, shown: str) -> None:
-    assert stored(sync) == shown
+    assert describe_sync(sync) == shown

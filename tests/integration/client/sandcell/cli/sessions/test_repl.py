@@ -47,7 +47,7 @@ class Terminal:
             if select.select([self._ours], [], [], 1)[0]:
                 try:
                     self._seen += os.read(self._ours, 65536).decode("utf-8", "replace")
-                except OSError:  # nobody has the other end open any more
+                except OSError:  # no process has the other end open any more
                     assert text in self._seen, self._seen
         before, _, self._seen = self._seen.partition(text)
         return before

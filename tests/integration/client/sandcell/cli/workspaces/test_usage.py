@@ -1,4 +1,4 @@
-"""`sandcell usage` and `sandcell workspace expire`, as an administrator and as somebody else."""
+"""`sandcell usage` and `sandcell workspace expire`, as an administrator and as another principal."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def test_usage_and_a_rehearsal_of_the_retention(sandcell: Shell, service: Runnin
 
     refused = sandcell("workspace", "expire", "--dry-run")
     assert (refused.returncode, "workspace_retention_days is 0" in refused.stderr) == (7, True)
-    rehearsed = sandcell("workspace", "expire", "--dry-run", "--days", "30")
-    assert (rehearsed.returncode, rehearsed.stdout) == (0, "")
-    assert "would remove 0 workspaces that nobody has used for 30 days" in rehearsed.stderr
+    planned = sandcell("workspace", "expire", "--dry-run", "--days", "30")
+    assert (planned.returncode, planned.stdout) == (0, "")
+    assert "would remove 0 workspaces that have not been used for 30 days" in planned.stderr

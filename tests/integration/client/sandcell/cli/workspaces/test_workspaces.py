@@ -25,8 +25,8 @@ def workspaces(service: RunningService) -> tuple[str, str]:
 
 def test_files_are_shown_and_packed(sandcell: Shell, workspaces: tuple[str, str]) -> None:
     one = workspaces[0]
-    told = json.loads(sandcell("workspace", "stat", one, "out/ten", "--json").stdout)
-    assert (told["kind"], told["size"]) == ("file", 10)
+    shown = json.loads(sandcell("workspace", "stat", one, "out/ten", "--json").stdout)
+    assert (shown["kind"], shown["size"]) == ("file", 10)
     assert sandcell("workspace", "cat", one, "out/ten", "--range=-3").stdout == "789"
     assert sandcell("workspace", "cat", one, "out/ten", "--range", "10-").returncode == 7
     assert sandcell("workspace", "archive", one, "-o", "all.zip").returncode == 0
@@ -41,8 +41,8 @@ def test_files_are_copied_and_deleted_after_a_dry_run(sandcell: Shell, workspace
     assert "would copy 1 files (10 bytes)" in sandcell("workspace", "copy", one, two, "--dry-run").stderr
     copied = json.loads(sandcell("workspace", "copy", one, two, "out", "--to-path", "from", "--json").stdout)
     assert copied["paths"] == ["from/out", "from/out/ten"]
-    told = sandcell("workspace", "rm", two, "from", "-r", "--dry-run")
-    assert told.stderr.splitlines() == ["would remove 1 files (10 bytes)", "  from", "  from/out", "  from/out/ten"]
+    shown = sandcell("workspace", "rm", two, "from", "-r", "--dry-run")
+    assert shown.stderr.splitlines() == ["would remove 1 files (10 bytes)", "  from", "  from/out", "  from/out/ten"]
     kept = sandcell("workspace", "delete", two, stdin="n\n")
     assert (kept.returncode, kept.stderr.count("Delete 1 files (10 bytes)?")) == (1, 1)
     assert sandcell("workspace", "delete", two, stdin="y\n").returncode == 0

@@ -1,0 +1,101 @@
+"""Downloads over connections that break: they go on, or begin again, and never mix two versions of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandcell import AsyncClient, Client, ConnectionFailed
+from tests.doubles.faulty_proxy import TORN_BYTES, FaultyProxy
+from tests.running_service import RunningService
+
+LARGE_BYTES = 20_000_000
+"""More than the buffers of a connection hold: it can be cut when the first bytes have come."""
+
+
+@pytest.fixture
+def proxy(service: RunningService) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(service.url)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture(scope="module")
+def workspace(service: RunningService) -> str:
+    """One whose session has ended."""
+    with service.client() as client, client.session() as session:
+        return session.info.workspace_id
+
+
+Fetch = Callable[[str, str, str, Path], Path]
+
+
+def fetch(url: str, token: str, workspace: str, to: Path) -> Path:
+    with Client(url, token) as client:
+        return client.workspace_download_to(workspace, "data", to)
+
+
+def fetch_with_asyncio(url: str, token: str, workspace: str, to: Path) -> Path:
+    async def scenario() -> Path:
+        async with AsyncClient(url, token) as client:
+            return await client.workspace_download_to(workspace, "data", to)
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fetch", [fetch, fetch_with_asyncio])
+def test_a_file_comes_whole_though_every_connection_breaks(
+    service: RunningService, proxy: FaultyProxy, workspace: str, tmp_path: Path, fetch: Fetch
+) -> None:
+    content = os.urandom(3 * TORN_BYTES)  # no connection brings more than a third of it
+    with service.client() as client:
+        client.workspace_upload(workspace, "data", content)
+    proxy.fault = "tear"
+    assert fetch(proxy.endpoint, service.token, workspace, tmp_path / "data").read_bytes() == content
+
+
+def test_a_file_that_changes_meanwhile_is_the_new_one(
+    service: RunningService, proxy: FaultyProxy, workspace: str, tmp_path: Path
+) -> None:
+    old, new = os.urandom(LARGE_BYTES), os.urandom(1_000_000)
+    seen: list[tuple[int, int | None]] = []
+
+    def note(done: int, size: int | None) -> None:
+        seen.append((done, size))
+        if len(seen) == 1:
+            direct.workspace_upload(workspace, "data", new)
+            proxy.drop()
+
+    with service.client() as direct, Client(proxy.endpoint, service.token) as client:
+        direct.workspace_upload(workspace, "data", old)
+        target = client.workspace_download_to(workspace, "data", tmp_path / "data", on_progress=note)
+    assert target.read_bytes() == new
+    assert (seen[0][1], seen[-1]) == (LARGE_BYTES, (len(new), len(new)))
+
+
+def test_a_live_file_begins_again_and_a_failure_leaves_the_old_one(
+    service: RunningService, proxy: FaultyProxy, tmp_path: Path
+) -> None:
+    content, target = os.urandom(LARGE_BYTES), tmp_path / "data"
+    target.write_bytes(b"old")
+    seen: list[int] = []
+
+    def note(done: int, size: int | None) -> None:
+        seen.append(done)
+        if len(seen) == 1:
+            proxy.drop()
+
+    with service.client() as client, client.session() as session, Client(proxy.endpoint, service.token) as through:
+        session.upload("data", content)
+        proxy.fault = "tear"
+        with pytest.raises(ConnectionFailed):
+            through.download_to(session.id, "data", target)
+        assert [each.name for each in tmp_path.iterdir()] == ["data"]
+        assert target.read_bytes() == b"old"
+        proxy.fault = "none"
+        assert through.download_to(session.id, "data", target, on_progress=note).read_bytes() == content
+        assert seen != sorted(seen)
