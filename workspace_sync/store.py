@@ -142,16 +142,12 @@ class FileSource(io.RawIOBase):
         buffer[: len(piece)] = piece
         return len(piece)
 
-    def begun(self) -> BinaryIO:
-        """The file, at its start."""
+    def begin(self) -> BinaryIO:
+        """The file, at its start. Raises `StoreRefused` when it is of another size."""
+        if self._file.seek(0, io.SEEK_END) != self.size:
+            raise StoreRefused(f"the source is not of its announced size, {self.size} bytes")
         self._file.seek(0)
         return self._file
-
-    def pieces(self, piece_bytes: int) -> Iterator[bytes]:
-        """All of it, from its start."""
-        reader = ExactReader(self.begun(), self.size)
-        while piece := reader.read(piece_bytes):
-            yield piece
 
 
 class ExactReader(io.RawIOBase):

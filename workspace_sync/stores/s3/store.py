@@ -1,7 +1,7 @@
 """Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
 
-Up to 5 MiB an object is one request, beyond it goes in parts (`upload`); it is read as it comes
-(`download`), copied inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
+Up to 5 MiB an object is one request, beyond it goes in parts (`upload`); it is read as it comes (`download`), copied
+inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
 that module states. Credentials come from botocore's usual places, never from a URL.
 """
 
@@ -26,14 +26,13 @@ from botocore.handlers import add_expect_header
 from botocore.loaders import JSONFileLoader
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
-from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
+from workspace_sync.store import Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
 from workspace_sync.stores.s3.check import Probe
 from workspace_sync.stores.s3.credentials import renew_from_files
-from workspace_sync.stores.s3.download import ObjectReader, ahead
+from workspace_sync.stores.s3.download import ByteRange, ObjectReader, ahead
 from workspace_sync.stores.s3.errors import ABSENT, Translated, etag_of, refused, require_s3_answers
 from workspace_sync.stores.s3.listing import parse_listings, request_page
-from workspace_sync.stores.s3.requests import Requests
-from workspace_sync.stores.s3.stretch import ByteRange
+from workspace_sync.stores.s3.requests import Requests, read_body
 from workspace_sync.stores.s3.upload import PART_BYTES, Uploads
 
 # What botocore knows of its services, read without the prose: a third of what a client of S3 takes of memory.
@@ -123,24 +122,22 @@ class S3Store:
         exact = ExactReader(source, size)
         with self._errors(key):
             if size <= PART_BYTES:
-                data = bytearray(size)
-                with memoryview(data) as view:
-                    for start in range(0, max(size, 1), CHUNK_BYTES):
-                        exact.readinto(view[start : start + CHUNK_BYTES])
-                return self._requests.put(self._key(key), data)
+                return self._requests.put(self._key(key), read_body(exact, size))
             if isinstance(source, FileSource) and size <= IN_ONE_BYTES:
-                return self._requests.put(self._key(key), source)
+                return self._requests.send(self._client.put_object, source.begin(), Key=self._key(key))
             return self._uploads.put(self._key(key), exact, size)
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         if size == 0:
             self.stat(key)
             return io.BytesIO()
-        return self._as_stream(key, self._open(key, "", offset, size), offset, size)
+        if offset or size is not None:
+            return self._as_stream(key, self._open(key, "", offset, size), offset, size)
+        return self._receive(key, self._ask(key))
 
     @contextlib.contextmanager
     def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Ahead[Item]]:
-        with contextlib.closing(ahead(wanted, self._ask, self._open_asked, self.get, self._silence_seconds)) as asked:
+        with contextlib.closing(ahead(wanted, self._ask, self._receive, self.get, self._silence_seconds)) as asked:
             yield asked
 
     def _ask(self, key: str) -> socket.socket | None:
@@ -148,9 +145,9 @@ class S3Store:
             return self._requests.ask(self._key(key))
         return None
 
-    def _open_asked(self, key: str, connection: socket.socket) -> BinaryIO:
+    def _receive(self, key: str, connection: socket.socket | None) -> BinaryIO:
         with self._errors(key):
-            first = self._requests.opened(self._key(key), connection)
+            first = self._requests.receive(self._key(key), connection)
         return self._as_stream(key, first, 0, None)
 
     def _as_stream(self, key: str, first: ByteRange, offset: int, size: int | None) -> BinaryIO:
