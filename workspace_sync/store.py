@@ -94,7 +94,7 @@ class ObjectStore(Protocol):
         """
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
-        """A link that lets whoever holds it read the object as a download of that name, for so long.
+        """A link that lets anyone who holds it read the object as a download of that name, for so long.
 
         None where the store has no such links. The link is a secret; whether the object is there is not looked at.
         """
@@ -197,5 +197,5 @@ class ExactReader(io.RawIOBase):
         return filled
 
     def _look_at_end(self) -> None:
-        if not self._left and self._source.read(1):
+        if not self._left and self._source.read(1):  # before the last bytes are given on, so that nothing is written
             raise StoreRefused("the source holds more than its announced size")

@@ -81,7 +81,7 @@ class Workspace:
     def flush(
         self, directory: Path, limits: TransferLimits = QUICK, deadline_seconds: float = DEADLINE_SECONDS
     ) -> FlushReport:
-        """Flush by a mirror made anew."""
+        """Flush by a new mirror."""
 
         async def flush() -> FlushReport:
             mirror = self.mirror(directory, limits)

@@ -1,7 +1,7 @@
 """One large object sent in parts: several at a time, so many in memory, and none again that the server has already.
 
 An upload that was cut off stays with the server, also when the process died. The next one of the same key takes it up:
-a part whose hash is that of ours is not sent again. What nobody takes up within a day is aborted.
+a part that already has the hash of ours is not sent again. An upload that is not taken up within a day is aborted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.store import ExactReader, Written
-from workspace_sync.stores.s3.errors import ABSENT, etag_of
+from workspace_sync.stores.s3.errors import ABSENT, etag_of, read_code
 from workspace_sync.stores.s3.requests import Requests, read_body
 
 PART_BYTES = 5 << 20
@@ -70,11 +70,11 @@ class Uploads:
 
     def put(self, key: str, source: ExactReader, size: int) -> Written:
         """Send the object; it is written whole, once every part is there."""
-        upload = self._taken_up(key) or self._begun(key)
+        upload = self._take_up(key) or self._begin(key)
         try:
             return self._complete(upload, self._send_all(upload, source, size), size)
         except ClientError as error:
-            if _code(error) not in _GONE:
+            if read_code(error) not in _GONE:
                 raise
             with contextlib.suppress(ClientError):
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload.id)
@@ -83,8 +83,8 @@ class Uploads:
             self._let_go(upload.id)
 
     def abort_leftovers(self, prefix: str) -> None:
-        """Abort what was cut off long ago and what nobody took up."""
-        for upload in self._listed(prefix):
+        """Abort what was cut off long ago and was not taken up."""
+        for upload in self._list_uploads(prefix):
             if time.time() - upload["Initiated"].timestamp() > LEFTOVER_SECONDS:
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
@@ -92,10 +92,10 @@ class Uploads:
         """Begin no further part."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _taken_up(self, key: str) -> _Upload | None:
+    def _take_up(self, key: str) -> _Upload | None:
         """The newest upload of this key that was cut off, and the parts it has; None when it cannot be known."""
         try:
-            found = [each for each in self._listed(key) if each["Key"] == key]
+            found = [each for each in self._list_uploads(key) if each["Key"] == key]
             for upload in sorted(found, key=lambda each: each["Initiated"], reverse=True):
                 upload_id = str(upload["UploadId"])
                 with self._guard:
@@ -103,7 +103,7 @@ class Uploads:
                         continue
                     self._under_way.add(upload_id)
                 try:
-                    return _Upload(key, upload_id, self._parts(key, upload_id))
+                    return _Upload(key, upload_id, self._list_parts(key, upload_id))
                 except BaseException:
                     self._let_go(upload_id)
                     raise
@@ -115,21 +115,21 @@ class Uploads:
         with self._guard:
             self._under_way.discard(upload_id)
 
-    def _begun(self, key: str) -> _Upload:
+    def _begin(self, key: str) -> _Upload:
         told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
         upload_id = str(told["UploadId"])
         with self._guard:
             self._under_way.add(upload_id)
         return _Upload(key, upload_id, {})
 
-    def _listed(self, prefix: str) -> Iterator[Any]:
+    def _list_uploads(self, prefix: str) -> Iterator[Any]:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(
             Bucket=self._bucket, Prefix=prefix, PaginationConfig={"MaxItems": _LISTED}
         )
         for page in pages:
             yield from page.get("Uploads", ())
 
-    def _parts(self, key: str, upload_id: str) -> dict[int, _Part]:
+    def _list_parts(self, key: str, upload_id: str) -> dict[int, _Part]:
         pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
         return {
             part["PartNumber"]: _Part(etag_of(part), part["Size"]) for page in pages for part in page.get("Parts", ())
@@ -184,8 +184,8 @@ class Uploads:
             )
         except ClientError as error:
             # Of a request that was sent again the first answer may have been lost: then the object is there.
-            made = self._find(upload.key) if _code(error) == "NoSuchUpload" else None
-            if made is None or etag_of(made) != _composed(parts):
+            made = self._find(upload.key) if read_code(error) == "NoSuchUpload" else None
+            if made is None or etag_of(made) != _compose_etag(parts):
                 raise
         else:
             made = self._find(upload.key)
@@ -198,7 +198,7 @@ class Uploads:
         try:
             return self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError as error:
-            if _code(error) in ABSENT:
+            if read_code(error) in ABSENT:
                 return None
             raise
 
@@ -209,11 +209,7 @@ def _raise_failure(parts: Sequence[Future[Any]]) -> None:
             each.result()
 
 
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code"))
-
-
-def _composed(parts: list[dict[str, Any]]) -> str:
+def _compose_etag(parts: list[dict[str, Any]]) -> str:
     """The ETag of an object in parts whose ETags are MD5s."""
     try:
         joined = b"".join(bytes.fromhex(etag_of(part)) for part in parts)

@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def etag(self) -> str:
-        """The object's ETag without its quotes; empty when none is told."""
+        """The object's ETag without its quotes; empty when there is none."""
         return self.headers.get("etag", "").strip('"')
 
 
@@ -299,7 +299,7 @@ class Wire:
 
 
 class _ClosedOnErrors:
-    """Closes the connection when an exchange fails, which is told by `WireBroken` or `TimeoutError`."""
+    """Closes the connection when an exchange fails, and raises `WireBroken` or `TimeoutError`."""
 
     __slots__ = ("_connection",)
 

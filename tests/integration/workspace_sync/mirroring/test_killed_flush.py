@@ -2,7 +2,7 @@
 
 The steps are not listed: the first is killed, then the second, until a flush comes to its end. Whatever the step, every
 object is whole, the manifest names one of both states and what differs from it shows by ETag, nothing of the state that
-was acknowledged is lost, and a mirror made anew over the directory makes all of it whole.
+was acknowledged is lost, and a new mirror over the directory makes all of it whole.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ class Stage:
         return document["execution"]["number"], {row["path"]: row for row in document["entries"]}
 
     async def mirror_anew(self, number: int) -> None:
-        """As a service does that starts anew: a mirror over the directory as it is."""
+        """As a service does that starts again: a mirror over the directory as it is."""
         with ThreadPoolExecutor(4) as pool:
             mirror = Mirror(str(self.directory), self.store, self.prefix, limits=LIMITS, executor=pool)
             try:
-                await mirror.flushed(mirror.request_flush(AsOf("anew", number)), DEADLINE_SECONDS)
+                await mirror.wait_flushed(mirror.request_flush(AsOf("again", number)), DEADLINE_SECONDS)
             finally:
                 await mirror.aclose()
 
@@ -243,7 +243,7 @@ def test_at_each_request_to_s3(s3: Stage) -> None:
 def test_code_that_goes_back_to_what_was_before_is_stored_as_that(local: Stage) -> None:
     """The store may have newer bytes of the same size than the manifest says, and the directory the older ones.
 
-    What was added in between, and no manifest named, might as well be somebody else's: it stays.
+    What was added in between, and no manifest named, might as well be another client's: it stays.
     """
 
     def then() -> None:
