@@ -132,14 +132,17 @@ class ByteRange:
         self._body.close()
 
 
-def make_range(body: Body, size: int, etag: str, content_range: str, offset: int) -> ByteRange:
-    """What of an answer, whose body has `size` bytes, belongs to a range that begins at `offset`."""
-    total = _CONTENT_RANGE.fullmatch(content_range)
-    if total is None:  # the whole object, of a server that knows no ranges
+def make_range(body: Body, size: int, etag: str, content_range: str | None, offset: int) -> ByteRange:
+    """What of an answer belongs to a range that begins at `offset`.
+
+    Its body has `size` bytes. `content_range` is None for an answer that is no part, of a server that knows no ranges.
+    """
+    if content_range is None:
         whole = ByteRange(body, size, size, etag)
         whole.skip(min(offset, size))
         return whole
-    if int(total[1]) != offset or int(total[2]) - offset + 1 != size:
+    total = _CONTENT_RANGE.fullmatch(content_range)
+    if total is None or int(total[1]) != offset or int(total[2]) - offset + 1 != size:
         body.close()
         raise StoreUnavailable("other bytes came than were asked for; they are asked for again")
     return ByteRange(body, size, int(total[3]), etag)

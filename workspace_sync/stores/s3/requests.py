@@ -31,6 +31,7 @@ from workspace_sync.stores.s3.wire import Address, Answer, Key, Wire, WireBroken
 REFUSALS = 3
 """After so many redirects or refusals of their form the wire is not used any more."""
 BEYOND_THE_END = 416
+PART = 206
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
@@ -79,7 +80,8 @@ class Requests:
         if etag and etag_of(told) != etag:
             told["Body"].close()
             raise StoreUnavailable(f"{self._where}: an object was replaced while it was read; it is read again")
-        return make_range(told["Body"], int(told["ContentLength"]), etag_of(told), told.get("ContentRange", ""), offset)
+        content_range = _read_range(told["ResponseMetadata"]["HTTPStatusCode"], told.get("ContentRange"))
+        return make_range(told["Body"], int(told["ContentLength"]), etag_of(told), content_range, offset)
 
     def ask(self, key: str) -> socket.socket | None:
         """Ask for an object, for `receive` once it comes; None where that fails."""
@@ -98,8 +100,8 @@ class Requests:
             return self.open(key, 0, None)
         if answer.status == BEYOND_THE_END:  # it is empty
             return make_empty_range(0)
-        body, headers = io.BytesIO(answer.body), answer.headers
-        return make_range(body, len(answer.body), answer.etag, headers.get("content-range", ""), 0)
+        content_range = _read_range(answer.status, answer.headers.get("content-range"))
+        return make_range(io.BytesIO(answer.body), len(answer.body), answer.etag, content_range, 0)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -118,7 +120,7 @@ class Requests:
             return None
         except TimeoutError as error:
             raise ReadTimeoutError(endpoint_url=self._where, error=error) from error
-        if answer.status == BEYOND_THE_END or (answer.status in (200, 206) and answer.etag):
+        if answer.status == BEYOND_THE_END or (answer.status in (200, PART) and answer.etag):
             self._refusals = 0
             return answer
         if 300 <= answer.status <= 400 and b"ExpiredToken" not in answer.body:
@@ -190,6 +192,11 @@ def read_body(source: ExactReader, size: int) -> io.BytesIO:
         for start in range(0, max(size, 1), CHUNK_BYTES):
             source.readinto(view[start : start + CHUNK_BYTES])
     return body
+
+
+def _read_range(status: int, content_range: str | None) -> str | None:
+    """Which bytes came, '' when a part does not say it; None for the whole object."""
+    return (content_range or "") if status == PART else None
 
 
 def _md5_of(body: BinaryIO) -> str:

@@ -79,14 +79,14 @@ def test_what_takes_too_long_as_a_whole_is_broken_off(monkeypatch: pytest.Monkey
 
 
 def test_a_server_that_knows_no_ranges_gives_what_was_asked_for_all_the_same() -> None:
-    found = make_range(Broken(CONTENT), 100, "tag", "", 30)
+    found = make_range(Broken(CONTENT), 100, "tag", None, 30)
     assert (found.left, found.end, found.etag) == (70, 100, "tag")
     room = bytearray(5)
     assert found.readinto(room) == 5
     assert bytes(room) == CONTENT[30:35]
 
 
-@pytest.mark.parametrize("told", ["bytes 1-100/200", "bytes 0-98/200"])
+@pytest.mark.parametrize("told", ["bytes 1-100/200", "bytes 0-98/200", "bytes 0-99/*", ""])
 def test_other_bytes_than_were_asked_for_are_none(told: str) -> None:
     body = Broken(CONTENT)
     with pytest.raises(StoreUnavailable, match="other bytes"):
