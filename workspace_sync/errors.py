@@ -15,7 +15,7 @@ Tree:
     ├── PathConflict             a file where a directory has to be, or the reverse
     │   └── AlreadyThere         other content has the paths that something is copied to; carries the `paths`
     ├── NotAsExpected            a durable file is not what its caller expects; carries its `sha256`
-    ├── ManifestUnreadable       `manifest.json` is not one of ours
+    ├── ManifestUnreadable       `manifest.json` is not a manifest
     ├── WorkspaceTooLarge        more names than a manifest may hold
     ├── DirectoryUnusable        the live directory is gone, replaced or failing
     │   └── DirectoryFull        the durable files do not fit into it
@@ -106,7 +106,7 @@ class NotAsExpected(WorkspaceSyncError):
 
 
 class ManifestUnreadable(WorkspaceSyncError):
-    """`manifest.json` is not one of ours."""
+    """`manifest.json` is not a manifest."""
 
 
 class WorkspaceTooLarge(WorkspaceSyncError):

@@ -24,13 +24,13 @@ class TransferLimits:
     settle_seconds: float = 0.2
     """Pause between a request and its flush, so that executions in quick succession share one."""
     walk_every_seconds: float = 300.0
-    """After so long the next flush walks the whole directory even if nothing is told to have changed."""
+    """After so long the next flush walks the whole directory even if no event says that something changed."""
     walk_share: float = 0.01
     """The share of the time that these walks take at most."""
     watch: bool = True
     """Whether the kernel is asked to tell of changes; without, every flush walks the whole directory."""
     flush_attempts: int = 1 << 30
-    """Attempts in a row that may fail before those who wait for a flush are told; it is tried again all the same."""
+    """Attempts in a row that may fail before those who wait for a flush get an error; it goes on all the same."""
     retry_seconds: float = 0.5
     """First pause after a failed flush; doubles each time, with jitter."""
     retry_max_seconds: float = 30.0
@@ -38,7 +38,7 @@ class TransferLimits:
     attempt_seconds: float = 1800.0
     """One attempt of a flush; of a restore, with 10 s more for each megabyte."""
     at_once_bytes: int = 8 * 1024 * 1024
-    """A restore of more than this brings no file before somebody waits for it."""
+    """A restore of more than this brings no file before a caller waits for it."""
     restore_seconds: float = 600.0
     """How long a restore tries again while nothing arrives; the next one who waits for it begins it again."""
     close_seconds: float = 10.0

@@ -21,7 +21,7 @@ from workspace_sync.table import Table
 
 MANIFEST_NAME = "manifest.json"
 DAMAGED_NAME = "manifest.damaged.json"
-"""Beside it, as it was: the last one that had rows which could not be read."""
+"""Next to it, as it was: the last one that had rows which could not be read."""
 VERSION = 2
 READABLE = (1, 2)
 """Version 1 had neither executions nor the store's names of objects."""
@@ -57,7 +57,7 @@ class Manifest:
     """Every entry by path, as of a time (RFC 3339); `skipped` holds rows that no workspace can hold.
 
     `execution` is the last one that had ended before the state was taken, None when there was none. `damaged`: there
-    were rows of which nobody knows what they said.
+    were rows that could not be read.
     """
 
     as_of: str
@@ -68,7 +68,7 @@ class Manifest:
 
 
 class NotByLine(Exception):
-    """What begins like a manifest of ours goes on otherwise; it may be one all the same. Only `durable` sees it."""
+    """What begins like one of our manifests goes on otherwise; it may be one all the same. Only `durable` sees it."""
 
 
 class _Row(msgspec.Struct, omit_defaults=True):
@@ -135,7 +135,7 @@ def read_manifest(file: BinaryIO, most_bytes: int) -> Manifest:
     """The manifest in this file, which may come from anyone: rows with illegal paths are set aside.
 
     Line by line, if it is written as `manifest_lines` does; raises `NotByLine` when it turns out not to be. Raises
-    `ManifestUnreadable` when it is no manifest of ours, or longer.
+    `ManifestUnreadable` when it is no manifest, or longer.
     """
     head = file.readline(most_bytes + 1)
     if not head.endswith(_ROWS_FOLLOW):
@@ -155,7 +155,7 @@ def decode_manifest(data: bytes) -> Manifest:
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        damaged = _damaged(data)
+        damaged = _read_damaged(data)
         if damaged is None:
             raise ManifestUnreadable(f"{MANIFEST_NAME} is not readable: {error}") from error
         document = damaged
@@ -164,10 +164,10 @@ def decode_manifest(data: bytes) -> Manifest:
     return replace(manifest, skipped=(*manifest.skipped, *broken), damaged=True) if broken else manifest
 
 
-def _damaged(data: bytes) -> _Document | None:
+def _read_damaged(data: bytes) -> _Document | None:
     """One that is no JSON, line by line: its head, its rows, of which some are none, and its end.
 
-    None when its head or its end is not ours: then nobody knows what else is missing.
+    None when its head or its end is not ours: then it is not known what else is missing.
     """
     head, follows, rest = data.partition(_ROWS_FOLLOW)
     if not follows or b"\n" in head or not rest.endswith(b"\n" + _END):
@@ -182,7 +182,7 @@ def _damaged(data: bytes) -> _Document | None:
 
 
 def _whole_rows(rows: Iterable[msgspec.Raw], broken: list[Skipped]) -> Iterator[_Row]:
-    """One row that somebody has damaged makes no other file unreadable."""
+    """One damaged row makes no other file unreadable."""
     for number, row in enumerate(rows, start=1):
         try:
             yield _decoder.decode(row)
@@ -201,7 +201,7 @@ def _rows(file: BinaryIO, left: int) -> Iterator[_Row]:
             raise NotByLine
         follows, is_first = line.endswith(_FOLLOWS), False
         yield _decoder.decode(line.removesuffix(_FOLLOWS))
-    if follows or file.read(1):
+    if follows or file.read(1):  # a comma without a row, or something after the end
         raise NotByLine
 
 

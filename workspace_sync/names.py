@@ -105,7 +105,7 @@ def _escape_name(name: bytes) -> str:
     normal = unicodedata.is_normalized("NFC", text)  # some stores fold the other forms into this one
     last = len(text) - 1
     return "".join(
-        character if _is_kept(character, normal=normal, inner=0 < index < last) else _percent(character)
+        character if _is_kept(character, normal=normal, inner=0 < index < last) else percent_encode(character)
         for index, character in enumerate(text)
     )
 
@@ -118,5 +118,6 @@ def _is_kept(character: str, *, normal: bool, inner: bool) -> bool:
     return normal and character.isprintable()
 
 
-def _percent(character: str) -> str:
+def percent_encode(character: str) -> str:
+    """A character as `%XX` for each of its bytes."""
     return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))

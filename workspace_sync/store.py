@@ -94,7 +94,7 @@ class ObjectStore(Protocol):
         """
 
     def presign(self, key: str, seconds: int, filename: str) -> str | None:
-        """A link that lets whoever holds it read the object as a download of that name, for so long.
+        """A link that lets anyone who holds it read the object as a download of that name, for so long.
 
         None where the store has no such links. The link is a secret; whether the object is there is not looked at.
         """
@@ -142,16 +142,12 @@ class FileSource(io.RawIOBase):
         buffer[: len(piece)] = piece
         return len(piece)
 
-    def begun(self) -> BinaryIO:
-        """The file, at its start."""
+    def begin(self) -> BinaryIO:
+        """The file, at its start. Raises `StoreRefused` when it is of another size."""
+        if self._file.seek(0, io.SEEK_END) != self.size:
+            raise StoreRefused(f"the source is not of its announced size, {self.size} bytes")
         self._file.seek(0)
         return self._file
-
-    def pieces(self, piece_bytes: int) -> Iterator[bytes]:
-        """All of it, from its start."""
-        reader = ExactReader(self.begun(), self.size)
-        while piece := reader.read(piece_bytes):
-            yield piece
 
 
 class ExactReader(io.RawIOBase):
@@ -201,5 +197,5 @@ class ExactReader(io.RawIOBase):
         return filled
 
     def _look_at_end(self) -> None:
-        if not self._left and self._source.read(1):
+        if not self._left and self._source.read(1):  # before the last bytes are given on, so that nothing is written
             raise StoreRefused("the source holds more than its announced size")

@@ -1,7 +1,7 @@
 """Values by path, in order of path, packed: a workspace may have hundreds of thousands of names (pure).
 
 What was set last is kept as it is, up to so many; then it is packed into blocks, each with its paths and one piece of
-memory for all their values. Blocks never change: whoever reads on, or copies the table, goes on with those it began
+memory for all their values. Blocks never change: a reader, or a copy of the table, goes on with those it began
 with. One thread may write at a time; any number may read meanwhile.
 """
 
@@ -128,7 +128,7 @@ class Table(MutableMapping[bytes, Value]):
             self._set(path, _REMOVED)
 
     def __iter__(self) -> Iterator[bytes]:
-        return (path for path, _ in _merged_rows(*self._snapshot()))
+        return (path for path, _ in _merge_rows(*self._snapshot()))
 
     def values(self) -> ValuesView[Value]:
         return _Values(self)
@@ -137,7 +137,7 @@ class Table(MutableMapping[bytes, Value]):
         return _Items(self)
 
     def pack(self) -> None:
-        """Pack what is not yet, unless it is little: whoever fills a table calls it in the end."""
+        """Pack what is not yet, unless it is little: to be called once a table has been filled."""
         with self._writing:
             if self._packed.blocks:
                 self._pack()
@@ -148,21 +148,21 @@ class Table(MutableMapping[bytes, Value]):
             self._pack()
 
     def _pack(self) -> None:
-        self._packed = self._merged(sorted(self._fresh))  # first, so that who reads meanwhile finds all
+        self._packed = self._merge(sorted(self._fresh))  # first, so that a reader meanwhile finds all
         self._fresh = {}
 
-    def _merged(self, paths: list[bytes]) -> _Blocks:
+    def _merge(self, paths: list[bytes]) -> _Blocks:
         """The blocks with what is fresh in its place; those that have nothing of it stay as they are."""
         blocks: list[_Block] = []
         before = self._packed
         start = 0
         for block, following in zip(before.blocks or [_Block([])], [*before.firsts[1:], None], strict=True):
             end = len(paths) if following is None else bisect_left(paths, following, start)
-            blocks.extend([block] if start == end else self._rebuilt(block, paths[start:end]))
+            blocks.extend([block] if start == end else self._rebuild(block, paths[start:end]))
             start = end
         return _Blocks(blocks, [block.paths[0] for block in blocks])
 
-    def _rebuilt(self, block: _Block, paths: list[bytes]) -> Iterator[_Block]:
+    def _rebuild(self, block: _Block, paths: list[bytes]) -> Iterator[_Block]:
         cells = dict(block.rows())
         for path in paths:
             value = self._fresh[path]
@@ -180,7 +180,7 @@ class Table(MutableMapping[bytes, Value]):
 
     def _rows(self) -> Iterator[tuple[bytes, Value]]:
         (fresh, blocks), unpack = self._snapshot(), self._codec.unpack
-        rows = _merged_rows(fresh, blocks)
+        rows = _merge_rows(fresh, blocks)
         return ((path, fresh[path] if cell is None else unpack(path, cell)) for path, cell in rows)
 
 
@@ -202,7 +202,7 @@ class _Items(ItemsView[bytes, Value]):
         return self._mapping._rows()
 
 
-def _merged_rows(fresh: dict[bytes, Any], blocks: list[_Block]) -> Iterator[tuple[bytes, bytes | None]]:
+def _merge_rows(fresh: dict[bytes, Any], blocks: list[_Block]) -> Iterator[tuple[bytes, bytes | None]]:
     """Every path in order, with its bytes unless it is a fresh one."""
     waiting = sorted((path for path, value in fresh.items() if value is not _REMOVED), reverse=True)
     for block in blocks:

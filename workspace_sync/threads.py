@@ -33,18 +33,18 @@ class Threads:
         future = self._executor.submit(job)
         with self._guard:
             self._unfinished.add(future)  # type: ignore[arg-type]
-        future.add_done_callback(self._finished)
+        future.add_done_callback(self._note_end)
         running = asyncio.wrap_future(future)
         running.add_done_callback(_look)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            self.stop.set()
+            self.stop.set()  # a thread cannot be cancelled: it ends when it looks at this
             if not running.done():
                 await asyncio.wait([running])
             raise
 
-    def when_idle(self, then: Callable[[], None]) -> None:
+    def call_when_idle(self, then: Callable[[], None]) -> None:
         """Call this once no job runs or waits any more: at once, or by the last one, which may have been given up."""
         with self._guard:
             if self._unfinished:
@@ -52,11 +52,11 @@ class Threads:
                 return
         then()
 
-    def _finished(self, future: Future[Result]) -> None:
+    def _note_end(self, future: Future[Result]) -> None:
         with self._guard:
             self._unfinished.discard(future)
             due, self._then = ([], self._then) if self._unfinished else (self._then, [])
-        for then in due:
+        for then in due:  # without the lock, which they may want
             then()
 
     async def each(
@@ -114,6 +114,6 @@ class Threads:
 
 
 def _look(future: asyncio.Future[Result]) -> None:
-    """Look at an error nobody waits for any more, so that the loop does not complain of it."""
+    """Look at an error that no caller waits for any more, so that the loop does not complain of it."""
     if not future.cancelled():
         future.exception()

@@ -29,7 +29,7 @@ RESTS = 20
 """How many times as long as a look that came to nothing, and took long, there is no other."""
 LONG_SECONDS = 0.25
 MOST_ACCEPTED = 10_000
-"""Files taken as they are between two looks; after more the next look begins anew."""
+"""Files taken as they are between two looks; after more the next look starts from nothing."""
 TOO_MANY = "the workspace holds more names than are looked through"
 TOO_LONG = "the workspace takes too long to look through"
 
@@ -43,9 +43,9 @@ class ChangeLimits:
     scan_seconds: float = 2.0
     """The time for looking through them; one that takes longer is not looked at, and not again for a while."""
     listed: int = 200
-    """Changes that are told one by one; more are counted."""
+    """Changes that are listed; more are counted."""
     hashed_bytes: int = 64 * 1024 * 1024
-    """Contents that are hashed, all together; of others the size alone is told."""
+    """Contents that are hashed, all together; others have their size alone."""
     seconds: float = 2.0
     """After that no further file is hashed."""
 
@@ -113,7 +113,7 @@ class Watched:
             self._looking.release()
 
     def accept(self, paths: Iterable[bytes]) -> None:
-        """Take these files, or that they are gone with all below, as they are now: whoever changed them is known."""
+        """Take these files, or that they are gone with all below, as they are now: it is known what changed them."""
         if not self._looking.acquire(timeout=self._limits.seconds):
             return
         try:
@@ -134,7 +134,7 @@ class Watched:
         self._accepted = {}
 
     def _since(self, path: bytes, was: Signature | None) -> Signature | None:
-        """What a file was when somebody known had changed it last; else as it was at the last look."""
+        """What a file was after its last change by a known caller; else as it was at the last look."""
         if path in self._accepted:
             return self._accepted[path]
         removed = any(above in self._accepted and self._accepted[above] is None for above in parents(path))
@@ -150,11 +150,11 @@ class Watched:
                 raise WorkspaceTooLarge(TOO_MANY)
             before = {path: self._since(path, was) for path, was in (look.changed or {}).items()}
             self._accepted = {}
-            return self._told(root, before, look.scan.signatures, now + self._limits.seconds)
+            return self._describe(root, before, look.scan.signatures, now + self._limits.seconds)
         finally:
             os.close(root)
 
-    def _told(
+    def _describe(
         self, root: int, before: dict[bytes, Signature | None], now: Mapping[bytes, Signature], until: float
     ) -> Changes:
         changed = sorted(path for path, was in before.items() if was != now.get(path))
@@ -168,7 +168,7 @@ class Watched:
             digest = None
             if found.size <= left and time.monotonic() < until:
                 left -= found.size
-                digest = _hashed(root, path, found, until)
+                digest = _hash(root, path, found, until)
             files.append(ChangedFile(_text(path), "added" if was is None else "changed", found.size, digest))
         return Changes(tuple(files), len(changed) - len(files))
 
@@ -183,7 +183,7 @@ def _found(root: int, path: bytes) -> list[tuple[bytes, Signature | None]]:
     return [(path, signature_of(status))]
 
 
-def _hashed(root: int, path: bytes, found: Signature, until: float) -> str | None:
+def _hash(root: int, path: bytes, found: Signature, until: float) -> str | None:
     """The digest of a file that is still the one that was found, and is when it was read."""
     digest, left = hashlib.sha256(), found.size
     with contextlib.suppress(OSError):

@@ -37,9 +37,9 @@ class DirectoryWalker:
         while self._path and self._path != path and not path.startswith(self._path + b"/"):
             self._path = split(self._path)[0]
             self._drop(self._open.pop())
-        descriptor = self._reopened()
+        descriptor = self._reopen()
         for name in path[len(self._path) :].lstrip(b"/").split(b"/") if path != self._path else ():
-            descriptor = self._down(descriptor, name)
+            descriptor = self._descend(descriptor, name)
         return descriptor
 
     def close(self) -> None:
@@ -47,9 +47,9 @@ class DirectoryWalker:
         while self._open:
             self._drop(self._open.pop())
 
-    def _down(self, above: int, name: bytes) -> int:
+    def _descend(self, above: int, name: bytes) -> int:
         path = self._path + b"/" + name if self._path else name
-        descriptor = self._opened(above, name, path)
+        descriptor = self._open_directory(above, name, path)
         self._path = path
         self._open.append(descriptor)
         far = len(self._open) - 1 - NEAR
@@ -58,18 +58,18 @@ class DirectoryWalker:
             self._open[far] = None
         return descriptor
 
-    def _reopened(self) -> int:
-        """The directory that was entered last, opened anew when it has been closed meanwhile."""
+    def _reopen(self) -> int:
+        """The directory that was entered last, opened again when it has been closed meanwhile."""
         nearest = len(self._open) - 1
         while (descriptor := self._open[nearest]) is None:
             nearest -= 1
         names = self._path.split(b"/") if self._path else []
         for depth in range(nearest + 1, len(self._open)):
-            descriptor = self._opened(descriptor, names[depth - 1], b"/".join(names[:depth]))
+            descriptor = self._open_directory(descriptor, names[depth - 1], b"/".join(names[:depth]))
             self._open[depth] = descriptor
         return descriptor
 
-    def _opened(self, above: int, name: bytes, path: bytes) -> int:
+    def _open_directory(self, above: int, name: bytes, path: bytes) -> int:
         try:
             return os.open(name, DIRECTORY, dir_fd=above)
         except PermissionError:

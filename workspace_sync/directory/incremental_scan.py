@@ -1,4 +1,4 @@
-"""What became of the names that the kernel told of, looked at anew in a directory that is known otherwise. Blocking."""
+"""What became of the names that the kernel told of, looked at again in a directory whose rest is known. Blocking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from workspace_sync.directory.directory_walker import DirectoryWalker
 from workspace_sync.directory.safe_open import GONE, Opener, split
-from workspace_sync.directory.scan import Enter, Scan, add_name, bounded, is_below, row_bytes, scan_directory
+from workspace_sync.directory.scan import Enter, Scan, add_name, bound_opener, is_below, row_bytes, scan_directory
 from workspace_sync.directory.watch import Told
 from workspace_sync.errors import WorkspaceTooLarge
 from workspace_sync.limits import TransferLimits
@@ -74,7 +74,7 @@ class IncrementalScan:
         known.names_bytes += fresh.names_bytes
 
     def _examine(self, paths: Iterable[bytes]) -> None:
-        with DirectoryWalker(self.root, bounded(self.opener)) as descent:
+        with DirectoryWalker(self.root, bound_opener(self.opener)) as descent:
             for path in sorted(paths, key=lambda each: each.split(b"/")):
                 if time.monotonic() > self.until:
                     raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")

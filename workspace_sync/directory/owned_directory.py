@@ -1,6 +1,6 @@
 """Directory trees that belong to this process, in which modes may close anything to it, and which may be of any depth.
 
-As when somebody's workspace is laid out to be sent on. Nobody else changes such a tree; links in it lead anywhere, and
+As when a workspace is laid out to be sent on. No other process changes such a tree; links in it lead anywhere, and
 are not followed.
 """
 
@@ -36,7 +36,7 @@ class OwnedDirectory:
                 for name in path.split(b"/") if path else ():
                     if not stat.S_ISDIR(os.fstat(found).st_mode):
                         raise NotADirectoryError(errno.ENOTDIR, "not a directory")
-                    with _lent(found):
+                    with _grant_owner(found):
                         inner = os.open(name, _LOOK, dir_fd=found)
                     os.close(found)
                     found = inner
@@ -45,7 +45,7 @@ class OwnedDirectory:
                     return os.dup(found)
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise OSError(errno.ENXIO, "neither a file nor a directory")
-                with _lent(found):
+                with _grant_owner(found):
                     return os.open(f"/proc/self/fd/{found}", _READ)
             finally:
                 os.close(found)
@@ -87,7 +87,7 @@ def _remove_below(descent: DirectoryWalker) -> None:
 
 
 @contextlib.contextmanager
-def _lent(descriptor: int) -> Iterator[None]:
+def _grant_owner(descriptor: int) -> Iterator[None]:
     """The owner may do everything with it meanwhile."""
     mode, itself = stat.S_IMODE(os.fstat(descriptor).st_mode), Path(f"/proc/self/fd/{descriptor}")
     if mode & 0o700 == 0o700:

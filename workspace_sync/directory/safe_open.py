@@ -2,8 +2,8 @@
 
 Everything is opened from a directory descriptor and follows no link, so a name swapped for a link ends in an `OSError`
 (`ELOOP` or `ENOTDIR`) and never outside. A name is looked at through a descriptor before it is opened, so that no FIFO
-or device ever is: only regular files and directories are. An `Opener` opens what their own mode closes to this process,
-by whoever may; it does so with the same care.
+or device ever is: only regular files and directories are. An `Opener` opens, with more rights and the same care, what
+their own mode closes to this process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def opened_directory(
 ) -> Iterator[int]:
     """A descriptor of the directory `path` beneath `root` (empty: `root` itself); `make` creates what is missing."""
     try:
-        descriptor = _made(root, path, owner) if make else _existing(root, path)
+        descriptor = _make_directories(root, path, owner) if make else _open_existing(root, path)
     except PermissionError:
         if opener is None:
             raise
@@ -69,7 +69,7 @@ def split(path: bytes) -> tuple[bytes, bytes]:
 def open_regular(root: int, path: bytes, opener: Opener | None = None) -> tuple[int, os.stat_result]:
     """A descriptor of the regular file `path` and its status; `OSError` for anything else, which is not opened."""
     try:
-        descriptor = _opened_if_regular(root, path)
+        descriptor = _open_if_regular(root, path)
     except PermissionError:
         if opener is None:
             raise
@@ -103,7 +103,7 @@ def remove_name(directory: int, name: bytes) -> None:
         os.unlink(name, dir_fd=directory)
 
 
-def _opened_if_regular(root: int, path: bytes) -> int:
+def _open_if_regular(root: int, path: bytes) -> int:
     """Look at it first, then open what was looked at."""
     if openat2.fits(path):
         looked = openat2.open_beneath(root, path, _LOOK)
@@ -119,7 +119,7 @@ def _opened_if_regular(root: int, path: bytes) -> int:
         os.close(looked)
 
 
-def _existing(root: int, path: bytes) -> int:
+def _open_existing(root: int, path: bytes) -> int:
     if path and openat2.fits(path):
         return openat2.open_beneath(root, path, DIRECTORY)
     descriptor = os.open(b".", DIRECTORY, dir_fd=root)
@@ -134,12 +134,12 @@ def _existing(root: int, path: bytes) -> int:
     return descriptor
 
 
-def _made(root: int, path: bytes, owner: tuple[int, int] | None) -> int:
+def _make_directories(root: int, path: bytes, owner: tuple[int, int] | None) -> int:
     """The directory, made in the nearest one above it that exists, with all that are between."""
     missing: list[bytes] = []
     while True:
         try:
-            descriptor = _existing(root, path)
+            descriptor = _open_existing(root, path)
             break
         except FileNotFoundError:
             if not path:
@@ -153,7 +153,7 @@ def _made(root: int, path: bytes, owner: tuple[int, int] | None) -> int:
             os.close(descriptor)
             descriptor = child
             if made and owner is not None:
-                os.fchown(descriptor, *owner)
+                os.fchown(descriptor, *owner)  # not by its name, which may be another directory's by now
     except BaseException:
         os.close(descriptor)
         raise

@@ -78,7 +78,7 @@ class Scan:
     """Entries by path (files without their hash), a signature per file, and what was left out.
 
     `unread` could not be listed or looked at: what is beneath is unknown, not gone. So is all from `cut` on, in order
-    of path. `linked` are files that have other names; a change made by one of these is told under that name alone.
+    of path. `linked` are files that have other names; a change made by one of these shows under that name alone.
     """
 
     entries: Table[Entry] = field(default_factory=lambda: Table(ENTRIES))
@@ -135,11 +135,11 @@ def scan_directory(
 
     Raises `WorkspaceTooLarge` when it is not done at `until`, a time of `time.monotonic`.
     """
-    with DirectoryWalker(root, bounded(opener)) as descent:
+    with DirectoryWalker(root, bound_opener(opener)) as descent:
         return _Walk(descent, limits, until, enter).walk(top)
 
 
-def bounded(opener: Opener | None) -> Opener | None:
+def bound_opener(opener: Opener | None) -> Opener | None:
     """The same opener, so many times: it may ask another process, and there may be closed names without end."""
     left = MOST_CLOSED
 

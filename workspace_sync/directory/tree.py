@@ -49,7 +49,7 @@ class Look:
 
 
 class LiveTree:
-    """One directory. `close` it in the end; whoever looks after that walks it."""
+    """One directory. `close` it in the end; a later look walks all of it."""
 
     def __init__(self, limits: TransferLimits, opener: Opener | None = None, watch: Watch | None = None) -> None:
         self._limits = limits
@@ -63,7 +63,7 @@ class LiveTree:
         self._walk_seconds = 0.0
 
     def journal(self) -> Journal:
-        """A new journal, kept for as long as somebody holds it."""
+        """A new journal, kept for as long as the caller holds it."""
         journal = Journal()
         self._journals.add(journal)
         return journal
@@ -100,14 +100,14 @@ class LiveTree:
     ) -> Look:
         """Empty the journal: what is now of the paths in it and `also`; of everything when that is None.
 
-        `walk` looks at every name there is. Raises `WorkspaceTooLarge` when it is not done at `until`, or somebody else
-        looks for longer than `wait_seconds`, and `OSError`; the journal keeps what is in it then.
+        `walk` looks at every name there is. Raises `WorkspaceTooLarge` when it is not done at `until`, or another
+        thread looks for longer than `wait_seconds`, and `OSError`; the journal keeps what is in it then.
         """
         if not self._lock.acquire(timeout=wait_seconds):
             raise WorkspaceTooLarge("the workspace takes longer to look through than there is time")
         try:
             self._refresh(root, until, walk=walk)
-            return self._told(journal, also)
+            return self._make_look(journal, also)
         finally:
             self._lock.release()
 
@@ -124,7 +124,7 @@ class LiveTree:
         for journal in self._journals:
             journal.before = None
 
-    def _told(self, journal: Journal, also: set[bytes] | None) -> Look:
+    def _make_look(self, journal: Journal, also: set[bytes] | None) -> Look:
         scan, changed = self._scan or Scan(), journal.before
         journal.before = {}
         if changed is None or also is None or scan.unread or scan.cut is not None:
@@ -141,7 +141,7 @@ class LiveTree:
 
     def _refresh(self, root: int, until: float, *, walk: bool) -> None:
         status = os.fstat(root)
-        if self._identity != (status.st_dev, status.st_ino):
+        if self._identity != (status.st_dev, status.st_ino):  # a directory at the same path, of which nothing is known
             self._forget()
             self._identity = (status.st_dev, status.st_ino)
         try:

@@ -1,6 +1,6 @@
 """What the kernel tells of changes in a live directory (inotify), so that nothing is looked at that did not change.
 
-Nobody waits for events: they gather in the kernel, in a queue of bounded length, until they are taken. Whatever could
+No thread waits for events: they gather in a bounded queue of the kernel until they are taken. Whatever could
 hide a change (a queue that ran over, a directory that was moved, one too many to watch, writing to a file that has no
 name any more) makes the answer "not known", and the directory is to be walked again. Stores through a memory map make
 no event before the map is closed.
@@ -61,13 +61,13 @@ class _Made:
             self.written[path] = True
         return bool(before)
 
-    def gone(self) -> bool:
-        """Whether one that was written to went to where nothing is told of."""
+    def has_left(self) -> bool:
+        """Whether one that was written to was moved out of the watched tree."""
         return any(self.moved.values())
 
 
 class Watch:
-    """The directories of one tree. Begun anew by each walk of the whole tree; for one thread at a time but `quiet`."""
+    """The directories of one tree. Each walk of the whole begins it again; for one thread at a time but `quiet`."""
 
     def __init__(self, most: int = WATCHED_DIRECTORIES, most_bytes: int = WATCHED_BYTES) -> None:
         self._most = most
@@ -93,6 +93,7 @@ class Watch:
         if self._source is None:
             return
         try:
+            # The directory that is open, whatever its path leads to by now.
             number = self._source.add_watch(f"/proc/self/fd/{descriptor}", _MASK)
         except OSError:
             self.close()
@@ -103,7 +104,7 @@ class Watch:
             self.close()
 
     def complete(self) -> None:
-        """The walk came to its end: what is told from now on is all there is."""
+        """The walk came to its end: from now on every change makes an event."""
         self._whole = self._source is not None
 
     @property
@@ -124,11 +125,11 @@ class Watch:
             if event.mask & _LOST or not self._note(event, told, made):
                 self.close()
                 return None
-        told.doubtful |= made.gone()
+        told.doubtful |= made.has_left()
         return told
 
     def close(self) -> None:
-        """Let go of what the kernel holds for it; `begin` starts anew. Safe to call again."""
+        """Let go of what the kernel holds for it; `begin` starts it again. Safe to call again."""
         self._whole = False
         if self._source is not None:
             self._poll.unregister(self._source.fileno())

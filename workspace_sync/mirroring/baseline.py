@@ -23,7 +23,7 @@ _LENGTH = struct.Struct("<I")
 class Seen(msgspec.Struct, frozen=True, gc=False):
     """A name as the store has it by our own doing; `signature` is None when the file has to be read to be known.
 
-    Not `ours`: an object that no manifest names. Somebody else has put it there, and it is not for us to remove.
+    Not `ours`: an object that no manifest names. Another client has put it there, and it is not for us to remove.
     """
 
     entry: Entry
@@ -59,12 +59,12 @@ class Baseline(Table[Seen]):
             super().__delitem__(path)
 
     def _account(self, before: Seen | None, now: Seen | None) -> None:
-        was, will_be = _named(before), _named(now)
+        was, will_be = _get_named_entry(before), _get_named_entry(now)
         self.changed = self.changed or was != will_be
         self.file_bytes += _file_bytes(will_be) - _file_bytes(was)
 
 
-def _named(seen: Seen | None) -> Entry | None:
+def _get_named_entry(seen: Seen | None) -> Entry | None:
     return seen.entry if seen is not None and seen.ours else None
 
 

@@ -14,10 +14,10 @@ from workspace_sync.directory.scan import Scan, Signature, file_entry, signature
 from workspace_sync.errors import StoreError
 from workspace_sync.mirroring.baseline import Seen
 from workspace_sync.mirroring.plan import FlushPlan
-from workspace_sync.mirroring.transfer import FileChanged, SteadyReader, Transfer, settled
+from workspace_sync.mirroring.transfer import FileChanged, SteadyReader, Transfer, keep_if_settled
 from workspace_sync.names import key_of
 
-# When an open file came into being, which nobody can set, unlike its other times: statx of Linux.
+# When an open file came into being, which code cannot set, unlike its other times: statx of Linux.
 
 _EMPTY_PATH = 0x1000
 _BIRTH = 0x800
@@ -89,7 +89,7 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
     descriptor, status = open_regular(transfer.root, path, transfer.opener)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         now = signature_of(status)
-        if moved is None or _mark(now) != _mark(signature) or not _existed(descriptor, moved):
+        if moved is None or _mark(now) != _mark(signature) or not _has_existed(descriptor, moved):
             reader = SteadyReader(file, status, transfer.stop)
             try:
                 reader.exhaust()
@@ -101,12 +101,12 @@ def copy_to(transfer: Transfer, path: bytes, copies: Copies) -> Seen | None:
     key = key_of(path)
     try:
         written = transfer.store.copy(transfer.prefix + moved.key, transfer.prefix + key, etag=moved.entry.etag)
-    except StoreError:  # somebody removed or changed it, or this server does not copy; sending tells what else it is
+    except StoreError:  # it was removed or changed, or this server does not copy; sending tells what else it is
         return None
-    return Seen(file_entry(path, status, moved.entry.sha256, written), key, settled(now, read_at_ns))
+    return Seen(file_entry(path, status, moved.entry.sha256, written), key, keep_if_settled(now, read_at_ns))
 
 
-def _existed(descriptor: int, moved: Seen) -> bool:
+def _has_existed(descriptor: int, moved: Seen) -> bool:
     """Whether the open file was there already when the gone one was looked at: its number may be that of a new one."""
     born = birth_time_ns(descriptor)
     return born is not None and moved.signature is not None and born <= moved.signature.ctime_ns

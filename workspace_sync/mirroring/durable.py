@@ -49,12 +49,12 @@ _counted: WeakKeyDictionary[ObjectStore, Counted] = WeakKeyDictionary()
 
 
 def tell_counts(store: ObjectStore, counted: Counted) -> None:
-    """Whoever keeps account of a store is told of each manifest that this process writes to it."""
+    """Call `counted` for each manifest that this process writes to the store."""
     _counted[store] = counted
 
 
 class DurableFiles:
-    """The objects of one workspace: `files_prefix` + key for each file, the manifest beside them."""
+    """The objects of one workspace: `files_prefix` + key for each file, and the manifest."""
 
     def __init__(self, store: ObjectStore, prefix: str, manifest_bytes: int) -> None:
         prefix = check_key(prefix.strip("/"))
@@ -65,12 +65,12 @@ class DurableFiles:
         self.files_prefix = f"{prefix}/workspace/"
         self._manifest_key = f"{prefix}/{MANIFEST_NAME}"
         self._manifest_bytes = manifest_bytes
-        with _locks_guard:
+        with _locks_guard:  # who has the lock holds the store as well, so no other store can have its id meanwhile
             self._lock = _locks.setdefault((id(store), prefix), _Lock())
         self.changing = self._lock.held
-        """Held by whoever reads the manifest in order to write it, so that two writers of one process lose nothing."""
+        """Held while the manifest is read in order to write it, so that two writers of one process lose nothing."""
         self._damaged = False
-        """Whether the manifest that was read last has rows which nobody can read."""
+        """Whether the manifest that was read last has rows that cannot be read."""
 
     def load(self) -> Remote:
         """What the store holds of this workspace; empty when nothing is there."""
@@ -134,7 +134,7 @@ class DurableFiles:
         try:
             for line in lines:
                 size += file.write(line)
-                if size > self._manifest_bytes:  # nobody would read it any more
+                if size > self._manifest_bytes:  # it could not be read again
                     raise WorkspaceTooLarge(
                         f"the workspace has more names than a manifest of {self._manifest_bytes:,} bytes holds: "
                         "remove some"

@@ -87,7 +87,7 @@ class Flusher:
         self.left = Pending()
 
     def start_from(self, baseline: Baseline, execution: AsOf | None = None) -> None:
-        """Take what a restore brought as what the store has; the manifest is written anew by the first flush."""
+        """Take what a restore brought as what the store has; the first flush writes the manifest again."""
         self._baseline = baseline
         self._settled = False
         self._execution = execution
@@ -104,14 +104,16 @@ class Flusher:
 
         A `final` one walks the whole directory, and reads every file that changed since the restore.
         """
-        baseline = await self._known(threads)
+        baseline = await self._load_baseline(threads)
         moment = datetime.now(UTC)
         look, plan, copies = await threads.run(partial(self._prepare, transfer, baseline, final=final))
         clear, delete, send = _numbers(plan)
         plan.send.clear()  # what is left has them
+        # First: a store on a file system cannot hold a file where a directory is to be, nor the other way round.
         await self._remove(clear, baseline, threads)
         sending = _Sending(transfer, copies, baseline, self.left)
         stale = await sending.run(send, threads)
+        # Old keys go once all else is there, and the manifest comes last: it names nothing too early.
         if stale:
             await threads.run(partial(self._delete, stale))
         await self._remove(delete, baseline, threads)
@@ -182,7 +184,7 @@ class Flusher:
             baseline.changed, self._settled, self._bound = False, True, bound
         return self._files
 
-    async def _known(self, threads: Threads) -> Baseline:
+    async def _load_baseline(self, threads: Threads) -> Baseline:
         """The baseline; read from the store when this directory was filled by another mirror than this one."""
         if self._baseline is None:
             remote = await threads.run(self._durable.load)
@@ -200,7 +202,7 @@ class Flusher:
     def _forget(self, paths: list[bytes], baseline: Baseline) -> None:
         """In a thread: remove them from the store."""
         for path in paths:
-            baseline[path] = baseline[path].unsure()
+            baseline[path] = baseline[path].unsure()  # before: if no answer comes it may be gone or not
         self._delete([baseline[path].key for path in paths])
         for path in paths:
             del baseline[path]
@@ -245,7 +247,7 @@ class _Sending:
         before = self._baseline.get(path)
         try:
             is_new = before is None or before.entry.size != self._copies.signatures[path].size
-            copied = self._copied(path) if is_new else None
+            copied = self._copy(path) if is_new else None
             return number, copied or self._transfer.send(path, before), copied is not None
         except (StoreUnavailable, StoreUnusable):
             self._baseline[path] = (before or Seen(Entry(path, "file"), key_of(path))).unsure()
@@ -254,7 +256,7 @@ class _Sending:
             self.failures[path] = error
             return number, None, False
 
-    def _copied(self, path: bytes) -> Seen | None:
+    def _copy(self, path: bytes) -> Seen | None:
         try:
             return copy_to(self._transfer, path, self._copies)
         except OSError:

@@ -73,7 +73,7 @@ class Mirror:
 
     Files are fetched in `restore_executor`, when there is one, so that no flush waits for it. `owner` (uid, gid) is
     given to everything restored; `opener` opens what its own mode closes to us. Without a restore the first flush reads
-    from the store what is there, so a mirror can be made anew over a directory that is in use. Unless it `removes`, the
+    from the store what is there, so a new mirror can be made over a directory that is in use. Unless it `removes`, the
     store keeps what the directory does not have: it holds a part of the workspace alone.
     """
 
@@ -137,23 +137,23 @@ class Mirror:
     async def restore(self) -> RestoreReport:
         """Fill the directory from the store; before any code runs in it, and before any flush."""
         await self.begin_restore()
-        return await self.restored()
+        return await self.wait_restored()
 
     async def begin_restore(self) -> None:
-        """Read what the store has and lay the directory out; the files then come, many or large ones with `restored`.
+        """Read what the store has and lay the directory out; many or large files then come with `wait_restored`.
 
-        No code may run in the directory before `restored`, and no flush is made: it would remove what is still to
-        come. Raises `StoreUnavailable` (retryable), `DirectoryFull` and their kin; `restored` tries again.
+        No code may run in the directory before `wait_restored`, and no flush is made: it would remove what is still to
+        come. Raises `StoreUnavailable` (retryable), `DirectoryFull` and the like; `wait_restored` tries again.
         """
         self._check_open()
         if self._restoration is None:
             self._restoration = Restoration(self._durable, self._limits, self._filling)
         await self._restoration.begin()
 
-    async def restored(self, deadline_seconds: float | None = None) -> RestoreReport:
+    async def wait_restored(self, deadline_seconds: float | None = None) -> RestoreReport:
         """Wait for the restore that was begun, which is taken up again where it had given up.
 
-        Raises `RestoreIncomplete` (retryable), which says how far it is, `DirectoryFull` and their kin.
+        Raises `RestoreIncomplete` (retryable), which says how far it is, `DirectoryFull` and the like.
         """
         if self._restoration is None:
             raise NotRestored("no restore was begun")
@@ -164,7 +164,7 @@ class Mirror:
         return report
 
     def request_flush(self, as_of: AsOf | None = None) -> int:
-        """Ask for a flush soon; returns at once, with a ticket for `flushed`.
+        """Ask for a flush soon; returns at once, with a ticket for `wait_flushed`.
 
         Called on the event loop after each execution, with that execution: the flush that covers this request says in
         its manifest that it is as of it, or as of a newer one.
@@ -181,9 +181,9 @@ class Mirror:
         self._require_restored()
         if final:
             self._final = self._requested + 1
-        return await self.flushed(self._request(), deadline_seconds)
+        return await self.wait_flushed(self._request(), deadline_seconds)
 
-    async def flushed(self, ticket: int, deadline_seconds: float) -> FlushReport:
+    async def wait_flushed(self, ticket: int, deadline_seconds: float) -> FlushReport:
         """Wait until the flush that this ticket was given for is complete; raises as `flush` does."""
         if self._report is not None and ticket <= self._completed:
             return self._report
@@ -202,7 +202,7 @@ class Mirror:
             del self._waiters[waiter]
 
     async def aclose(self) -> None:
-        """Stop flushing; what still waits stays unwritten and whoever waits on it fails. Safe to call again."""
+        """Stop flushing; what still waits stays unwritten, and who waits for it gets an error. Safe to call again."""
         self._closed = True
         if self._restoration is not None:
             await self._restoration.aclose()
@@ -257,6 +257,7 @@ class Mirror:
             if self._restoration is not None:
                 await self._restored.wait()
             await self._unless_hurried(self._limits.settle_seconds)
+            # No `await` from here to the attempt: a request that comes later wants another flush.
             self._wanted.clear()
             self._hurry.clear()
             number, as_of = self._requested, self._asked
@@ -355,7 +356,7 @@ class Mirror:
                 self._opener,
             )
         finally:
-            threads.when_idle(partial(os.close, root))  # a job that was given up may hold it for a while yet
+            threads.call_when_idle(partial(os.close, root))  # a job that was given up may hold it for a while yet
 
 
 def _complaint(skipped: tuple[Skipped, ...]) -> str | None:

@@ -146,7 +146,7 @@ def _folder(stored: StoredObject) -> bytes:
 
 
 def _same_object(entry: Entry, stored: StoredObject) -> bool:
-    """Whether the manifest speaks of these bytes, as far as the store tells; else nobody knows their digest."""
+    """Whether the manifest speaks of these bytes, as far as the store tells; else their digest is not known."""
     return not entry.etag or not stored.etag or entry.etag == stored.etag
 
 

@@ -1,7 +1,7 @@
 """From the store to a live directory: laid out first, then filled, smallest files first, by a task of its own.
 
-Nobody may look into the directory before the restore is complete. What fails because the store is away is tried again,
-going on where it stopped, for as long as something arrives every so often; after that the next one who waits begins
+No code may look into the directory before the restore is complete. What fails because the store is away is tried again,
+going on where it stopped, for as long as something arrives every so often; after that the next caller that waits begins
 it again.
 """
 
@@ -42,9 +42,9 @@ from workspace_sync.mirroring.transfer import (
     Transfer,
     check_stop,
     finish_directory,
+    keep_if_settled,
     make_directory,
     make_link,
-    settled,
     unusable,
 )
 from workspace_sync.names import escape, key_of
@@ -122,7 +122,7 @@ class Restoration:
     async def begin(self) -> None:
         """Read what the store has, make directories and links; a few small files then come by themselves.
 
-        Many or large ones begin to come with the first `wait`, to leave processor and disk to whoever starts meanwhile.
+        Many or large ones begin to come with the first `wait`, to leave processor and disk to what starts meanwhile.
         What may not fit is restored to its end at once, so that it can still be refused. Raises what goes wrong; then
         nothing comes until `wait` begins it again.
         """
@@ -145,7 +145,7 @@ class Restoration:
         """The report, once it is complete; begins again what had given up.
 
         Raises `RestoreIncomplete` (retryable) when it is not complete in time or the store does not give it,
-        `DirectoryFull` and its kin, `MirrorClosed`.
+        `DirectoryFull` and the like, `MirrorClosed`.
         """
         if self.report is None:
             task = self._bringing()
@@ -308,7 +308,7 @@ def _settle(seen: Seen, moment_ns: int) -> Seen:
     """Trust a restored file's signature, unless it is too fresh or the file has to be sent under its proper key."""
     if seen.signature is None or seen.key != key_of(seen.entry.path):
         return replace(seen, signature=None)
-    return replace(seen, signature=settled(seen.signature, moment_ns))
+    return replace(seen, signature=keep_if_settled(seen.signature, moment_ns))
 
 
 def _make(transfer: Transfer, entries: list[Entry], skipped: list[Skipped]) -> list[Entry]:

@@ -111,11 +111,11 @@ class Transfer:
         return None
 
     def _send_steady(self, path: bytes, seen: Seen | None) -> Seen:
-        read_at_ns = time.time_ns()
+        read_at_ns = time.time_ns()  # before the file is opened: what changes it later must show in its times
         descriptor, status = open_regular(self.root, path, self.opener)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             key = key_of(path)
-            signature = settled(signature_of(status), read_at_ns)
+            signature = keep_if_settled(signature_of(status), read_at_ns)
             if seen is not None and seen.key == key and seen.entry.size == status.st_size and seen.entry.sha256:
                 reader = SteadyReader(file, status, self.stop)
                 reader.exhaust()
@@ -130,7 +130,7 @@ class Transfer:
         """Send a restless file from a copy; it stays to be read again by the next flush."""
         with tempfile.TemporaryFile() as copy:
             for _ in range(COPY_ATTEMPTS):
-                status, sha256, rested = self._copied_aside(path, copy)
+                status, sha256, rested = self._copy_aside(path, copy)
                 if rested:
                     break
             size = copy.tell()
@@ -139,7 +139,7 @@ class Transfer:
             written = self.store.put(self.prefix + key, copy, size)
         return Seen(replace(file_entry(path, status, sha256, written), size=size), key)
 
-    def _copied_aside(self, path: bytes, copy: IO[bytes]) -> tuple[os.stat_result, str, bool]:
+    def _copy_aside(self, path: bytes, copy: IO[bytes]) -> tuple[os.stat_result, str, bool]:
         """What one pass sees goes into `copy`; the file's status and the digest, and whether it rested meanwhile."""
         copy.seek(0)
         copy.truncate()
@@ -162,7 +162,7 @@ class Transfer:
             opened_directory(self.root, head, owner=self.owner, make=True) as directory,
         ):
             check_stop(self.stop)
-            descriptor = _created(directory, name)
+            descriptor = _create(directory, name)
             try:
                 hole = False
                 for piece in _pieces(source, min(entry.size, CHUNK_BYTES)):
@@ -176,14 +176,14 @@ class Transfer:
                 os.fchmod(descriptor, entry.mode)
                 sha256 = digest.hexdigest()
                 same = sha256 == (entry.sha256 or sha256)
-                mtime_ns = entry.mtime_ns if same else self._replaced_ns(entry, key, sha256, told)
-                os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+                mtime_ns = entry.mtime_ns if same else self._find_replaced_ns(entry, key, sha256, told)
+                os.utime(descriptor, ns=(mtime_ns, mtime_ns))  # after the last write, which sets it
                 status = os.fstat(descriptor)
             finally:
                 os.close(descriptor)
         return Seen(file_entry(entry.path, status, sha256, entry), key, signature_of(status))
 
-    def _replaced_ns(self, entry: Entry, key: str, sha256: str, told: str) -> int:
+    def _find_replaced_ns(self, entry: Entry, key: str, sha256: str, told: str) -> int:
         """When the object was written that holds other bytes than the manifest's.
 
         Raises `_OtherBytes` when it is still the one that the manifest knows, unless the same ones were `told` before.
@@ -198,7 +198,7 @@ class Transfer:
 class SteadyReader(io.RawIOBase):
     """A file read once, hashed on the way; raises `FileChanged` before its last bytes if it did not rest meanwhile.
 
-    As soon as the file has no name any more it is not read further: whoever removed it may need the room.
+    As soon as the file has no name any more it is not read further: its removal may have been to make room.
     """
 
     def __init__(self, file: Any, status: os.stat_result, stop: threading.Event) -> None:
@@ -237,7 +237,7 @@ class SteadyReader(io.RawIOBase):
             _write_out(self._file.fileno(), self._size - self._left, len(view))
             try:
                 taken: int = self._file.readinto(view)
-            except OSError as error:  # told apart from the store's own errors, which pass through the same call
+            except OSError as error:  # not to be taken for the store's own errors, which pass through the same call
                 raise DirectoryUnusable(f"a file of the workspace cannot be read: {error.strerror}") from error
             self._left -= taken
             now = os.fstat(self._file.fileno())
@@ -247,7 +247,7 @@ class SteadyReader(io.RawIOBase):
         return taken
 
 
-def settled(signature: Signature, moment_ns: int) -> Signature | None:
+def keep_if_settled(signature: Signature, moment_ns: int) -> Signature | None:
     """The signature when a later change is sure to show in it, given that the file was as it is at `moment_ns`."""
     return signature if signature.ctime_ns + SETTLED_NANOSECONDS <= moment_ns else None
 
@@ -301,7 +301,7 @@ def _write_out(descriptor: int, offset: int, size: int) -> None:
     _libc.sync_file_range(descriptor, ctypes.c_int64(offset), ctypes.c_int64(size), ctypes.c_uint(_WRITE_OUT))
 
 
-def _created(directory: int, name: bytes) -> int:
+def _create(directory: int, name: bytes) -> int:
     """A new file of this name, in the place of what had it."""
     try:
         return os.open(name, CREATE, 0o600, dir_fd=directory)

@@ -43,7 +43,7 @@ class LocalStore:
 
     def put(self, key: str, source: BinaryIO, size: int) -> Written:
         path = _path(key)
-        with self._errors(key), self._opened() as root, opened_directory(root, INCOMING, make=True) as incoming:
+        with self._errors(key), self._open_root() as root, opened_directory(root, INCOMING, make=True) as incoming:
             name = uuid.uuid4().hex.encode()
             descriptor = os.open(name, CREATE, 0o600, dir_fd=incoming)
             try:
@@ -60,7 +60,7 @@ class LocalStore:
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         path = _path(key)
-        with self._errors(key), self._opened() as root, _missing(key):
+        with self._errors(key), self._open_root() as root, _missing(key):
             descriptor, _ = open_regular(root, path)
         stream = os.fdopen(descriptor, "rb")
         stream.seek(offset)
@@ -71,14 +71,14 @@ class LocalStore:
 
     def stat(self, key: str) -> StoredObject:
         path = _path(key)
-        with self._errors(key), self._opened() as root, _missing(key):
+        with self._errors(key), self._open_root() as root, _missing(key):
             descriptor, status = open_regular(root, path)
         os.close(descriptor)
         return StoredObject(key, status.st_size, status.st_mtime, _etag(status))
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         top = _path(prefix.rstrip("/"))
-        with self._errors(prefix), self._opened() as root:
+        with self._errors(prefix), self._open_root() as root:
             waiting = [top]
             while waiting:
                 path = waiting.pop()
@@ -87,7 +87,7 @@ class LocalStore:
                 yield from objects
 
     def delete(self, keys: Iterable[str]) -> None:
-        with self._opened() as root:
+        with self._open_root() as root:
             for key in keys:
                 path = _path(key)
                 with self._errors(key):
@@ -104,7 +104,7 @@ class LocalStore:
         return None
 
     def check(self) -> tuple[str, ...]:
-        with self._errors(), self._opened() as root, opened_directory(root, INCOMING, make=True) as incoming:
+        with self._errors(), self._open_root() as root, opened_directory(root, INCOMING, make=True) as incoming:
             with os.scandir(incoming) as listing:
                 names = [item.name for item in listing]
             for name in names:
@@ -122,7 +122,7 @@ class LocalStore:
         """Nothing is held between calls."""
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_root(self) -> Iterator[int]:
         with self._errors():
             Path(self._root).mkdir(parents=True, exist_ok=True, mode=0o700)
             root = os.open(self._root, DIRECTORY & ~os.O_NOFOLLOW)
@@ -136,9 +136,9 @@ class LocalStore:
         try:
             yield
         except OSError as error:
-            raise self._translated(error, key) from error
+            raise self._translate(error, key) from error
 
-    def _translated(self, error: OSError, key: str) -> StoreError:
+    def _translate(self, error: OSError, key: str) -> StoreError:
         what = f"{self.description}: {error.strerror or type(error).__name__}" + (f" ({key!a})" if key else "")
         if error.errno in _FULL:
             return StoreFull(f"{what}. Free space on its file system; what waits is written then")

@@ -1,9 +1,9 @@
 """Durable files as one zip archive, made while it is sent. Blocking.
 
-Each file is read whole before its member begins, so that one which vanishes, or cannot be read, is told in the archive
-and leaves no half member. Links are told, never followed and never made. What is held in memory are the workspace's
-names, `IN_MEMORY_BYTES` of one file, and what was left out; more of the file waits in a file of the host's. Whoever
-unpacks it may read what he unpacked, whatever the modes were.
+Each file is read whole before its member begins, so that one which vanishes, or cannot be read, leaves no half member
+and is listed in the archive. Links are listed, never followed and never made. Memory holds the workspace's names,
+`IN_MEMORY_BYTES` of one file, and what was left out; more of the file waits in a file of the host's. The user who
+unpacks it may read the files, whatever their modes were.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import IO
 from workspace_sync.entry import Entry
 from workspace_sync.errors import ObjectNotFound, StoreFull, StoreRefused, StoreUnavailable
 from workspace_sync.mirroring.plan import Remote
-from workspace_sync.names import escape
+from workspace_sync.names import escape, percent_encode
 from workspace_sync.store import CHUNK_BYTES, ObjectStore
 
 # Names inside an archive, which any tool unpacks below the directory it was told (pure).
@@ -41,25 +41,21 @@ def archive_name(path: bytes) -> str:
 
 def _safe(name: str) -> str:
     name = _ESCAPED.sub("%25", name)
-    name = "".join(_percent(each) if each in UNSAFE or not each.isprintable() else each for each in name)
+    name = "".join(percent_encode(each) if each in UNSAFE or not each.isprintable() else each for each in name)
     stem, dot, rest = name.partition(".")
     if DEVICE.fullmatch(stem.rstrip()):
-        name = stem[:-1] + _percent(stem[-1]) + dot + rest
-    return name[:-1] + _percent(name[-1]) if name[-1] in " ." else name
-
-
-def _percent(character: str) -> str:
-    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogateescape"))
+        name = stem[:-1] + percent_encode(stem[-1]) + dot + rest
+    return name[:-1] + percent_encode(name[-1]) if name[-1] in " ." else name
 
 
 SKIPPED = "SKIPPED.txt"
 IN_MEMORY_BYTES = 1 << 20
 PIECE_BYTES = 1 << 18
 NOTES_BYTES = 4 << 20
-"""Words about what is left out; of more than that the number is told."""
+"""Words about what is left out; beyond that they are counted."""
 READ_ATTEMPTS = 3
 LEVEL = 1
-"""Of compression: the least, since the archive is made while somebody waits."""
+"""Of compression: the least, since a client waits while the archive is made."""
 EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2037, 12, 31, tzinfo=UTC)
 """What every zip tool can say of a time."""
 Member = tuple[str, datetime, int, int, Iterator[bytes]]
@@ -88,7 +84,7 @@ class Archive(Iterator[bytes]):
         self._notes = _Notes()
         self._names: set[str] = set()
         self._turn = threading.Lock()
-        self._bytes = self._made()
+        self._bytes = self._pack()
 
     def __next__(self) -> bytes:
         pieces, size = [], 0
@@ -103,11 +99,11 @@ class Archive(Iterator[bytes]):
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Let go of what is open, once nobody reads any more; safe to call again."""
+        """Let go of what is open, once no thread reads any more; safe to call again."""
         with self._turn:
             self._bytes.close()
 
-    def _made(self) -> Generator[bytes, None, None]:
+    def _pack(self) -> Generator[bytes, None, None]:
         from stream_zip import ZIP_AUTO, stream_zip  # noqa: PLC0415 - six megabytes that few need
 
         with (
@@ -124,7 +120,7 @@ class Archive(Iterator[bytes]):
             if self._top in (b"", path) or path.startswith(self._top + b"/"):
                 yield from self._member(self._remote.entries[path], held)
         if self._notes:
-            yield self._skipped()
+            yield self._list_skipped()
 
     def _member(self, entry: Entry, held: IO[bytes]) -> Iterator[Member]:
         name = archive_name(entry.path)
@@ -133,7 +129,7 @@ class Archive(Iterator[bytes]):
         if entry.kind == "directory":
             yield (
                 f"{name}/",
-                _moment(entry),
+                _clamp_time(entry),
                 stat.S_IFDIR | entry.mode | 0o700,
                 0,
                 iter(()),
@@ -145,7 +141,7 @@ class Archive(Iterator[bytes]):
         elif (size := self._fetch(entry, name, held)) is not None:
             yield (
                 name,
-                _moment(entry),
+                _clamp_time(entry),
                 stat.S_IFREG | entry.mode | 0o400,
                 size,
                 _pieces(held),
@@ -184,7 +180,7 @@ class Archive(Iterator[bytes]):
                     raise _TooLarge(f"has grown beyond {self._limits.file_bytes:,} bytes meanwhile")
         return size
 
-    def _skipped(self) -> Member:
+    def _list_skipped(self) -> Member:
         """What was left out, under a name that no file at the top has."""
         name, number = SKIPPED, 1
         while name.casefold() in self._names:
@@ -228,6 +224,6 @@ def _pieces(held: IO[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _moment(entry: Entry) -> datetime:
+def _clamp_time(entry: Entry) -> datetime:
     seconds = min(max(entry.mtime_ns / 1e9, EARLIEST.timestamp()), LATEST.timestamp())
     return datetime.fromtimestamp(seconds, UTC)

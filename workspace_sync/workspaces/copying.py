@@ -84,7 +84,7 @@ class WorkspaceCopy:
         plan, conflicts = CopyPlan(), list[bytes]()
         chosen = [
             (path, replace(remote.entries[path], path=check_path(head + path)))
-            for path in _chosen(remote, [path_from_text(path) for path in paths])
+            for path in _choose_paths(remote, [path_from_text(path) for path in paths])
         ]
         for path, entry in chosen:
             self._add(plan, entry, there, conflicts, overwrite=overwrite)
@@ -174,7 +174,7 @@ def _check_apart(plan: CopyPlan, sources: set[bytes]) -> None:
             raise PathConflict(f"{escape(move.entry.path)} would be copied and written at once: choose another to_path")
 
 
-def _chosen(remote: Remote, wanted: list[bytes]) -> list[bytes]:
+def _choose_paths(remote: Remote, wanted: list[bytes]) -> list[bytes]:
     """The paths that are wanted, with all beneath them, in order; everything when none are named."""
     if not wanted:
         return list(remote.entries)

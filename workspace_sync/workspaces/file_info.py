@@ -1,4 +1,4 @@
-"""What callers are told of durable files: one name, a whole workspace, a removal."""
+"""What callers see of durable files: one name, a whole workspace, a removal."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from workspace_sync.names import text_of
 class FileInfo:
     """One durable name: `modified` is epoch seconds, `mode` the rwx bits.
 
-    `sha256` is that of a file's bytes, empty when it is not known: somebody else has written the object. `etag` is then
-    the store's word for this state of it. `target` is where a link points.
+    `sha256` is that of a file's bytes, empty when it is not known: another client has written the object. `etag` is
+    then the store's word for this state of it. `target` is where a link points.
     """
 
     path: str
@@ -59,7 +59,7 @@ def info_of(entry: Entry, etag: str = "") -> FileInfo:
     )
 
 
-def removed(entries: Iterable[Entry]) -> Removed:
+def describe_removal(entries: Iterable[Entry]) -> Removed:
     """These entries as a removal."""
     every = sorted(entries, key=lambda entry: entry.path)
     sizes = [entry.size for entry in every if entry.kind == "file"]

@@ -28,7 +28,7 @@ from workspace_sync.table import Table
 from workspace_sync.workspaces.archive import Archive, ArchiveLimits
 from workspace_sync.workspaces.chunks import Chunks
 from workspace_sync.workspaces.expected import ANYTHING, Expected
-from workspace_sync.workspaces.file_info import FileInfo, Removed, WorkspaceSummary, info_of, removed
+from workspace_sync.workspaces.file_info import FileInfo, Removed, WorkspaceSummary, describe_removal, info_of
 
 MANIFESTS = (MANIFEST_NAME, DAMAGED_NAME)
 OPEN_ATTEMPTS = 5
@@ -154,7 +154,7 @@ class DurableWorkspace:
                 self._store.delete([self._durable.files_prefix + remote.keys[p] for p in gone if p in remote.keys])
                 kept = (entry for p, entry in remote.entries.items() if p not in gone)
                 self._durable.write_manifest(kept, execution=remote.execution)
-        return removed(remote.entries[p] for p in gone)
+        return describe_removal(remote.entries[p] for p in gone)
 
     def summary(self) -> WorkspaceSummary:
         """Counts of what is durable now."""
@@ -167,7 +167,7 @@ class DurableWorkspace:
         return self._durable.read_manifest().execution
 
     def put_beside(self, name: str, data: bytes) -> None:
-        """Write an object beside the files, as `history.ipynb` is; a name may have one folder."""
+        """Write an object next to the files, as `history.ipynb` is; a name may have one folder."""
         self.put_stream_beside(name, io.BytesIO(data), len(data))
 
     def put_stream_beside(self, name: str, source: BinaryIO, size: int) -> None:
@@ -175,7 +175,7 @@ class DurableWorkspace:
         self._store.put(self._beside(name), source, size)
 
     def open_beside(self, name: str) -> tuple[BinaryIO, int]:
-        """An object beside the files, and its size; raises `ObjectNotFound`. The caller closes it."""
+        """An object next to the files, and its size; raises `ObjectNotFound`. The caller closes it."""
         size = self._store.stat(self._beside(name)).size
         return self._store.get(self._beside(name)), size
 
@@ -208,7 +208,7 @@ class DurableWorkspace:
             self._store.delete([each.key for each in self._store.list(f"{self._durable.prefix}/")])
 
     def contents(self) -> tuple[Removed, builtins.list[str]]:
-        """What `remove_files` would take away, and the names beside it that stay."""
+        """What `remove_files` would take away, and the names that stay."""
         cut = len(self._durable.prefix) + 1
         names = [each.key[cut:] for each in self._store.list(f"{self._durable.prefix}/")]
         beside = [name for name in names if name not in MANIFESTS and not name.startswith("workspace/")]
@@ -216,10 +216,10 @@ class DurableWorkspace:
             remote = self._durable.load()
         except ManifestUnreadable:  # it goes like any other
             remote = merge(Manifest(""), self._durable.objects())
-        return removed(remote.entries.values()), sorted(beside)
+        return describe_removal(remote.entries.values()), sorted(beside)
 
     def remove_files(self) -> None:
-        """Remove every file, and the manifest last; what lies beside them stays."""
+        """Remove every file, and the manifest last; other objects of the workspace stay."""
         with self._durable.changing:
             self._store.delete([each.key for each in self._store.list(self._durable.files_prefix)])
             self._store.delete([f"{self._durable.prefix}/{name}" for name in MANIFESTS])
@@ -247,7 +247,7 @@ class DurableWorkspace:
         return merge(Manifest(manifest.as_of, known), [one]), stored.etag
 
     def _check(self, remote: Remote, raw: bytes, expected: Expected) -> None:
-        """Raise `NotAsExpected` unless the path is what its caller expects; a digest that nobody knows is made."""
+        """Raise `NotAsExpected` unless the path is what its caller expects; a digest that is not known is computed."""
         if expected == ANYTHING:
             return
         entry = remote.entries.get(raw)

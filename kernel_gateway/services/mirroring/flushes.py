@@ -82,7 +82,7 @@ class Flushes:
         if ticket is None:
             return ExecutionSync("before_return", durable=False, error=GONE)
         try:
-            await ticket.mirror.flushed(ticket.number, self.deadline_seconds)
+            await ticket.mirror.wait_flushed(ticket.number, self.deadline_seconds)
         except WorkspaceSyncError as error:
             return ExecutionSync("before_return", durable=False, error=str(error))
         self.note(ticket.mirror)

@@ -64,7 +64,7 @@ class WorkspaceRestore:
         await asyncio.wait([task], timeout=seconds)
         if not self._is_over():
             with translated():
-                await (task if task.done() and not task.cancelled() else self.mirror.restored(0.0))  # says how far
+                await (task if task.done() and not task.cancelled() else self.mirror.wait_restored(0.0))  # says how far
             raise WorkspaceRestoring("the workspace is about to be complete: try again")
 
     def _is_over(self) -> bool:
@@ -79,7 +79,7 @@ class WorkspaceRestore:
 
     async def _finish(self) -> None:
         try:
-            report = await self.mirror.restored()
+            report = await self.mirror.wait_restored()
         except WorkspaceSyncError as error:
             if not self._closed:
                 log.warning("workspace_not_restored", error=str(error))

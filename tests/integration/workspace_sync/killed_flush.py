@@ -1,7 +1,7 @@
 """A process that flushes two states of one directory and may be killed meanwhile; what the tests of that start.
 
-Steps are the calls of the store in the second flush: of a local store the process kills itself there, of S3 the server
-in front of it kills it.
+Steps are the calls of the store in the second flush: of a local store the process kills itself there, of S3 the
+proxy in front of it does.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ async def flush(store: Any, order: dict[str, Any], arm: Callable[[], None]) -> N
         try:
             for tree, as_of in ((BEFORE, FIRST), (AFTER, SECOND)):
                 plant(directory, tree)
-                await mirror.flushed(mirror.request_flush(as_of), DEADLINE_SECONDS)
+                await mirror.wait_flushed(mirror.request_flush(as_of), DEADLINE_SECONDS)
                 if as_of is FIRST:
                     await asyncio.sleep(0.03)  # so that what is unchanged is known to be
                     arm()

@@ -79,7 +79,7 @@ def test_it_holds_what_a_dict_would_in_order(
 
 
 def test_who_reads_while_another_writes_finds_all_that_was_there() -> None:
-    """Packing moves every value; nobody may look where it is no more, or not yet."""
+    """Packing moves every value; no reader may look where it is no more, or not yet."""
     table = Table(NUMBERS, {b"%04d" % number: number for number in range(0, 2000, 2)})
     stop, missed = threading.Event(), list[int]()
 

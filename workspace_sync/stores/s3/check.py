@@ -1,4 +1,4 @@
-"""What a bucket lets us do, found out by doing it with an object of ours below the prefix.
+"""What a bucket lets us do, found out by doing it with an object of its own below the prefix.
 
 Required: listing, writing, reading, deleting. What is missing is said all at once, by the names that policies use.
 Without the rest the store works less well; that is said as advice.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workspace_sync.errors import ObjectNotFound, PermissionMissing, StoreError, StoreRefused, StoreUnavailable
-from workspace_sync.stores.s3.errors import Translated, forbidden, refused
+from workspace_sync.stores.s3.errors import Translated, explain_code, explain_missing
 
 CONTENT = b"written by sandcell to see whether it may; it can be removed"
 _NO_UPLOAD = "sandcell-asks-whether-it-may"
@@ -35,19 +35,19 @@ class Probe:
 
     def run(self) -> tuple[str, ...]:
         """Advice, a sentence each. Raises `PermissionMissing` with all that is required and missing, `StoreError`."""
-        self._allowed(self._list)
-        deletes = self._allowed(lambda: self._delete(f"never-written-{uuid.uuid4()}"))
+        self._is_allowed(self._list)
+        deletes = self._is_allowed(lambda: self._delete(f"never-written-{uuid.uuid4()}"))
         # One that cannot be removed again has always the same name.
         name = str(uuid.uuid4()) if deletes else "kept"
-        wrote = self._allowed(lambda: self._write(name))
-        self._allowed(lambda: self._read(name, wrote=wrote))
+        wrote = self._is_allowed(lambda: self._write(name))
+        self._is_allowed(lambda: self._read(name, wrote=wrote))
         if wrote and deletes:
-            self._allowed(lambda: self._delete(name))
+            self._is_allowed(lambda: self._delete(name))
         if self._missing:
-            raise forbidden(self._where, self._missing)
+            raise explain_missing(self._where, self._missing)
         return self._advice()
 
-    def _allowed(self, ask: Callable[[], object]) -> bool:
+    def _is_allowed(self, ask: Callable[[], object]) -> bool:
         try:
             ask()
         except PermissionMissing as error:
@@ -70,7 +70,7 @@ class Probe:
             self._client.put_object(Bucket=self._bucket, Key=self._probe(name), Body=CONTENT)
 
     def _read(self, name: str, *, wrote: bool) -> None:
-        """Without an object of ours an absent one is asked for: who may read is told that it is absent, if he lists."""
+        """Without our object an absent one is asked for: a caller that may read and list learns that it is absent."""
         try:
             with Translated(self._where):
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._probe(name))
@@ -92,7 +92,7 @@ class Probe:
                 Bucket=self._bucket, Delete={"Objects": [{"Key": self._probe(name)}], "Quiet": True}
             )
         for error in answer.get("Errors", ()):
-            raise refused(self._where, str(error.get("Code", "unknown")), 0, "DeleteObjects")
+            raise explain_code(self._where, str(error.get("Code", "unknown")), 0, "DeleteObjects")
 
     def _advice(self) -> tuple[str, ...]:
         upload = {"Bucket": self._bucket, "Key": self._probe("kept"), "UploadId": _NO_UPLOAD}

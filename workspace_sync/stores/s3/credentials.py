@@ -35,19 +35,19 @@ class _RenewedFile(CredentialProvider):
     def load(self) -> RefreshableCredentials | None:
         if not self._read():
             return None
-        found = self._renewed()
+        found = self._renew()
         return RefreshableCredentials(
             found["access_key"],
             found["secret_key"],
             found["token"],
             datetime.fromisoformat(found["expiry_time"]),
-            refresh_using=self._renewed,
+            refresh_using=self._renew,
             method=self.METHOD,
             advisory_timeout=_SLACK_SECONDS,
             mandatory_timeout=_SLACK_SECONDS,
         )
 
-    def _renewed(self) -> dict[str, Any]:
+    def _renew(self) -> dict[str, Any]:
         """What the file says now; what it said last when it cannot be read, as while it is written."""
         self._read()
         until = datetime.now(UTC) + timedelta(seconds=RENEW_SECONDS + _SLACK_SECONDS)

@@ -46,7 +46,7 @@ def require_s3_answers(client: Any) -> None:
 
 
 def etag_of(answer: Any) -> str:
-    """The ETag in botocore's words for an answer, without its quotes; empty when none is told."""
+    """The ETag in an answer as botocore gives it, without its quotes; empty when there is none."""
     return str(answer.get("ETag", "")).strip('"')
 
 
@@ -132,28 +132,33 @@ class Translated:
         if error is None:
             return
         if isinstance(error, boto.ClientError):
-            raise refusal(self._where, error, self._key) from error
+            raise explain_refusal(self._where, error, self._key) from error
         if isinstance(error, boto.BotoCoreError | boto.HTTPClientError | ResponseParserError):
-            raise silence(self._where, error) from error
+            raise explain_silence(self._where, error) from error
 
 
-def refusal(where: str, error: boto.ClientError, key: str = "") -> StoreError:
+def read_code(error: boto.ClientError) -> str:
+    """The S3 error code of an answer that says no."""
+    return str(error.response.get("Error", {}).get("Code", "unknown"))
+
+
+def explain_refusal(where: str, error: boto.ClientError, key: str = "") -> StoreError:
     """Our error for an answer that says no."""
     response: Any = error.response
-    code = str(response.get("Error", {}).get("Code", "unknown"))
+    code = read_code(error)
     meta = response.get("ResponseMetadata", {})
     if code in _REGION:
-        return _elsewhere(where, response)
+        return _explain_region(where, response)
     named = _NAMED.search(str(response.get("Error", {}).get("Message", "")))
     if code in _FORBIDDEN and named:
-        return forbidden(where, [named[1]], key)
-    return refused(where, code, int(meta.get("HTTPStatusCode", 0)), error.operation_name, key)
+        return explain_missing(where, [named[1]], key)
+    return explain_code(where, code, int(meta.get("HTTPStatusCode", 0)), error.operation_name, key)
 
 
-def refused(where: str, code: str, status: int, operation: str, key: str = "") -> StoreError:
+def explain_code(where: str, code: str, status: int, operation: str, key: str = "") -> StoreError:
     """Our error for an S3 error code and an HTTP status; 0 for an error inside an answer."""
     if code in _FORBIDDEN:
-        return forbidden(where, [PERMISSIONS.get(operation, f"s3:{operation}")], key)
+        return explain_missing(where, [PERMISSIONS.get(operation, f"s3:{operation}")], key)
     if code in _UNUSABLE:
         return StoreUnusable(f"{where}: {_UNUSABLE[code]} ({code})")
     kind, advice = _kind(code, status, operation)
@@ -174,7 +179,7 @@ def _kind(code: str, status: int, operation: str) -> tuple[type[StoreError], str
     return StoreRefused, ". Check the bucket's name, the credentials and what they allow"
 
 
-def forbidden(where: str, permissions: list[str], key: str = "") -> PermissionMissing:
+def explain_missing(where: str, permissions: list[str], key: str = "") -> PermissionMissing:
     """These permissions are missing."""
     named = " and ".join(filter(None, (", ".join(permissions[:-1]), permissions[-1])))
     allow = "it" if len(permissions) == 1 else "them"
@@ -186,7 +191,7 @@ def forbidden(where: str, permissions: list[str], key: str = "") -> PermissionMi
     )
 
 
-def silence(where: str, error: Exception) -> StoreError:
+def explain_silence(where: str, error: Exception) -> StoreError:
     """Our error when no answer came, or none was asked for."""
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return StoreUnusable(
@@ -207,7 +212,7 @@ def silence(where: str, error: Exception) -> StoreError:
     return StoreUnavailable(f"{where} does not answer: it broke off ({type(error).__name__}); {WAITS}")
 
 
-def _elsewhere(where: str, response: Any) -> StoreUnusable:
+def _explain_region(where: str, response: Any) -> StoreUnusable:
     headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     region = str(response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region") or "")
     known = region if region.replace("-", "").isalnum() and len(region) < 40 else ""

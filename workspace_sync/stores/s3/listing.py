@@ -32,7 +32,9 @@ class Page:
 
 def parse_listings(client: Any) -> None:
     """Let this client's answers to `list_objects_v2` hold a `Page`."""
-    client.meta.events.register("before-parse.s3.ListObjectsV2", _parse)
+    # `*`, since botocore calls that before its own hook for `s3.*`, which parses every answer to see whether it is an
+    # error, and then has nothing to do.
+    client.meta.events.register("before-parse.*.ListObjectsV2", _parse)
 
 
 def request_page(client: Any, bucket: str, prefix: str, token: str) -> Page:
@@ -72,7 +74,9 @@ def _parse(response_dict: Any, customized_response_dict: Any, **_: Any) -> None:
         if _name(root) != "ListBucketResult":
             raise ValueError(_name(root))
         customized_response_dict[_PAGE] = read_page(root)
-    except (ParseError, LookupError, ValueError) as error:
+    except ParseError:  # cut off: that hook makes it an error of the server, which is asked again
+        return
+    except (LookupError, ValueError) as error:
         raise ResponseParserError("an answer to ListObjectsV2 that is none") from error
     response_dict["body"] = _READ
 

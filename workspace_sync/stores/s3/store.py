@@ -1,7 +1,7 @@
 """Objects in an S3 bucket, at Amazon or at any endpoint that speaks its protocol.
 
-Up to 5 MiB an object is one request, beyond it goes in parts (`upload`); it is read as it comes
-(`download`), copied inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
+Up to 5 MiB an object is one request, beyond it goes in parts (`upload`); it is read as it comes (`download`), copied
+inside the store by s3transfer. Memory is bounded: a body for each caller, and the parts
 that module states. Credentials come from botocore's usual places, never from a URL.
 """
 
@@ -26,14 +26,13 @@ from botocore.handlers import add_expect_header
 from botocore.loaders import JSONFileLoader
 
 from workspace_sync.errors import ObjectNotFound, StoreError, StoreRefused, StoreUnavailable
-from workspace_sync.store import CHUNK_BYTES, Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
+from workspace_sync.store import Ahead, ExactReader, FileSource, Item, StoredObject, Written, check_key
 from workspace_sync.stores.s3.check import Probe
 from workspace_sync.stores.s3.credentials import renew_from_files
-from workspace_sync.stores.s3.download import ObjectReader, ahead
-from workspace_sync.stores.s3.errors import ABSENT, Translated, etag_of, refused, require_s3_answers
+from workspace_sync.stores.s3.download import ByteRange, ObjectReader, ahead
+from workspace_sync.stores.s3.errors import ABSENT, Translated, etag_of, explain_code, require_s3_answers
 from workspace_sync.stores.s3.listing import parse_listings, request_page
-from workspace_sync.stores.s3.requests import Requests
-from workspace_sync.stores.s3.stretch import ByteRange
+from workspace_sync.stores.s3.requests import Requests, read_body
 from workspace_sync.stores.s3.upload import PART_BYTES, Uploads
 
 # What botocore knows of its services, read without the prose: a third of what a client of S3 takes of memory.
@@ -54,11 +53,11 @@ class _Models(JSONFileLoader):
                 content = Path(file_path + suffix).read_bytes()
             except OSError:  # not there, or where this process may not look
                 continue
-            return json.loads(unpacked(content), object_pairs_hook=_said)  # type: ignore[no-any-return]
+            return json.loads(unpacked(content), object_pairs_hook=_drop_documentation)  # type: ignore[no-any-return]
         return None
 
 
-def _said(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_documentation(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: "" if name == "documentation" and isinstance(value, str) else value for name, value in pairs}
 
 
@@ -106,7 +105,7 @@ class S3Store:
             else:
                 renew_from_files(core)
             session = boto3.session.Session(botocore_session=core)
-            make = partial(_client, session, endpoint_url, region, connect_timeout_seconds)
+            make = partial(_make_client, session, endpoint_url, region, connect_timeout_seconds)
             self._client = make(read_timeout_seconds)
         self._make_patient = partial(make, max(read_timeout_seconds, COPY_TIMEOUT_SECONDS))
         self._patient: Any = None
@@ -123,24 +122,22 @@ class S3Store:
         exact = ExactReader(source, size)
         with self._errors(key):
             if size <= PART_BYTES:
-                data = bytearray(size)
-                with memoryview(data) as view:
-                    for start in range(0, max(size, 1), CHUNK_BYTES):
-                        exact.readinto(view[start : start + CHUNK_BYTES])
-                return self._requests.put(self._key(key), data)
+                return self._requests.put(self._key(key), read_body(exact, size))
             if isinstance(source, FileSource) and size <= IN_ONE_BYTES:
-                return self._requests.put(self._key(key), source)
+                return self._requests.send(self._client.put_object, source.begin(), Key=self._key(key))
             return self._uploads.put(self._key(key), exact, size)
 
     def get(self, key: str, offset: int = 0, size: int | None = None) -> BinaryIO:
         if size == 0:
             self.stat(key)
             return io.BytesIO()
-        return self._as_stream(key, self._open(key, "", offset, size), offset, size)
+        if offset or size is not None:
+            return self._as_stream(key, self._open(key, "", offset, size), offset, size)
+        return self._receive(key, self._ask(key))
 
     @contextlib.contextmanager
     def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Ahead[Item]]:
-        with contextlib.closing(ahead(wanted, self._ask, self._open_asked, self.get, self._silence_seconds)) as asked:
+        with contextlib.closing(ahead(wanted, self._ask, self._receive, self.get, self._silence_seconds)) as asked:
             yield asked
 
     def _ask(self, key: str) -> socket.socket | None:
@@ -148,9 +145,9 @@ class S3Store:
             return self._requests.ask(self._key(key))
         return None
 
-    def _open_asked(self, key: str, connection: socket.socket) -> BinaryIO:
+    def _receive(self, key: str, connection: socket.socket | None) -> BinaryIO:
         with self._errors(key):
-            first = self._requests.opened(self._key(key), connection)
+            first = self._requests.receive(self._key(key), connection)
         return self._as_stream(key, first, 0, None)
 
     def _as_stream(self, key: str, first: ByteRange, offset: int, size: int | None) -> BinaryIO:
@@ -195,7 +192,7 @@ class S3Store:
                 )
             failed = [error for error in answer.get("Errors", ()) if error.get("Code") not in ABSENT]
             if failed:
-                raise refused(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
+                raise explain_code(self.description, str(failed[0].get("Code", "unknown")), 0, "DeleteObjects")
 
     def copy(self, source: str, target: str, *, etag: str = "") -> Written:
         now = self.stat(source)
@@ -207,13 +204,13 @@ class S3Store:
                 self._copy_in_parts(place, target)
                 copied = self.stat(target)
                 return Written(copied.etag, copied.version_id)
-            client = self._client if now.size <= QUICK_COPY_BYTES else self._patient_client()
+            client = self._client if now.size <= QUICK_COPY_BYTES else self._get_patient_client()
             told = client.copy_object(
                 CopySource=place, Bucket=self._bucket, Key=self._key(target), CopySourceIfMatch=f'"{now.etag}"'
             )
         return Written(etag_of(told["CopyObjectResult"]), told.get("VersionId", ""))
 
-    def _patient_client(self) -> Any:
+    def _get_patient_client(self) -> Any:
         """Made at the first use: a client takes megabytes, and few stores copy large files."""
         with self._guard:
             if self._patient is None:
@@ -256,14 +253,14 @@ class S3Store:
         return Translated(self.description, key)
 
 
-def _client(
+def _make_client(
     session: Any, endpoint_url: str | None, region: str | None, connect_seconds: float, read_seconds: float
 ) -> Any:
     client = session.client(
         "s3",
         endpoint_url=endpoint_url,
         region_name=region or ("us-east-1" if endpoint_url else None),
-        config=_config(connect_seconds, read_seconds, own_endpoint=endpoint_url is not None),
+        config=_make_config(connect_seconds, read_seconds, own_endpoint=endpoint_url is not None),
     )
     # With `Expect: 100-continue` botocore loops for ever when the connection ends inside the interim answer.
     client.meta.events.unregister("before-call.s3", add_expect_header)
@@ -272,7 +269,7 @@ def _client(
     return client
 
 
-def _config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
+def _make_config(connect_seconds: float, read_seconds: float, *, own_endpoint: bool) -> Config:
     return Config(
         connect_timeout=connect_seconds,
         read_timeout=read_seconds,

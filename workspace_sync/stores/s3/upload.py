@@ -1,16 +1,17 @@
 """One large object sent in parts: several at a time, so many in memory, and none again that the server has already.
 
 An upload that was cut off stays with the server, also when the process died. The next one of the same key takes it up:
-a part whose hash is that of ours is not sent again. What nobody takes up within a day is aborted.
+a part that already has the hash of ours is not sent again. An upload that is not taken up within a day is aborted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from workspace_sync.errors import StoreUnavailable
-from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
-from workspace_sync.stores.s3.errors import ABSENT, etag_of
-from workspace_sync.stores.s3.requests import Requests
+from workspace_sync.store import ExactReader, Written
+from workspace_sync.stores.s3.errors import ABSENT, etag_of, read_code
+from workspace_sync.stores.s3.requests import Requests, read_body
 
 PART_BYTES = 5 << 20
 """A part, the smallest that S3 takes, and what is still sent as one piece."""
@@ -63,18 +64,17 @@ class Uploads:
         self._bucket = bucket
         self._where = where
         self._executor = ThreadPoolExecutor(PART_THREADS, thread_name_prefix="s3 parts")
-        self._buffers = _Buffers()
+        self._room = threading.Semaphore(PARTS_IN_MEMORY)
         self._under_way: set[str] = set()
         self._guard = threading.Lock()
 
     def put(self, key: str, source: ExactReader, size: int) -> Written:
         """Send the object; it is written whole, once every part is there."""
-        self._requests.compares_sha256()  # before anything is begun: its object comes and goes beside this one
-        upload = self._taken_up(key) or self._begun(key)
+        upload = self._take_up(key) or self._begin(key)
         try:
             return self._complete(upload, self._send_all(upload, source, size), size)
         except ClientError as error:
-            if _code(error) not in _GONE:
+            if read_code(error) not in _GONE:
                 raise
             with contextlib.suppress(ClientError):
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload.id)
@@ -83,8 +83,8 @@ class Uploads:
             self._let_go(upload.id)
 
     def abort_leftovers(self, prefix: str) -> None:
-        """Abort what was cut off long ago and what nobody took up."""
-        for upload in self._listed(prefix):
+        """Abort what was cut off long ago and was not taken up."""
+        for upload in self._list_uploads(prefix):
             if time.time() - upload["Initiated"].timestamp() > LEFTOVER_SECONDS:
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
@@ -92,10 +92,10 @@ class Uploads:
         """Begin no further part."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    def _taken_up(self, key: str) -> _Upload | None:
+    def _take_up(self, key: str) -> _Upload | None:
         """The newest upload of this key that was cut off, and the parts it has; None when it cannot be known."""
         try:
-            found = [each for each in self._listed(key) if each["Key"] == key]
+            found = [each for each in self._list_uploads(key) if each["Key"] == key]
             for upload in sorted(found, key=lambda each: each["Initiated"], reverse=True):
                 upload_id = str(upload["UploadId"])
                 with self._guard:
@@ -103,7 +103,7 @@ class Uploads:
                         continue
                     self._under_way.add(upload_id)
                 try:
-                    return _Upload(key, upload_id, self._parts(key, upload_id))
+                    return _Upload(key, upload_id, self._list_parts(key, upload_id))
                 except BaseException:
                     self._let_go(upload_id)
                     raise
@@ -115,21 +115,21 @@ class Uploads:
         with self._guard:
             self._under_way.discard(upload_id)
 
-    def _begun(self, key: str) -> _Upload:
+    def _begin(self, key: str) -> _Upload:
         told = self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
         upload_id = str(told["UploadId"])
         with self._guard:
             self._under_way.add(upload_id)
         return _Upload(key, upload_id, {})
 
-    def _listed(self, prefix: str) -> Iterator[Any]:
+    def _list_uploads(self, prefix: str) -> Iterator[Any]:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(
             Bucket=self._bucket, Prefix=prefix, PaginationConfig={"MaxItems": _LISTED}
         )
         for page in pages:
             yield from page.get("Uploads", ())
 
-    def _parts(self, key: str, upload_id: str) -> dict[int, _Part]:
+    def _list_parts(self, key: str, upload_id: str) -> dict[int, _Part]:
         pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
         return {
             part["PartNumber"]: _Part(etag_of(part), part["Size"]) for page in pages for part in page.get("Parts", ())
@@ -137,45 +137,44 @@ class Uploads:
 
     def _send_all(self, upload: _Upload, source: ExactReader, size: int) -> list[dict[str, Any]]:
         """Every part, read in order here and sent by the threads; what completes the upload."""
-        under_way: list[Future[dict[str, Any]]] = []
+        sending: list[Future[dict[str, Any]]] = []
         part_bytes = max(PART_BYTES, -(-size // MOST_PARTS))
-
-        def send(number: int, buffer: bytearray, filled: int) -> dict[str, Any]:
-            try:
-                with memoryview(buffer)[:filled] as data:
-                    return self._send(upload, number, data)
-            finally:
-                self._buffers.give(buffer)
 
         try:
             for number, left in enumerate(range(size, 0, -part_bytes), 1):
-                buffer = self._buffers.take(part_bytes, lambda: any(_failed(each) for each in under_way), self._where)
-                if buffer is None:
-                    break
+                self._wait_for_room()
                 try:
-                    filled = _fill(buffer, source, min(left, part_bytes))
-                    under_way.append(self._executor.submit(send, number, buffer, filled))
+                    _raise_failure(sending)
+                    body = read_body(source, min(left, part_bytes))
+                    part = self._executor.submit(self._send, upload, number, body)
                 except BaseException:
-                    self._buffers.give(buffer)
+                    self._room.release()
                     raise
-            wait(under_way, WAIT_SECONDS, FIRST_EXCEPTION)
-            for each in sorted(under_way, key=lambda each: not _failed(each)):
-                if not each.done():
-                    raise StoreUnavailable(f"{self._where}: parts of large files take too long to be sent")
-                each.result()
-            return [each.result() for each in under_way]
+                part.add_done_callback(lambda _: self._room.release())  # also of one that is cancelled
+                sending.append(part)
+                del body  # held here it would outlive its sending, one part more than there is room for
+            wait(sending, WAIT_SECONDS, FIRST_EXCEPTION)
+            _raise_failure(sending)
+            if not all(each.done() for each in sending):
+                raise StoreUnavailable(f"{self._where}: parts of large files take too long to be sent")
+            return [each.result() for each in sending]
         finally:
-            for each in under_way:
-                if each.cancel():
-                    self._buffers.forget()
-            wait(under_way, WAIT_SECONDS)
+            for each in sending:
+                each.cancel()
+            wait(sending, WAIT_SECONDS)
 
-    def _send(self, upload: _Upload, number: int, data: memoryview) -> dict[str, Any]:
+    def _wait_for_room(self) -> None:
+        """For one more part in memory; each gives its room back when it ends, however it does."""
+        if not self._room.acquire(timeout=WAIT_SECONDS):
+            raise StoreUnavailable(f"{self._where}: parts of large files take too long to be sent")
+
+    def _send(self, upload: _Upload, number: int, body: io.BytesIO) -> dict[str, Any]:
         had = upload.had.get(number)
-        if had is not None and had.size == len(data) and had.etag == self._requests.tag_of(data):
+        if had is not None and had.size == body.getbuffer().nbytes and had.etag == self._requests.tag_of(body):
             return {"PartNumber": number, "ETag": f'"{had.etag}"'}
-        etag = self._requests.put_part(upload.key, upload.id, number, data)
-        return {"PartNumber": number, "ETag": f'"{etag}"'}
+        part = {"UploadId": upload.id, "PartNumber": number}
+        sent = self._requests.send(self._client.upload_part, body, Key=upload.key, **part)
+        return {"PartNumber": number, "ETag": f'"{sent.etag}"'}
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
         """Make the object of its parts, and look at it once: not every server tells here the ETag that stays."""
@@ -185,8 +184,8 @@ class Uploads:
             )
         except ClientError as error:
             # Of a request that was sent again the first answer may have been lost: then the object is there.
-            made = self._find(upload.key) if _code(error) == "NoSuchUpload" else None
-            if made is None or etag_of(made) != _composed(parts):
+            made = self._find(upload.key) if read_code(error) == "NoSuchUpload" else None
+            if made is None or etag_of(made) != _compose_etag(parts):
                 raise
         else:
             made = self._find(upload.key)
@@ -199,68 +198,18 @@ class Uploads:
         try:
             return self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError as error:
-            if _code(error) in ABSENT:
+            if read_code(error) in ABSENT:
                 return None
             raise
 
 
-class _Buffers:
-    """Memory for parts: so many buffers, used again; let go of when none is in use."""
-
-    def __init__(self) -> None:
-        self._free: list[bytearray] = []
-        self._used = 0
-        self._changed = threading.Condition()
-
-    def take(self, size: int, given_up: Callable[[], bool], where: str) -> bytearray | None:
-        """A buffer of at least this size, waiting for one; None once the caller has no use for it."""
-        until = time.monotonic() + WAIT_SECONDS
-        with self._changed:
-            while self._used >= PARTS_IN_MEMORY and not given_up():
-                if time.monotonic() > until:
-                    raise StoreUnavailable(f"{where}: parts of large files take too long to be sent")
-                self._changed.wait(1.0)
-            if given_up():
-                return None
-            self._used += 1
-            fitting = [each for each in self._free if len(each) >= size]
-            if fitting:
-                self._free.remove(fitting[0])
-                return fitting[0]
-        return bytearray(size)
-
-    def give(self, buffer: bytearray) -> None:
-        """A buffer is free again."""
-        with self._changed:
-            self._free.append(buffer)
-            self.forget()
-
-    def forget(self) -> None:
-        """A buffer is not in use any more, and gone."""
-        with self._changed:
-            self._used -= 1
-            if not self._used:
-                self._free.clear()
-            self._changed.notify_all()
+def _raise_failure(parts: Sequence[Future[Any]]) -> None:
+    for each in parts:
+        if each.done() and not each.cancelled():
+            each.result()
 
 
-def _fill(buffer: bytearray, source: ExactReader, wanted: int) -> int:
-    with memoryview(buffer) as view:
-        filled = 0
-        while filled < wanted:
-            filled += source.readinto(view[filled : min(wanted, filled + CHUNK_BYTES)])
-    return filled
-
-
-def _failed(future: Future[Any]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is not None
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code"))
-
-
-def _composed(parts: list[dict[str, Any]]) -> str:
+def _compose_etag(parts: list[dict[str, Any]]) -> str:
     """The ETag of an object in parts whose ETags are MD5s."""
     try:
         joined = b"".join(bytes.fromhex(etag_of(part)) for part in parts)

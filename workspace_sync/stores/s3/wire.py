@@ -1,8 +1,8 @@
-"""Single requests to one bucket over kept connections, at a tenth of the cost of botocore's way.
+"""Small objects to and from one bucket over kept connections, at a tenth of the cost of botocore's way.
 
 Only for what goes well: an answer that is not a plain success is left to botocore, which asks again in its own way and
-knows redirects, regions, back-off and errors. Words: a `Wire` is all connections to one bucket; an exchange is one
-request and its whole answer, in memory; an `Incoming` is an answer whose body is read as it comes.
+knows redirects, regions, back-off and errors. Whatever is large goes through botocore alone. A `Wire` is all
+connections to one bucket; an exchange is one request and its whole answer, in memory.
 """
 
 from __future__ import annotations
@@ -15,22 +15,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from select import POLLIN, poll
-from typing import TypeVar
 from urllib.parse import quote
 
 import httptools
 
-from workspace_sync.store import FileSource
-from workspace_sync.stores.s3.payload import Body, Payload, pieces_of, sha256_of, size_of
-
-# One answer of an S3 server as its bytes come (no I/O): all of it in memory, or its head and the way to its body.
+# One answer of an S3 server as its bytes come (no I/O).
 
 HEAD_BYTES = 64 * 1024
 """Headers of one answer, all together."""
-_LONGEST = 19
-"""Digits of a length that a file can have."""
+BODY_BYTES = 1 << 20
+"""The body of one answer: what is asked for of an object."""
 
 
 class WireBroken(Exception):
@@ -47,29 +42,26 @@ class Answer:
 
     @property
     def etag(self) -> str:
-        """The object's ETag without its quotes; empty when none is told."""
+        """The object's ETag without its quotes; empty when there is none."""
         return self.headers.get("etag", "").strip('"')
 
 
 class Reading:
     """One answer as it comes; the parser calls the methods that begin with `on_`."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self) -> None:
         self.answer = Answer()
         self.done = False
         self.again = False
-        self._most = most_bytes
+        """Whether the connection can be used for another request."""
         self._head_bytes = 0
         self._in_head = True
-        self._filled = 0
         self._head: dict[bytes, bytes] = {}
         self.on_header = self._head.__setitem__  # called so often that its cost counts
         self._parser = httptools.HttpResponseParser(self)
 
     def take(self, piece: bytes) -> None:
         """What came. Raises `httptools.HttpParserError`, `WireBroken`."""
-        if not piece:
-            return
         if self._in_head:
             self._head_bytes += len(piece)
         try:
@@ -78,18 +70,6 @@ class Reading:
             raise WireBroken("an answer that is too long, or none to what was asked") from error
         if self._in_head and self._head_bytes > HEAD_BYTES:
             raise WireBroken("headers that are too long")
-
-    def room(self) -> memoryview:
-        """Where the rest of a body of known length goes, past the parser, which would copy it; empty otherwise."""
-        body = self.answer.body  # of unknown length it grows, which it cannot while a view of it is held
-        return memoryview(body)[self._filled :] if self._filled < len(body) else memoryview(b"")
-
-    def fill(self, taken: int) -> None:
-        """So many bytes of the room came."""
-        self._filled += taken
-        if taken and self._filled == len(self.answer.body):
-            self.done = True
-            self.again = self._parser.should_keep_alive()
 
     def end(self) -> None:
         """Let go of the parser, which holds this and so the body; a collector would come late for them."""
@@ -106,21 +86,11 @@ class Reading:
         }
         self._head.clear()
         self.answer.status = self._parser.get_status_code()
-        length = self.answer.headers.get("content-length", "")
-        if length.isdecimal() and "transfer-encoding" not in self.answer.headers and self.answer.status >= 200:
-            self._expect(length)
-
-    def _expect(self, length: str) -> None:
-        if len(length) > len(str(self._most)) or int(length) > self._most:
-            raise WireBroken("an answer that is too long")
-        self.answer.body = bytearray(int(length))
 
     def on_body(self, piece: bytes) -> None:
-        end = self._filled + len(piece)
-        if end > self._most:
+        if len(self.answer.body) + len(piece) > BODY_BYTES:
             raise WireBroken("an answer that is too long")
-        self.answer.body[self._filled : end] = piece
-        self._filled = end
+        self.answer.body += piece
 
     def on_message_complete(self) -> None:
         if self.answer.status >= 200:  # an interim answer is none
@@ -131,35 +101,9 @@ class Reading:
             self.answer = Answer()
 
 
-class Opening(Reading):
-    """An answer of which, when it is a success of known length, the body is not read here.
-
-    Then `left` says how many bytes it has, and `begun` holds those that came with the head.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__(most_bytes)
-        self.left = 0
-        self.begun = bytearray()
-
-    def _expect(self, length: str) -> None:
-        if self.answer.status not in (200, 206) or len(length) > _LONGEST:
-            super()._expect(length)
-        elif int(length):
-            self.left = int(length)
-            self.again = self._parser.should_keep_alive()
-            self.done = True
-
-    def on_body(self, piece: bytes) -> None:
-        if self.left:
-            self.begun += piece
-        else:
-            super().on_body(piece)
-
-
 # Signature Version 4 of requests to one bucket (pure, but for the clock it is given).
 #
-# Only what `wire` sends: headers of this package's own, a query of plain names, a body whose SHA-256 is known.
+# Only what a `Wire` sends: headers of this package's own, no query, a body whose SHA-256 is known.
 # Source of the form: Amazon S3 API Reference, "Authenticating Requests (AWS Signature Version 4)".
 
 
@@ -182,33 +126,33 @@ class Signer:
         self._moment: tuple[int, str] = (0, "")
 
     def sign(
-        self, method: str, path: str, query: str, headers: Mapping[str, str], *, key: Key, sha256: str, now: float
+        self, method: str, path: str, headers: Mapping[str, str], *, key: Key, sha256: str, now: float
     ) -> dict[str, str]:
-        """All headers of the request, signed. `path` and `query` are as sent; header names are lower case."""
-        moment = self._moment_of(int(now))
+        """All headers of the request, signed. `path` is as sent; header names are lower case."""
+        moment = self._format_time(int(now))
         signed = {"host": self._host, **headers, "x-amz-content-sha256": sha256, "x-amz-date": moment}
         if key.token:
             signed["x-amz-security-token"] = key.token
         in_order = sorted(signed)
         names = ";".join(in_order)
         lines = "".join([f"{name}:{signed[name]}\n" for name in in_order])
-        request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{sha256}"
+        request = f"{method}\n{path}\n\n{lines}\n{names}\n{sha256}"
         scope = f"{moment[:8]}/{self._region}/s3/aws4_request"
         text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-        signature = hmac.digest(self._of_day(key.secret, moment[:8]), text.encode(), "sha256").hex()
+        signature = hmac.digest(self._derive_key(key.secret, moment[:8]), text.encode(), "sha256").hex()
         signed["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={key.id}/{scope}, SignedHeaders={names}, Signature={signature}"
         )
         return signed
 
-    def _moment_of(self, now: int) -> str:
+    def _format_time(self, now: int) -> str:
         known, moment = self._moment
         if known != now:
             moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
             self._moment = (now, moment)
         return moment
 
-    def _of_day(self, secret: str, day: str) -> bytes:
+    def _derive_key(self, secret: str, day: str) -> bytes:
         known_secret, known_day, derived = self._derived
         if (known_secret, known_day) != (secret, day):
             derived = f"AWS4{secret}".encode()
@@ -218,19 +162,16 @@ class Signer:
         return derived
 
 
-def quoted_path(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as it is sent and signed."""
     return quote(path, safe="/-_.~")
-
-
-def quoted_query(query: Mapping[str, str]) -> str:
-    """A query as it is sent and signed."""
-    return "&".join(f"{quote(name, safe='-_.~')}={quote(query[name], safe='-_.~')}" for name in sorted(query))
 
 
 RECEIVE_BYTES = 1 << 16
 JOINED_BYTES = 1 << 16
 """A body up to this size goes out in one piece with its head."""
+PIECE_BYTES = 1 << 18
+"""Of a larger body at a time: each has the time that an answer has, however long the whole takes on a slow link."""
 MAX_IDLE = 32
 """Connections kept while nothing is asked."""
 IDLE_SECONDS = 15.0
@@ -238,10 +179,8 @@ IDLE_SECONDS = 15.0
 
 EXCHANGE_SECONDS = 600.0
 """Longest time one exchange takes, however slowly it moves."""
-SLOWEST = 100_000
-"""Bytes a second: what comes slower than that, after the time of an exchange, is given up."""
-
-AnyReading = TypeVar("AnyReading", bound=Reading)
+_NOTHING = memoryview(b"")
+_NOTHING_SHA256 = hashlib.sha256().hexdigest()
 
 
 @dataclass(frozen=True)
@@ -271,74 +210,47 @@ class Wire:
         self._guard = threading.Lock()
         self._closed = False
 
-    def exchange(
-        self,
-        method: str,
-        key: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: Payload = b"",
-        sha256: str = "",
-        most_bytes: int = JOINED_BYTES,
-        meanwhile: Callable[[], object] | None = None,
-    ) -> Answer:
-        """One request; the answer's body has at most so many bytes. Raises `WireBroken`, `TimeoutError`.
-
-        `meanwhile` is done once all is sent, while the server works; twice, if it has to be sent twice.
-        """
-        request = self._request(method, key, headers, query=query, body=body, sha256=sha256)
-        return self._read(*self._carry(lambda: Reading(most_bytes), request, body, meanwhile))
-
-    def open(self, key: str, headers: Mapping[str, str], most_bytes: int = JOINED_BYTES) -> Incoming:
-        """GET an object, its body as it comes; an answer that is none is read whole. Raises as `exchange`."""
-        request = self._request("GET", key, headers)
-        return self._incoming(*self._carry(lambda: Opening(most_bytes), request, b"", None))
+    def put(self, key: str, body: memoryview, sha256: str) -> Answer:
+        """PUT an object. Raises `WireBroken`, `TimeoutError`, both also when the server closed a kept connection."""
+        return self.receive(self._send("PUT", key, {}, body, sha256))
 
     def ask(self, key: str) -> socket.socket:
-        """GET an object; the answer comes on this connection, for `opened` to read it.
+        """GET an object's first `BODY_BYTES`; the answer comes on this connection, for `receive`. Raises as `put`."""
+        return self._send("GET", key, {"range": f"bytes=0-{BODY_BYTES - 1}"}, _NOTHING, _NOTHING_SHA256)
 
-        Raises `WireBroken`, `TimeoutError`, both of them also when the server has just closed a kept connection.
-        """
-        request = self._request("GET", key, {})
-        connection = self._kept() or self._connected()
-        with _ClosedOnErrors(connection):
-            connection.sendall(request)
-        return connection
-
-    def opened(self, connection: socket.socket, most_bytes: int = JOINED_BYTES) -> Incoming:
-        """The answer to what was asked, as of `open`; the connection is not the caller's any more. Raises as `ask`."""
-        until = time.monotonic() + EXCHANGE_SECONDS
-        return self._incoming(connection, _answered(connection, Opening(most_bytes), until))
-
-    def _read(self, connection: socket.socket, reading: Reading) -> Answer:
+    def receive(self, connection: socket.socket) -> Answer:
+        """The answer to what was sent; the connection is not the caller's any more. Raises as `put`."""
+        reading, until = Reading(), time.monotonic() + EXCHANGE_SECONDS
+        try:
+            with _ClosedOnErrors(connection):
+                while not reading.done:
+                    _check_time(until)
+                    piece = connection.recv(RECEIVE_BYTES)
+                    if not piece:
+                        raise WireBroken("the connection ended inside an answer")
+                    reading.take(piece)
+        finally:
+            reading.end()
         self._keep(connection, again=reading.again)
         return reading.answer
 
-    def _incoming(self, connection: socket.socket, opening: Opening) -> Incoming:
-        if opening.left:
-            keep = partial(self._keep, connection, again=opening.again)
-            return Incoming(opening.answer, opening.begun, opening.left, connection, keep)
-        self._keep(connection, again=opening.again)
-        return Incoming(opening.answer, opening.answer.body, len(opening.answer.body), None, _nothing)
-
-    def _request(
-        self,
-        method: str,
-        key: str,
-        headers: Mapping[str, str] | None,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Payload = b"",
-        sha256: str = "",
-    ) -> bytes:
-        path = quoted_path(self._address.path + key)
-        asked = quoted_query(query) if query else ""
-        digest = sha256 or sha256_of(body)
-        signed = self._signer.sign(method, path, asked, headers or {}, key=self._key(), sha256=digest, now=time.time())
+    def _send(self, method: str, key: str, headers: Mapping[str, str], body: memoryview, sha256: str) -> socket.socket:
+        path = quote_path(self._address.path + key)
+        signed = self._signer.sign(method, path, headers, key=self._key(), sha256=sha256, now=time.time())
         lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items())
-        target = f"{path}?{asked}" if asked else path
-        return f"{method} {target} HTTP/1.1\r\n{lines}content-length: {size_of(body)}\r\n\r\n".encode()
+        head = f"{method} {path} HTTP/1.1\r\n{lines}content-length: {len(body)}\r\n\r\n".encode()
+        connection = self._find_kept() or self._connect()
+        until = time.monotonic() + EXCHANGE_SECONDS
+        with _ClosedOnErrors(connection):
+            if len(body) <= JOINED_BYTES:
+                connection.sendall(head + bytes(body))
+                return connection
+            connection.sendall(head)
+            # All of it at once would have to be through within one timeout: that of `sendall` counts for the whole.
+            for start in range(0, len(body), PIECE_BYTES):
+                _check_time(until)
+                connection.sendall(body[start : start + PIECE_BYTES])
+        return connection
 
     def close(self) -> None:
         """Close what is idle; connections in use are closed when their exchange ends."""
@@ -348,19 +260,7 @@ class Wire:
         for _, connection in idle:
             connection.close()
 
-    def _carry(
-        self, new: Callable[[], AnyReading], head: bytes, body: Payload, meanwhile: Callable[[], object] | None
-    ) -> tuple[socket.socket, AnyReading]:
-        connection = self._kept()
-        if connection is not None:
-            try:
-                return connection, _exchanged(connection, new, head, body, meanwhile)
-            except WireBroken:
-                pass  # the server may have closed it meanwhile; all we ask may be asked twice
-        connection = self._connected()
-        return connection, _exchanged(connection, new, head, body, meanwhile)
-
-    def _kept(self) -> socket.socket | None:
+    def _find_kept(self) -> socket.socket | None:
         """An idle connection on which nothing came: what did would be taken for the next answer."""
         found, old, now = None, [], time.monotonic()
         with self._guard:
@@ -383,7 +283,7 @@ class Wire:
                 return
         connection.close()
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         at = self._address
         try:
             connection = socket.create_connection((at.host, at.port), self._connect_timeout)
@@ -398,112 +298,8 @@ class Wire:
             raise WireBroken(type(error).__name__) from error
 
 
-class Incoming:
-    """The body of an answer as it comes, `left` bytes of it; not for two threads at once.
-
-    The connection is used again once all has come, and closed when it breaks off or is given up.
-    """
-
-    def __init__(
-        self,
-        answer: Answer,
-        begun: bytearray,
-        left: int,
-        connection: socket.socket | None,
-        keep: Callable[[], None],
-    ) -> None:
-        self.answer = answer
-        self.left = left
-        self._size = left
-        self._begun = memoryview(begun)
-        self._connection = connection
-        self._keep = keep
-        self._waited_seconds = 0.0
-
-    def readinto(self, buffer: Body) -> int:
-        """Some of what is left; 0 at the end. Raises `WireBroken`, `TimeoutError`."""
-        if not self.left:
-            return 0
-        with memoryview(buffer)[: self.left] as view:
-            taken = self._begun_into(view) or self._received_into(view)
-        self.left -= taken
-        if not self.left:
-            self._keep()
-            self._connection = None
-        return taken
-
-    def close(self) -> None:
-        """Give up what is left."""
-        self.left = 0
-        if self._connection is not None:
-            self._connection.close()
-
-    def _begun_into(self, view: memoryview) -> int:
-        taken = min(len(view), len(self._begun))
-        view[:taken] = self._begun[:taken]
-        self._begun = self._begun[taken:]
-        return taken
-
-    def _received_into(self, view: memoryview) -> int:
-        if self._connection is None:
-            raise WireBroken("an answer that has ended already")
-        began = time.monotonic()
-        try:
-            taken = self._connection.recv_into(view)
-            self._waited_seconds += time.monotonic() - began
-            if not taken:
-                raise WireBroken("the connection ended inside an answer")
-            if self._waited_seconds > EXCHANGE_SECONDS + (self._size - self.left) / SLOWEST:
-                raise TimeoutError("an answer that takes too long")
-        except BaseException as error:
-            self.close()
-            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-                raise WireBroken(type(error).__name__) from error
-            raise
-        return taken
-
-
-def _nothing() -> None:
-    """What is left to do for an answer that has been read."""
-
-
-def _exchanged(
-    connection: socket.socket,
-    new: Callable[[], AnyReading],
-    head: bytes,
-    body: Payload,
-    meanwhile: Callable[[], object] | None,
-) -> AnyReading:
-    until = time.monotonic() + EXCHANGE_SECONDS
-    with _ClosedOnErrors(connection):
-        _send(connection, head, body, until)
-        if meanwhile is not None:
-            meanwhile()
-    return _answered(connection, new(), until)
-
-
-def _answered(connection: socket.socket, reading: AnyReading, until: float) -> AnyReading:
-    """Read until the reading is done."""
-    try:
-        with _ClosedOnErrors(connection):
-            while not reading.done:
-                _check_time(until)
-                if room := reading.room():
-                    taken = connection.recv_into(room)
-                    reading.fill(taken)
-                else:
-                    piece = connection.recv(RECEIVE_BYTES)
-                    taken = len(piece)
-                    reading.take(piece)
-                if not taken:
-                    raise WireBroken("the connection ended inside an answer")
-    finally:
-        reading.end()
-    return reading
-
-
 class _ClosedOnErrors:
-    """Closes the connection when an exchange fails, which is told by `WireBroken` or `TimeoutError`."""
+    """Closes the connection when an exchange fails, and raises `WireBroken` or `TimeoutError`."""
 
     __slots__ = ("_connection",)
 
@@ -519,16 +315,6 @@ class _ClosedOnErrors:
         self._connection.close()
         if isinstance(error, OSError | httptools.HttpParserError) and not isinstance(error, TimeoutError):
             raise WireBroken(type(error).__name__) from error
-
-
-def _send(connection: socket.socket, head: bytes, body: Payload, until: float) -> None:
-    if not isinstance(body, FileSource) and len(body) <= JOINED_BYTES:
-        connection.sendall(head + bytes(body))
-        return
-    connection.sendall(head)
-    for piece in pieces_of(body):
-        _check_time(until)
-        connection.sendall(piece)
 
 
 def _check_time(until: float) -> None:

@@ -1,4 +1,4 @@
-"""Somebody else changes, adds or removes objects of a workspace that a live directory is mirrored to."""
+"""Another client changes, adds or removes objects of a workspace that a live directory is mirrored to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
 
 
 class Workspace:
-    """One directory under a mirror, and what somebody else does to its objects meanwhile."""
+    """One directory under a mirror, and what another client does to its objects meanwhile."""
 
     def __init__(self, store: ObjectStore, executor: ThreadPoolExecutor, top: Path) -> None:
         self.store = store

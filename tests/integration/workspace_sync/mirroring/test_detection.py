@@ -100,18 +100,18 @@ def place(executor: ThreadPoolExecutor, tmp_path: Path) -> Place:
 def test_when_nothing_changed_the_store_is_as_of_the_next_execution_at_once(place: Place) -> None:
     async def scenario(mirror: Mirror) -> None:
         (place.live / "f").write_text("x")
-        await mirror.flushed(mirror.request_flush(AsOf("one", 1)), SECONDS)
+        await mirror.wait_flushed(mirror.request_flush(AsOf("one", 1)), SECONDS)
         assert mirror.state.durable == AsOf("one", 1)
         del place.store.written[:]
         ticket = mirror.request_flush(AsOf("two", 2))
         state = mirror.state
         assert (state.durable, state.pending) == (AsOf("two", 2), False)
-        assert (await mirror.flushed(ticket, SECONDS)).execution == AsOf("two", 2)
+        assert (await mirror.wait_flushed(ticket, SECONDS)).execution == AsOf("two", 2)
         assert place.store.written == []
         (place.live / "f").write_text("y")
         ticket = mirror.request_flush(AsOf("three", 3))
         assert mirror.state.pending
-        assert (await mirror.flushed(ticket, SECONDS)).sent == 1
+        assert (await mirror.wait_flushed(ticket, SECONDS)).sent == 1
 
     place.run(scenario)
 
@@ -121,7 +121,7 @@ def test_the_manifest_names_the_newest_execution_that_had_ended_when_its_flush_b
         (place.live / "f").write_text("x")
         first = mirror.request_flush(AsOf("one", 1))
         second = mirror.request_flush(AsOf("two", 2))
-        await asyncio.gather(mirror.flushed(first, SECONDS), mirror.flushed(second, SECONDS))
+        await asyncio.gather(mirror.wait_flushed(first, SECONDS), mirror.wait_flushed(second, SECONDS))
         manifest = place.manifest()
         assert (manifest["version"], manifest["execution"]) == (2, {"id": "two", "number": 2})
         (place.live / "f").write_text("written by nobody's execution")

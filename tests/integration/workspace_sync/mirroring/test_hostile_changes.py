@@ -21,7 +21,7 @@ Meddle = Callable[[Path, Path], None]
 
 
 class MeddledStore(LocalStore):
-    """Somebody changes the live directory while the first piece of a file is on its way, `times` times."""
+    """Code changes the live directory while the first piece of a file is on its way, `times` times."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)

@@ -82,11 +82,11 @@ def change(live: Path, number: int, node: tuple[Any, ...]) -> None:
         os.utime(path, ns=(1, moment), follow_symlinks=False)
 
 
-async def follow(workspace: Workspace, rounds: list[list[tuple[int, tuple[Any, ...]]]], restarts: list[bool]) -> None:
+async def follow(workspace: Workspace, rounds: list[list[tuple[int, tuple[Any, ...]]]], renewed: list[bool]) -> None:
     live = workspace.directory()
     mirror = workspace.mirror(live)
     try:
-        for changes, again in zip(rounds, restarts, strict=True):
+        for changes, again in zip(rounds, renewed, strict=True):
             for number, node in changes:
                 change(live, number, node)
             if again:
@@ -111,14 +111,14 @@ def run(store: ObjectStore, executor: ThreadPoolExecutor, top: Path, *arguments:
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
-@given(rounds=st.lists(steps, min_size=3, max_size=3), restarts=st.lists(st.booleans(), min_size=3, max_size=3))
+@given(rounds=st.lists(steps, min_size=3, max_size=3), renewed=st.lists(st.booleans(), min_size=3, max_size=3))
 def test_any_changes_of_any_tree_come_back(
-    executor: ThreadPoolExecutor, rounds: list[list[tuple[int, tuple[Any, ...]]]], restarts: list[bool]
+    executor: ThreadPoolExecutor, rounds: list[list[tuple[int, tuple[Any, ...]]]], renewed: list[bool]
 ) -> None:
     with tempfile.TemporaryDirectory() as top:
         canary = Canary(Path(top) / "outside")
         store = LocalStore(top + "/store")
-        run(store, executor, Path(top), rounds, restarts)
+        run(store, executor, Path(top), rounds, renewed)
         canary.check(store)
 
 

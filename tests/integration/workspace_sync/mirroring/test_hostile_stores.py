@@ -1,4 +1,4 @@
-"""Stores that hold what no mirror would have written: nothing outside is touched, and the rest is still of use."""
+"""Stores that hold what our code would not have written: nothing outside is touched, and the rest is still of use."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_links_of_a_manifest_lead_no_file_out(local: Workspace, canary: Canary) 
 
 
 def test_links_that_stand_in_the_directory_already_are_replaced_not_followed(local: Workspace, canary: Canary) -> None:
-    """As when a restore begins again over what somebody else has made meanwhile."""
+    """As when a restore begins again over what another process has made meanwhile."""
     for key in ("file", "in/file", "made/deep/file"):
         put(local.store, f"{local.prefix}/workspace/{key}", b"restored")
     directory = local.directory()

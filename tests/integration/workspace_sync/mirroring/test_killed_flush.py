@@ -110,12 +110,12 @@ class Stage:
         document = msgspec.json.decode(self._read(f"{self.prefix}/manifest.json"))
         return document["execution"]["number"], {row["path"]: row for row in document["entries"]}
 
-    async def mirror_again(self, number: int) -> None:
-        """As a service does that starts again: a new mirror over the directory as it is."""
+    async def mirror_anew(self, number: int) -> None:
+        """As a service does that starts again: a mirror over the directory as it is."""
         with ThreadPoolExecutor(4) as pool:
             mirror = Mirror(str(self.directory), self.store, self.prefix, limits=LIMITS, executor=pool)
             try:
-                await mirror.flushed(mirror.request_flush(AsOf("again", number)), DEADLINE_SECONDS)
+                await mirror.wait_flushed(mirror.request_flush(AsOf("again", number)), DEADLINE_SECONDS)
             finally:
                 await mirror.aclose()
 
@@ -243,7 +243,7 @@ def test_at_each_request_to_s3(s3: Stage) -> None:
 def test_code_that_goes_back_to_what_was_before_is_stored_as_that(local: Stage) -> None:
     """The store may have newer bytes of the same size than the manifest says, and the directory the older ones.
 
-    What was added in between, and no manifest named, might as well be somebody else's: it stays.
+    What was added in between, and no manifest named, might as well be another client's: it stays.
     """
 
     def then() -> None:

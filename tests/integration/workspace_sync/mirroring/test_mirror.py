@@ -106,7 +106,7 @@ class Bench:
         return Mirror(str(directory), self.store, self.prefix, owner=owner, limits=limits, executor=self.executor)
 
     async def flush(self, directory: Path) -> None:
-        """Flush a directory with a new mirror, as after a restart of the service."""
+        """Flush a directory by a new mirror, as after a restart of the service."""
         mirror = self.mirror(directory)
         try:
             await mirror.flush(DEADLINE_SECONDS)

@@ -211,7 +211,7 @@ def test_a_restore_that_fails_says_why_and_nothing_is_flushed_over_it(
             with pytest.raises(NotRestored):
                 await mirror.flush(DEADLINE_SECONDS)
             faulty.heal()
-            await mirror.restored()
+            await mirror.wait_restored()
         assert content(directory) == content(place.live)
         assert await place.durable() == content(place.live)
 

@@ -16,7 +16,7 @@ SIZE = 2 * CHUNK_BYTES
 
 
 class Interrupting(threading.Event):
-    """Rewrites a file the first time somebody asks whether to stop."""
+    """Rewrites a file the first time a job asks whether to stop."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def test_a_restless_file_is_sent_as_of_a_moment_in_which_it_rested(tmp_path: Pat
 
 
 def test_a_file_that_is_removed_while_it_is_read_is_let_go(tmp_path: Path) -> None:
-    """Who removes a file wants its room, which comes once nobody has it open."""
+    """A file is removed to make room, which comes once no process has it open."""
     live = tmp_path / "live"
     live.mkdir()
     (live / "file").write_bytes(b"a" * 10 * CHUNK_BYTES)

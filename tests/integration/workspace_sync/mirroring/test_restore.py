@@ -90,18 +90,20 @@ def test_small_files_come_first_and_an_outage_costs_none_of_them(bench: Bench, f
         await until(all_but_one)
         assert sorted(fetched(faulty)[:2]) == ["d/middling", "small"]
         with pytest.raises(RestoreIncomplete, match=r"1 files with 300,000 bytes .*does not answer") as told:
-            await mirror.restored(0.1)
+            await mirror.wait_restored(0.1)
         assert told.value.retryable
         with pytest.raises(NotRestored):
             await mirror.flush(DEADLINE_SECONDS)
         ticket = mirror.request_flush()
         faulty.heal()
-        report = await mirror.restored(DEADLINE_SECONDS)
+        report = await mirror.wait_restored(DEADLINE_SECONDS)
         assert (report.files, report.directories, report.size_bytes, report.skipped) == (3, 1, 303_001, ())
         assert picture(directory) == picture(live)
         assert mirror.state.restoring is None
         assert [fetched(faulty).count(name) for name in ("small", "d/middling")] == [1, 1]
-        assert (await mirror.flushed(ticket, DEADLINE_SECONDS)).removed == 0, "what was asked for meanwhile is done now"
+        assert (await mirror.wait_flushed(ticket, DEADLINE_SECONDS)).removed == 0, (
+            "what was asked for meanwhile is done now"
+        )
 
     run(bench, scenario)
     assert {one.path for one in bench.workspace.list()} == {"a large one", "d", "d/middling", "small"}
@@ -115,9 +117,9 @@ def test_a_restore_that_gave_up_is_begun_again_by_who_waits_next(bench: Bench, f
         await mirror.begin_restore()
         for _ in range(2):
             with pytest.raises(RestoreIncomplete, match="3 files with 303,001 bytes are still to come; try again"):
-                await mirror.restored(DEADLINE_SECONDS)
+                await mirror.wait_restored(DEADLINE_SECONDS)
         faulty.heal()
-        await asyncio.gather(*(mirror.restored(DEADLINE_SECONDS) for _ in range(3)))
+        await asyncio.gather(*(mirror.wait_restored(DEADLINE_SECONDS) for _ in range(3)))
         assert picture(directory) == picture(live)
 
     run(bench, scenario, QUICK)
@@ -130,14 +132,14 @@ def test_closing_a_restore_fails_who_waits_and_changes_nothing_in_the_store(benc
 
     async def scenario(mirror: Mirror, _: Path) -> None:
         await mirror.begin_restore()
-        waiting = asyncio.create_task(mirror.restored())
+        waiting = asyncio.create_task(mirror.wait_restored())
         await until(lambda: (left := mirror.state.restoring) is not None and left.files_left == 1)
         ticket = mirror.request_flush()
         await mirror.aclose()
         with pytest.raises(MirrorClosed):
             await waiting
         with pytest.raises((MirrorClosed, NotRestored, FlushIncomplete)):
-            await mirror.flushed(ticket, 1.0)
+            await mirror.wait_flushed(ticket, 1.0)
         faulty.heal()
 
     run(bench, scenario)
@@ -151,7 +153,7 @@ def test_an_object_that_vanishes_meanwhile_is_told_and_the_rest_comes(bench: Ben
     async def scenario(mirror: Mirror, directory: Path) -> None:
         faulty.done = lambda request: vanish() if request.key.endswith("middling") else None
         await mirror.begin_restore()
-        report = await mirror.restored(DEADLINE_SECONDS)
+        report = await mirror.wait_restored(DEADLINE_SECONDS)
         assert [(one.path, one.reason.split(" while ")[0]) for one in report.skipped] == [
             ("a large one", "was removed from the store")
         ]
@@ -206,7 +208,7 @@ def test_keys_that_collide_or_climb_are_left_out_and_told(bench: Bench, moto_end
 
     async def scenario(mirror: Mirror, directory: Path) -> None:
         await mirror.begin_restore()
-        report = await mirror.restored(DEADLINE_SECONDS)
+        report = await mirror.wait_restored(DEADLINE_SECONDS)
         found = picture(directory)
         assert {path: content for path, (mode, _, content) in found.items() if content is not None} == {
             **KEPT, b"link": b"/etc/passwd",

@@ -1,4 +1,4 @@
-"""Archives of durable files, on every store: all that fits is inside, and what is left out is listed."""
+"""Archives of durable files, on every store: all that fits is inside, and what is not is listed."""
 
 from __future__ import annotations
 

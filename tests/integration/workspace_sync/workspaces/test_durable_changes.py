@@ -118,7 +118,7 @@ def test_a_dry_run_removes_nothing_and_says_the_same(workspace: DurableWorkspace
 def test_all_files_go_and_what_lies_beside_them_stays(workspace: DurableWorkspace, store: ObjectStore) -> None:
     workspace.put_beside("history.ipynb", b"{}")
     workspace.put_beside("history_files/a.txt", b"a")
-    store.put(FILES.replace("workspace/", "manifest.json"), io.BytesIO(b"none"), 4)  # nobody can read it
+    store.put(FILES.replace("workspace/", "manifest.json"), io.BytesIO(b"none"), 4)  # it cannot be read
     told, beside = workspace.contents()
     assert (told.file_count, beside) == (1, ["history.ipynb", "history_files/a.txt"])
     workspace.remove_files()

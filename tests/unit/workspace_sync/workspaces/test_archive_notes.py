@@ -1,4 +1,4 @@
-"""What an archive tells of names that no workspace can have: any writer to a bucket can choose names."""
+"""What an archive tells of names that no workspace can have: a client that writes to a bucket may choose any name."""
 
 from __future__ import annotations
 

@@ -167,10 +167,9 @@ def test_what_arrives_damaged_is_not_taken_for_written(
     data = content[:size]
     name = "PutObject" if size == 1000 else "UploadPart"
     faulty.fail(Damaged(), name, times=1)
-    if server_kind == "ceph":
+    if server_kind == "ceph" and size == 1000:
         store.put("damaged", io.BytesIO(data), size)
-        again = -(-size // PART_BYTES) + 1
-        assert faulty.operations().count(name) == again, "the server compares, and what it refused was sent again"
+        assert faulty.operations().count(name) == 2, "the server compares, and what it refused was sent again"
     else:
         with pytest.raises(StoreUnavailable, match="damaged"):
             store.put("damaged", io.BytesIO(data), size)
@@ -227,12 +226,12 @@ def test_readers_that_stand_still_keep_no_other_from_reading(store: S3Store, con
 def test_an_object_that_breaks_off_goes_on_where_it_broke(faulty: FaultyS3, store: S3Store, content: bytes) -> None:
     store.put("large", io.BytesIO(content), SIZE)
     faulty.requests.clear()
-    faulty.fail(Torn(PART_BYTES), "GetObject", times=2)
+    faulty.fail(Torn(PART_BYTES // 2), "GetObject", times=3)
     with store.get("large") as stream:
         assert stream.read() == content
     asked = [each.headers.get("range", "") for each in faulty.requests if each.operation == "GetObject"]
     starts = [int(each.removeprefix("bytes=").partition("-")[0]) for each in asked]
-    assert len(starts) == 3
+    assert len(starts) == 4, "the beginning, the rest, and twice what was left of that"
     assert sorted(set(starts)) == starts, "it goes on, and does not begin again"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import threading
 import time
@@ -14,11 +15,13 @@ import pytest
 from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.stores.s3.store import S3Store
-from workspace_sync.stores.s3.wire import Address, Key, Wire, WireBroken
+from workspace_sync.stores.s3.wire import BODY_BYTES, Address, Key, Wire, WireBroken
 
 SECONDS = 120.0
 READ_SECONDS = 3.0
 BODY = bytes(16 << 20)
+SHA256 = hashlib.sha256(BODY).hexdigest()
+NOTHING = memoryview(b"")
 
 
 def answer(tag: str) -> bytes:
@@ -85,7 +88,7 @@ def test_a_body_has_the_time_that_a_slow_link_needs_as_long_as_it_moves() -> Non
         connection.sendall(answer("whole"))
 
     with served(slow) as wire:
-        assert wire.exchange("PUT", "key", body=BODY).headers["etag"] == '"whole"'
+        assert wire.put("key", memoryview(BODY), SHA256).headers["etag"] == '"whole"'
 
 
 def test_what_came_before_a_request_is_no_answer_to_it() -> None:
@@ -103,11 +106,11 @@ def test_what_came_before_a_request_is_no_answer_to_it() -> None:
         connection.sendall(answer("second"))
 
     with served(hasty, steady) as wire:
-        assert wire.exchange("PUT", "key").headers["etag"] == '"first"'
+        assert wire.put("key", NOTHING, "").headers["etag"] == '"first"'
         told.set()
         while told.is_set():
             time.sleep(0.01)
-        assert wire.exchange("PUT", "key").headers["etag"] == '"second"'
+        assert wire.put("key", NOTHING, "").headers["etag"] == '"second"'
 
 
 def test_two_answers_at_once_are_none() -> None:
@@ -116,7 +119,7 @@ def test_two_answers_at_once_are_none() -> None:
         connection.sendall(answer("one") + answer("two"))
 
     with served(double) as wire, pytest.raises(WireBroken):
-        wire.exchange("PUT", "key")
+        wire.put("key", NOTHING, "")
 
 
 def test_an_answer_whose_length_is_not_told_is_whole_when_it_ends() -> None:
@@ -129,10 +132,10 @@ def test_an_answer_whose_length_is_not_told_is_whole_when_it_ends() -> None:
         connection.sendall(b"0\r\n\r\n")
 
     with served(chunked) as wire:
-        assert bytes(wire.exchange("GET", "key").body) == b"first second third"
+        assert bytes(wire.receive(wire.ask("key")).body) == b"first second third"
 
 
-def test_an_object_comes_as_it_is_read_and_its_connection_is_used_again() -> None:
+def test_an_object_comes_in_pieces_and_its_connection_is_used_again() -> None:
     head = b'HTTP/1.1 200 OK\r\nETag: "tag"\r\nContent-Length: 11\r\n\r\n'
 
     def steady(connection: socket.socket) -> None:
@@ -144,11 +147,7 @@ def test_an_object_comes_as_it_is_read_and_its_connection_is_used_again() -> Non
 
     with served(steady) as wire:
         for _ in range(2):
-            incoming, got = wire.open("key", {}), bytearray()
-            while incoming.left:
-                room = bytearray(100)
-                got += room[: incoming.readinto(room)]
-            assert bytes(got) == b"firstsecond"
+            assert bytes(wire.receive(wire.ask("key")).body) == b"firstsecond"
 
 
 def test_an_object_that_ends_too_early_is_told_as_broken() -> None:
@@ -157,11 +156,18 @@ def test_an_object_that_ends_too_early_is_told_as_broken() -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nfirst")
         connection.shutdown(socket.SHUT_RDWR)
 
-    with served(hasty) as wire:
-        incoming = wire.open("key", {})
-        assert incoming.readinto(bytearray(100)) == 5
-        with pytest.raises(WireBroken):
-            incoming.readinto(bytearray(100))
+    with served(hasty) as wire, pytest.raises(WireBroken):
+        wire.receive(wire.ask("key"))
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: %d" % (2 * BODY_BYTES), b"Connection: close"])
+def test_an_answer_longer_than_what_was_asked_for_is_none(length: bytes) -> None:
+    def endless(connection: socket.socket) -> None:
+        taken(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n\r\n" + bytes(2 * BODY_BYTES))
+
+    with served(endless) as wire, pytest.raises(WireBroken, match="too long"):
+        wire.receive(wire.ask("key"))
 
 
 def test_certificates_that_cannot_be_read_are_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

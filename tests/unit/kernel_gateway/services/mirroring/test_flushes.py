@@ -67,7 +67,7 @@ def test_an_earlier_sessions_execution_is_not_taken_for_ours(tmp_path: Path) -> 
         row = ended("ours", flushes.next_number())
         flushes.request(row)
         rest.set()
-        await mirror.flushed(first.number, SECONDS)
+        await mirror.wait_flushed(first.number, SECONDS)
         assert flushes.sync().durable is None
         assert sync_status(row, flushes.sync()).durable is False
         store.before_put = lambda _: None

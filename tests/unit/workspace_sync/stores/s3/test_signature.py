@@ -10,7 +10,7 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from workspace_sync.stores.s3.wire import Key, Signer, quoted_path, quoted_query
+from workspace_sync.stores.s3.wire import Key, Signer, quote_path
 
 NOW = calendar.timegm((2026, 2, 3, 4, 5, 6))
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -20,24 +20,23 @@ SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 @pytest.mark.parametrize(
     "asked_for",
     [
-        ("PUT", "a/plain.csv", {}, {}),
-        ("PUT", "a b/ü ~(1)!'*%41+&=@;,$.txt", {}, {}),
-        ("GET", "a/ranged", {}, {"range": "bytes=5-9"}),
-        ("PUT", "a/part", {"uploadId": "x+/=_-.~ y", "partNumber": "12"}, {}),
+        ("PUT", "a/plain.csv", {}),
+        ("PUT", "a b/ü ~(1)!'*%41+&=@;,$.txt", {}),
+        ("GET", "a/ranged", {"range": "bytes=5-9"}),
     ],
-    ids=["plain", "names", "range", "part"],
+    ids=["plain", "names", "range"],
 )
 def test_a_signature_is_the_one_botocore_makes(
-    monkeypatch: pytest.MonkeyPatch, asked_for: tuple[str, str, dict[str, str], dict[str, str]], token: str | None
+    monkeypatch: pytest.MonkeyPatch, asked_for: tuple[str, str, dict[str, str]], token: str | None
 ) -> None:
-    method, key, query, headers = asked_for
-    path, asked = quoted_path(f"/bucket/{key}"), quoted_query(query)
+    method, key, headers = asked_for
+    path = quote_path(f"/bucket/{key}")
     ours = Signer("127.0.0.1:9000", "eu-central-1").sign(
-        method, path, asked, headers, key=Key("AKID", "secret", token), sha256=SHA256, now=NOW
+        method, path, headers, key=Key("AKID", "secret", token), sha256=SHA256, now=NOW
     )
     moment = datetime.fromtimestamp(NOW, UTC)
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda remove_tzinfo=True: moment)
-    url = f"http://127.0.0.1:9000{path}" + (f"?{asked}" if asked else "")
+    url = f"http://127.0.0.1:9000{path}"
     theirs = AWSRequest(method, url, headers=dict(headers))
     theirs.context["payload_signing_enabled"] = True
     theirs.headers["X-Amz-Content-SHA256"] = SHA256
@@ -47,16 +46,16 @@ def test_a_signature_is_the_one_botocore_makes(
     assert ours["authorization"] == theirs.headers["Authorization"]
 
 
-def test_what_is_kept_of_a_second_and_a_day_is_made_anew_with_the_next_and_for_another_secret() -> None:
+def test_what_is_kept_of_a_second_and_a_day_is_made_again_with_the_next_and_for_another_secret() -> None:
     signer = Signer("host", "us-east-1")
 
     def signed(secret: str, now: float) -> str:
-        return signer.sign("GET", "/b/k", "", {}, key=Key("id", secret), sha256=SHA256, now=now)["authorization"]
+        return signer.sign("GET", "/b/k", {}, key=Key("id", secret), sha256=SHA256, now=now)["authorization"]
 
     first = signed("one", NOW)
     assert signed("two", NOW) != first
     for later in (NOW + 1, NOW + 86_400):
         assert signed("one", later) == Signer("host", "us-east-1").sign(
-            "GET", "/b/k", "", {}, key=Key("id", "one"), sha256=SHA256, now=later
+            "GET", "/b/k", {}, key=Key("id", "one"), sha256=SHA256, now=later
         )["authorization"]  # fmt: skip
     assert signed("one", NOW) == first
