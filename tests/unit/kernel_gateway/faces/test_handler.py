@@ -20,12 +20,13 @@ from kernel_gateway.faces.audit import CallRecord
 from kernel_gateway.faces.handler import FaceHandler, error_headers
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Answer, ErrorResponse, Response, Stream
+from kernel_gateway.identity.principal import ANONYMOUS
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.audit.api_call import ApiCall
 from kernel_gateway.settings import Settings
 
 Endpoint = Callable[[], Awaitable[Answer]]
-RECORD = CallRecord(event="GetThing", source="test", read_only=True, principal=None)
+RECORD = CallRecord(event="GetThing", source="test", read_only=True, principal=ANONYMOUS)
 
 
 class Thing(msgspec.Struct):
