@@ -53,12 +53,12 @@ def _compiled(source: str) -> Any:
     try:
         pattern = re2.compile(source.encode(), options)  # type: ignore[no-untyped-call]
     except re2.error as error:
-        raise ValueError(f"the pattern {source!r} is none that RE2 knows: {_said(error)}") from None
+        raise ValueError(f"the pattern {source!r} is no regular expression of RE2: {_explain(error)}") from None
     if pattern.search(b"") is not None:
         raise ValueError(f"the pattern {source!r} matches where nothing is: it would strike out everything")
     return pattern
 
 
-def _said(error: Exception) -> str:
-    told = error.args[0] if error.args else ""
-    return told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
+def _explain(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

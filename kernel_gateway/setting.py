@@ -54,6 +54,8 @@ class Setting:
         """The same, for people."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
+        if self.lines:
+            return "a list of strings, or a string with one a line"
         kind = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}[self.type]
         return kind if self.low is None else f"{kind} between {self.low:,} and {self.high:,}"
 

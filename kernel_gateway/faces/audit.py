@@ -18,6 +18,8 @@ from kernel_gateway.services.audit.api_call import ApiCall
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
+UNKNOWN_ROUTE = "UnknownRoute"
+"""The event of requests that no route takes."""
 LONGEST_ID = 128
 """Of the id of a session, as an address names it."""
 
@@ -26,13 +28,13 @@ LONGEST_ID = 128
 class CallRecord:
     """What a face says of a call: its name, who called, for which session, with what.
 
-    `principal` is None when the caller is not known, `access_key_id` what the request then claimed to be signed with.
+    `principal` is ANONYMOUS when the caller is not known, `access_key_id` what the request claimed to be signed with.
     """
 
     event: str
     source: str
     read_only: bool
-    principal: Principal | None
+    principal: Principal
     session_id: str | None = None
     access_key_id: str = ""
     parameters: dict[str, Any] | None = None
@@ -64,7 +66,7 @@ def take_record(
             event_source=record.source,
             request_id=request_id,
             read_only=record.read_only,
-            principal=record.principal,
+            principal=record.principal if record.principal.is_known else None,
             access_key_id=record.access_key_id,
             source_ip=client_address(request, services.settings.trusted_proxies),
             user_agent=request.headers.get("User-Agent", ""),

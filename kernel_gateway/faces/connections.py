@@ -1,8 +1,9 @@
 """Connections before a face sees a request: how many there are, and how long and large the head of a request may be.
 
 Tornado has one timeout for a head, for a connection that rests between requests, and for one that has said nothing
-yet; it closes without a word when a head is too large, and counts no connections. So `Server` puts a `Head` before each
-connection, which reads the heads of its requests. Bodies are `faces.receiving`'s affair.
+yet; it closes without a word when a head is too large, refuses what is malformed without a body, and counts no
+connections. So `Server` puts a `Head` before each connection, which reads the heads of its requests. Bodies are
+`faces.receiving`'s affair.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import sys
 from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
@@ -17,10 +19,11 @@ from typing import Any, Final
 
 import structlog
 from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPInputError
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application
 
-from kernel_gateway.errors import GatewayError
+from kernel_gateway.errors import GatewayError, InvalidRequest
 from kernel_gateway.faces.errors import HeadTooLarge, HeadTooSlow, TooManyConnections
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.settings import Settings
@@ -34,6 +37,8 @@ _TORNADOS_BYTES: Final = 512 * 1024
 _LINGER_SECONDS: Final = 5.0
 """How long what a refused client still sends is thrown away, so that it gets to see the answer."""
 _SAID_AGAIN_SECONDS: Final = 60.0
+_MOST_REASON_CHARACTERS: Final = 200
+"""Of tornado's words for what is malformed, which may repeat a header."""
 log = structlog.get_logger(__name__)
 
 
@@ -62,7 +67,7 @@ class Server(HTTPServer):
 
     def _turn_away(self, stream: IOStream, source: str) -> None:
         """Say why, if that goes out at once: nothing is kept for a connection that is one too many."""
-        _say(stream, TooManyConnections("too many connections are open: close some, or try again later"))
+        _say(stream.write, TooManyConnections("too many connections are open: close some, or try again later"))
         stream.close()
         now = asyncio.get_running_loop().time()
         if now - self._said > _SAID_AGAIN_SECONDS or not self._said:
@@ -78,8 +83,9 @@ class Server(HTTPServer):
 class Head:
     """Reads the heads of one connection's requests, in bounded time and memory; calls `closed` at its end.
 
-    It stands in for three methods of the stream: what tornado reads a head with, and the two that a stream has for
-    what is below it. So it works for a connection under TLS too, and after tornado has given it to a WebSocket.
+    It stands in for four methods of the stream: what tornado reads a head with, what it writes with, and the two that a
+    stream has for what is below it. So it works for a connection under TLS too, and after tornado has given it to a
+    WebSocket.
     """
 
     def __init__(self, stream: IOStream, settings: Settings, closed: Callable[[], None]) -> None:
@@ -89,9 +95,11 @@ class Head:
         self._received = 0
         self._served = False
         self._discarding = False
+        self._answering = False
         read_head, receive, close = stream.read_until_regex, stream.read_from_fd, stream.close_fd
-        self._read_head, self._receive = read_head, receive
+        self._read_head, self._receive, self._write = read_head, receive, stream.write
         stream.read_until_regex = self.read  # type: ignore[method-assign]
+        stream.write = self.write  # type: ignore[method-assign]
         stream.read_from_fd = self.receive  # type: ignore[method-assign]
 
         def close_fd() -> None:
@@ -115,19 +123,20 @@ class Head:
         self._received += size
         if self._received > _MOST_UNREAD_BYTES:
             self._discarding = True
-            loop.call_soon(_say, self._stream, _too_large())
+            loop.call_soon(self._say, _too_large())
             deadline.reschedule(loop.time() + _LINGER_SECONDS)
 
     async def read(self, regex: bytes, max_bytes: int | None = None) -> bytes:
         """Called by tornado for each head, the first time as soon as the connection is there."""
         self._received = 0
+        self._answering = False
         seconds = self._settings.keep_alive_seconds if self._served else self._settings.head_seconds
         try:
             async with asyncio.timeout(seconds) as self._deadline:
                 head = await self._read_head(regex, max_bytes)
         except TimeoutError:
             if self._received and not self._discarding:
-                _say(self._stream, HeadTooSlow("the head of the request did not arrive in time"))
+                self._say(HeadTooSlow("the head of the request did not arrive in time"))
             self._stream.close()
             raise StreamClosedError from None
         finally:
@@ -137,15 +146,38 @@ class Head:
             await self._refuse(_too_large())
         return head
 
+    def write(self, data: bytes | memoryview) -> asyncio.Future[None]:
+        """Called by tornado for all that goes out."""
+        malformed = sys.exc_info()[1]
+        # Tornado has no hook for what it says itself of a malformed request, but it says it while it handles the error.
+        if isinstance(malformed, HTTPInputError):
+            reason = str(malformed).encode("ascii", "backslashreplace").decode()[:_MOST_REASON_CHARACTERS]
+            self._stream.error = error = InvalidRequest(f"the request is malformed: {reason}")
+            return asyncio.ensure_future(self._refuse(error))
+        if self._discarding:
+            data = b""  # the client has its answer
+        elif data[:13] != b"HTTP/1.1 100 ":
+            self._answering = True
+        return self._write(data)
+
     async def _refuse(self, error: GatewayError) -> None:
         """Answer, let the client take the answer, close; raises StreamClosedError."""
         self._discarding = True
-        _say(self._stream, error)
+        if not self._answering:  # else this would be read as a part of that answer
+            self._say(error)
         with contextlib.suppress(TimeoutError, StreamClosedError):
             async with asyncio.timeout(_LINGER_SECONDS):
                 await self._stream.read_until_close()
         self._stream.close()
         raise StreamClosedError
+
+    def _say(self, error: GatewayError) -> None:
+        _say(self._write, error)
+
+
+def refusal_of(stream: IOStream) -> GatewayError | None:
+    """What was said of a request on this stream that turned out to be malformed after its face had taken it."""
+    return stream.error if isinstance(stream.error, GatewayError) else None
 
 
 def network_of(address: str) -> str:
@@ -167,7 +199,7 @@ def _too_large() -> HeadTooLarge:
     )
 
 
-def _say(stream: IOStream, error: GatewayError) -> None:
+def _say(write: Callable[[bytes], asyncio.Future[None]], error: GatewayError) -> None:
     """Write an answer without a face, which no request has reached yet."""
     body = encode(error.body())
     head = (
@@ -175,7 +207,7 @@ def _say(stream: IOStream, error: GatewayError) -> None:
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     with contextlib.suppress(StreamClosedError):
-        stream.write(head.encode() + body).add_done_callback(_look)
+        write(head.encode() + body).add_done_callback(_look)
 
 
 def _look(written: asyncio.Future[None]) -> None:

@@ -24,6 +24,7 @@ from kernel_gateway.errors import (
     translate,
 )
 from kernel_gateway.faces.audit import CallRecord, Problem, take_record
+from kernel_gateway.faces.connections import refusal_of
 from kernel_gateway.faces.errors import MethodNotAllowed, RangeNotSatisfiable, UnknownRoute
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.receiving import ReceivingHandler
@@ -116,6 +117,14 @@ class FaceHandler(ReceivingHandler):
             log.warning("answer_cut_off", path=self.request.path, error=self.cut_off)
             self.close_connection()
 
+    def on_connection_close(self) -> None:
+        """Called by tornado when the client is gone, and when what it sends cannot be understood any more."""
+        error = refusal_of(self._connection.stream)
+        if error is not None and self.failure is None:
+            self.failure = self.describe_any(error)  # in other words than the answer's, which no face has written
+            self.set_status(self.failure.status)
+        super().on_connection_close()
+
     def note_client_gone(self) -> None:
         """The status that logs show of a request whose client left; no client ever sees it."""
         self.set_status(CLIENT_GONE_STATUS, "Client Closed Request")
@@ -148,9 +157,9 @@ class FaceHandler(ReceivingHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Called by tornado for errors of its own, as a method that HTTP does not know.
 
-        That is before the body is read, so tornado closes the connection afterwards, and the answer says so.
+        That is before the body is read, which nothing here would read any more.
         """
-        self.set_header("Connection", "close")
+        self.close_after_answer()
         error = translate_tornado_error(
             status_code, kwargs.get("exc_info"), str(self.request.method), self.find_methods(), self.nothing_here
         )

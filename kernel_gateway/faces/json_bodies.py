@@ -46,9 +46,14 @@ def encode(value: Any) -> bytes:
         return json.dumps(msgspec.to_builtins(value)).encode("ascii")
 
 
+def shorten(text: str) -> str:
+    """Text of a caller that an answer can repeat: short, and UTF-8."""
+    return text[:80].encode("utf-8", "backslashreplace").decode()
+
+
 def quote(text: str) -> str:
-    """Text of a caller that is safe in a message: short, and printable as UTF-8."""
-    return repr(text[:80].encode("utf-8", "backslashreplace").decode())
+    """The same in quotes, for a message."""
+    return repr(shorten(text))
 
 
 def describe_refusal(message: str, whole: str) -> InvalidRequest:

@@ -10,7 +10,6 @@ from tornado.web import Application
 
 from kernel_gateway.faces.errors import MisdirectedRequest
 from kernel_gateway.faces.rest.handler import RestHandler
-from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.routing import Address
 from kernel_gateway.hosts import Hosts
@@ -25,8 +24,9 @@ _PUBLIC: Final = frozenset(route.path for route in TABLE if route.public)
 class MisdirectedHandler(RestHandler):
     """Refuses, before anything is looked up."""
 
-    def find_address(self) -> Address[Route]:
-        return Address()
+    def initialize(self, services: Services) -> None:
+        super().initialize(services)
+        self.address = Address()
 
     async def admit(self) -> None:
         raise MisdirectedRequest(

@@ -54,6 +54,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.services = services
         self.refusal: Exception | None = None
         self.answered = False
+        self._prepared = False
         self.begun = False
         self.gone = False
         self._finished_here = False
@@ -135,6 +136,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         except Exception as error:
             await pause(self.services, self.request, error)
             self.refuse(self.translate_error(error))
+        self._prepared = True
         if self.refusal is None and self.has_body:
             self._patience = self.services.settings.body_silence_seconds
             self._wait_for_more()
@@ -156,6 +158,11 @@ class ReceivingHandler(tornado.web.RequestHandler):
     @property
     def has_body(self) -> bool:
         return self.announced > 0 or "Transfer-Encoding" in self.request.headers
+
+    @property
+    def _awaits_word(self) -> bool:
+        """Whether the client sends its body only when it is asked to, which tornado does when `prepare` returns."""
+        return not self._prepared and self.has_body and self.request.headers.get("Expect", "").lower() == "100-continue"
 
     async def expect(self, owner: str) -> None:
         """Called by `admit` once it is known who sends: wait until there is room for the body, which waits unread."""
@@ -198,7 +205,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self._patience = min(left, settings.body_silence_seconds)
 
     def refuse(self, error: Exception) -> None:
-        """Settle on an error; answered at once when much of the body is still to come, else in its turn.
+        """Settle on an error; answered at once when much of the body is still to come, or none before it is asked for.
 
         A small rest is read first: the connection then serves the client's next request.
         """
@@ -208,7 +215,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.drop_body()
         self.disarm()
         chunked = "Transfer-Encoding" in self.request.headers
-        if chunked or self.announced - self.received > SMALL_BODY:
+        if chunked or self.announced - self.received > SMALL_BODY or self._awaits_word:
             self._answer_early(error)
         elif self.has_body:
             self.arm(LINGER_SECONDS)
@@ -217,16 +224,19 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Answer while the body is still to come, and read on for a while: closed at once, the connection would be
         reset, and the client that is still sending would never see the answer."""
         self.answered = True
-        self.set_header("Connection", "close")
+        self.close_after_answer()
         self.write_refusal(error)
-        endless = len(self.request.headers.get("Content-Length", "")) > LENGTH_DIGITS
-        if endless or self.request.headers.get("Expect", "").lower() == "100-continue":
-            # Tornado would answer an endless length once more when it reads the body; and who asks before sending sends
-            # nothing after this.
+        if self._awaits_word:  # nothing is sent after this answer; and tornado would still ask for it
             self.finish()
             return
         self.flush()
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
+
+    def close_after_answer(self) -> None:
+        """The answer is the last one on its connection, and says so."""
+        self.set_header("Connection", "close")
+        # Not for the header's sake: tornado closes when the request says so, or when the answer ends before the body.
+        self._connection._disconnect_on_finish = True
 
     def arm(self, seconds: float) -> None:
         """Refuse the request in so many seconds, for what it is refused already or as too slow; `disarm` stops that."""
@@ -243,7 +253,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.drop_body()
         self.refusal = self.refusal or BodyTooSlow("the body did not arrive in time")
         self.answered = True
-        self.set_header("Connection", "close")
+        self.close_after_answer()
         self.write_refusal(self.refusal)
         self._hang_up()
 

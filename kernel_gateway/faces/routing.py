@@ -25,6 +25,11 @@ MOST_METHOD_CHARACTERS: Final = 32
 """Of a method that an answer repeats."""
 
 
+def is_read_only(method: str | None) -> bool:
+    """Whether a request of this method changes nothing, whatever its address is."""
+    return method in ("GET", "HEAD")
+
+
 @dataclass(frozen=True)
 class Route(Generic[CallT]):
     """One method at one address, and the endpoint that answers there; faces add what is theirs.
@@ -58,7 +63,7 @@ class Route(Generic[CallT]):
     @property
     def read_only(self) -> bool:
         """Whether it changes nothing, for the audit log."""
-        return self.method in ("GET", "HEAD")
+        return is_read_only(self.method)
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -93,9 +93,9 @@ def of_agentcore(operation: str) -> Scope:
     return _find(AGENTCORE, operation)
 
 
-def require(caller: Caller, needed: Scope) -> None:
-    """Raises ScopeMissing."""
-    if not caller.may(needed):
+def require(caller: Caller, needed: Scope | None) -> None:
+    """Raises ScopeMissing; None, the scope of a route that is open to all, is everybody's."""
+    if needed is not None and not caller.may(needed):
         raise ScopeMissing(
             f"this needs a credential with the scope {needed}, and this one has {caller.scope}",
             scope=caller.scope,

@@ -23,6 +23,15 @@ class Principal:
     name: str
     admin: bool
 
+    @property
+    def is_known(self) -> bool:
+        """False only for `ANONYMOUS`."""
+        return bool(self.id)
+
+
+ANONYMOUS = Principal(id="", name="", admin=False)
+"""Stands for a caller who is not authenticated, or not yet."""
+
 
 @dataclass(frozen=True)
 class Caller:

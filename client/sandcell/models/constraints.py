@@ -34,7 +34,7 @@ SECONDS_OF_SESSION: Final = constrain(minimum=1, maximum=from_setting("session_t
 SECONDS_OF_EXECUTION: Final = constrain(exclusiveMinimum=0, maximum=from_setting("execution_timeout_max_seconds"))
 SECONDS_OF_COMMAND: Final = constrain(exclusiveMinimum=0)
 NOT_EMPTY: Final = constrain(minLength=1)
-NAME: Final = constrain(maxLength=200)
+NAME: Final = constrain(maxLength=200, pattern=r"^[^\u0000]*$")
 PRINTABLE: Final = constrain(pattern=PLAIN)
 CURSOR: Final = constrain(minLength=1, pattern="^[!-~]*$")
 Labels = Annotated[dict[Annotated[str, NAME], Annotated[str, NAME]], constrain(maxProperties=50)]

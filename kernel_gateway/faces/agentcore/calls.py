@@ -44,7 +44,7 @@ class Call:
     `outside` and `body` are as the operation's types read them. `region` is the one signed for, `invocation_id` the
     client's own, which it repeats. `reservation` is the memory that a large body takes. `session_id`, ours with dashes,
     is set by the operation once it knows it: the audit log names it. `result` is what the log keeps of an invocation's
-    result, once that is sent.
+    result, once there is one.
     """
 
     face: Face

@@ -25,7 +25,7 @@ from kernel_gateway.faces.handler import FaceHandler
 from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.responses import JSON, Answer, ErrorResponse, Response
 from kernel_gateway.identity import sigv4
-from kernel_gateway.identity.principal import Caller
+from kernel_gateway.identity.principal import ANONYMOUS, Caller
 from kernel_gateway.services.audit.api_call import AGENTCORE
 from kernel_gateway.services.audit.parameters import select_values
 
@@ -101,8 +101,7 @@ class AgentCoreHandler(FaceHandler):
         operation = self.operation
         if operation is None:
             raise InvalidRequest("there is no such operation")
-        if operation.scope is not None:
-            scopes.require(call.caller, operation.scope)
+        scopes.require(call.caller, operation.scope)
         await self._read(call, operation)
         # Now: `invoke` lets go of its arguments.
         self._recorded_parameters = select_values(call.outside) | select_values(call.body)
@@ -169,7 +168,7 @@ class AgentCoreHandler(FaceHandler):
             event=operation.event if operation else UNKNOWN,
             source=AGENTCORE,
             read_only=bool(operation and operation.read_only),
-            principal=call.principal if call else None,
+            principal=call.principal if call else ANONYMOUS,
             access_key_id=claim.access_key_id if claim else "",
             session_id=_session_id(call, answer),
             parameters=self._recorded_parameters or select_values(self.address.parameters if operation else {}),

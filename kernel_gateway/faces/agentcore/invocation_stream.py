@@ -48,6 +48,9 @@ async def _stream(call: Call, start: Callable[[], asyncio.Task[bytes]]) -> Async
             yield piece
         return
     result = work.result()
+    call.result = {
+        "isError": IS_ERROR in result,
+        "resultBytes": len(result),
+    }  # before it goes out: its client may leave
     for piece in event_stream.result(result):
         yield piece
-    call.result = {"isError": IS_ERROR in result, "resultBytes": len(result)}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.errors import Forbidden, NotFound, Unauthorized
 from kernel_gateway.faces.jupyter.models import Title
-from kernel_gateway.identity.principal import Caller, Principal
+from kernel_gateway.identity.principal import ANONYMOUS, Caller, Principal
 from kernel_gateway.services.attach.attachments import AttachedPrincipal
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-NOBODY = AttachedPrincipal(Principal(id="", name="", admin=False), "")
+NOBODY = AttachedPrincipal(ANONYMOUS, "")
 MOST_TITLES = 1_000
 """Titles that clients have given to sessions, kept in memory; the oldest go."""
 

@@ -128,8 +128,7 @@ class ChannelsHandler(WebSocketHandler):
         self._token = token_of(request.headers.get("Authorization", ""), query)
         self.call.visitor = await services.attach_tokens.visitor(self._token)
         services.limits.take_request(self.call.principal)
-        if CHANNELS.scope is not None:
-            scopes.require(self.call.caller, CHANNELS.scope)
+        scopes.require(self.call.caller, CHANNELS.scope)
         self._open_call = services.open_calls.enter(self.call.caller, self._revoke)
         if not services.ready:
             raise ShuttingDown("the service is shutting down; connect again in a moment")
@@ -152,7 +151,7 @@ class ChannelsHandler(WebSocketHandler):
         self._record(CHANNELS.event, problem=Problem(error.code, error.message))
 
     def _write_refusal(self, error: GatewayError) -> None:
-        open_to_pages = bool(self.call.principal.id) and "Origin" in self.request.headers
+        open_to_pages = self.call.principal.is_known and "Origin" in self.request.headers
         write_error_response(self, responses.describe_error(error, open_to_pages=open_to_pages))
         self.finish()
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces import scopes
-from kernel_gateway.faces.audit import CallRecord
+from kernel_gateway.faces.audit import UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler
 from kernel_gateway.faces.json_bodies import decode
@@ -18,6 +18,7 @@ from kernel_gateway.faces.jupyter.calls import Call, Face
 from kernel_gateway.faces.jupyter.credentials import parameters, token_of
 from kernel_gateway.faces.jupyter.routes import Route
 from kernel_gateway.faces.responses import Answer, ErrorResponse, as_response
+from kernel_gateway.faces.routing import is_read_only
 
 PUBLIC = ("/", "/tree", "/tree/")
 """Addresses at which everybody gets the answer that nothing is there."""
@@ -54,8 +55,7 @@ class JupyterHandler(FaceHandler):
         if not self.address.routes:
             raise UnknownRoute("there is nothing at this address of the Jupyter interface")
         self.route = self.address.require(str(self.request.method))
-        if self.route.scope is not None:
-            scopes.require(self.call.caller, self.route.scope)
+        scopes.require(self.call.caller, self.route.scope)
         self.count(self.announced)
         await self.expect(self.call.principal.id)
 
@@ -76,13 +76,13 @@ class JupyterHandler(FaceHandler):
         return responses.OPEN_TO_PAGES if "Origin" in self.request.headers else {}
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
-        known = bool(self.call.principal.id)
+        known = self.call.principal.is_known
         return responses.describe_error(error, open_to_pages=known and "Origin" in self.request.headers)
 
     def record_call(self) -> CallRecord | None:
         """A browser's preflight and VS Code's look at `/` are not recorded: no token comes with them."""
         if self.request.path in PUBLIC or self.is_preflight:
             return None
-        event = self.route.event if self.route is not None else records.UNKNOWN
-        read_only = self.request.method in ("GET", "HEAD")
+        event = self.route.event if self.route is not None else UNKNOWN_ROUTE
+        read_only = is_read_only(self.request.method)
         return records.describe_call(self.call, event, read_only=read_only, answer=self.answer_value)

@@ -8,8 +8,6 @@ from kernel_gateway.faces.responses import Answer, Response
 from kernel_gateway.services.audit.api_call import JUPYTER
 from kernel_gateway.services.audit.parameters import select_values
 
-UNKNOWN = "UnknownRoute"
-"""The event of requests that no route takes."""
 CLOSED = "CloseChannels"
 """The event of a socket that closes; one that opens is recorded by the name of its route."""
 
@@ -20,7 +18,7 @@ def describe_call(call: Call, event: str, *, read_only: bool, answer: Answer = N
         event=event,
         source=JUPYTER,
         read_only=read_only,
-        principal=call.principal if call.principal.id else None,
+        principal=call.principal,
         session_id=_session_id(call, answer),
         parameters=select_values(dict(call.ids)) | select_values(call.body) | attached,
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.errors import UnsupportedMediaType
-from kernel_gateway.faces.json_bodies import describe_refusal, quote
+from kernel_gateway.faces.json_bodies import describe_refusal, quote, shorten
 
 MOST_PARAMETERS = 32
 
@@ -27,9 +27,9 @@ def read_query(text: str, of: Any) -> Any:
         raise InvalidRequest(f"more than {MOST_PARAMETERS} query parameters") from None
     for name, value in pairs:
         if name in given:
-            raise InvalidRequest(f"the query parameter {quote(name)} is given twice")
+            raise InvalidRequest(f"the query parameter {quote(name)} is given twice", field=shorten(name))
         if name != "path" and not _is_text(value):
-            raise InvalidRequest(f"the query parameter {quote(name)} is not UTF-8", field=quote(name))
+            raise InvalidRequest(f"the query parameter {quote(name)} is not UTF-8", field=shorten(name))
         given[name] = value
     try:
         return msgspec.convert(given, of, strict=False)

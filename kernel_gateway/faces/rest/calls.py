@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kernel_gateway.identity.principal import Caller, Principal
+from kernel_gateway.identity.principal import ANONYMOUS, Caller, Principal
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-NO_CALLER = Caller(Principal(id="", name="", admin=False), "read", "")
+NO_CALLER = Caller(ANONYMOUS, "read", "")
 """Who calls a route that is open to all."""
 
 

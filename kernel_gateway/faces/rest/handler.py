@@ -17,7 +17,7 @@ import msgspec
 
 from kernel_gateway.errors import GatewayError, NotFound
 from kernel_gateway.faces import scopes
-from kernel_gateway.faces.audit import LONGEST_ID, CallRecord
+from kernel_gateway.faces.audit import LONGEST_ID, UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.errors import UnknownRoute
 from kernel_gateway.faces.handler import FaceHandler, error_headers
@@ -28,7 +28,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
 from kernel_gateway.faces.rest.upload import Upload
-from kernel_gateway.faces.routing import Address, RouteTree
+from kernel_gateway.faces.routing import RouteTree, is_read_only
 from kernel_gateway.identity.principal import Caller
 from kernel_gateway.services.audit.api_call import REST
 from kernel_gateway.services.audit.parameters import select_answer, select_values
@@ -43,8 +43,6 @@ CALLED = {"sha256": "output", "name": "dataset"}
 """What parameters of addresses stand for, where their names do not say it."""
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 """What ids, and names that stand for them in an address, are made of."""
-UNKNOWN = "UnknownRoute"
-"""The event of requests that no route takes."""
 
 
 def decode_parameter(value: str) -> str:
@@ -60,15 +58,12 @@ class RestHandler(FaceHandler):
 
     def initialize(self, services: Services) -> None:
         super().initialize(services)
-        self.address = self.find_address()
+        self.address = ADDRESSES.find(self.request.path)
         self.route: Route | None = None
         self.call = Call(services)
         self.answer_value: Answer = None
         self._upload: Upload[Answer] | None = None
         self._content_hash = hashlib.sha256()
-
-    def find_address(self) -> Address[Route]:
-        return ADDRESSES.find(self.request.path)
 
     def find_methods(self) -> list[str]:
         return self.address.methods
@@ -85,8 +80,7 @@ class RestHandler(FaceHandler):
         if not self.address.routes:
             raise UnknownRoute("there is nothing at this address; /v1/openapi.json lists what there is")
         self.route = route = self.address.require(str(self.request.method))
-        if route.scope is not None:
-            scopes.require(self.call.caller, route.scope)
+        scopes.require(self.call.caller, route.scope)
         if route.invocation:
             self.services.limits.take_invocation(self.call.principal)
         self._read_address(route)
@@ -191,10 +185,10 @@ class RestHandler(FaceHandler):
             return None
         route, call = self.address.routes.get(str(self.request.method)), self.call
         return CallRecord(
-            event=route.event if route is not None else UNKNOWN,
+            event=route.event if route is not None else UNKNOWN_ROUTE,
             source=REST,
-            read_only=self.request.method in ("GET", "HEAD"),
-            principal=call.principal if call.principal.id else None,
+            read_only=is_read_only(self.request.method),
+            principal=call.principal,
             session_id=self._session_id(),
             parameters=self._recorded_parameters(),
             answer=None if self.request.method == "GET" else select_answer(self._result()),

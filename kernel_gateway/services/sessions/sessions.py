@@ -173,6 +173,7 @@ class Sessions:
             raise InvalidRequest(f"an agent's name has at most {LONGEST_NAME} characters")
         if any(len(each) > LONGEST_NAME for label in body.labels.items() for each in label):
             raise InvalidRequest(f"a label has at most {LONGEST_NAME} characters")
+        _refuse_nul(body)
         most = settings.session_timeout_max_seconds
         timeout = _within("timeout_seconds", body.timeout_seconds, settings.session_timeout_seconds, most)
         idle = _within("idle_timeout_seconds", body.idle_timeout_seconds, settings.idle_timeout_seconds, most)
@@ -254,6 +255,14 @@ async def _measure(live: LiveSession) -> Session:
     """A live session with what its sandbox uses now."""
     await live.sandbox.meter.measure()
     return live.describe()
+
+
+def _refuse_nul(body: StartSession) -> None:
+    """Raises InvalidRequest where a text has U+0000: many programs that read it later take that for its end."""
+    labels = "".join(part for label in body.labels.items() for part in label)
+    for field, text in (("name", body.name), ("agent", body.agent or ""), ("labels", labels)):
+        if "\0" in text:
+            raise InvalidRequest(f"{field}: must not contain the character U+0000", field=field)
 
 
 def _within(name: str, asked: int | None, default: int, most: int) -> int:

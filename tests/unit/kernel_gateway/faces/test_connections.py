@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, RequestHandler, stream_request_body
 from tornado.websocket import WebSocketHandler
 
 from kernel_gateway.faces.connections import MOST_HEAD_BYTES, Server, network_of
@@ -32,6 +32,21 @@ class Echo(RequestHandler):
 
     def post(self) -> None:
         self.write(str(len(self.request.body)))
+
+
+@stream_request_body
+class Hasty(RequestHandler):
+    """Begins to answer before the body is there."""
+
+    async def prepare(self) -> None:
+        self.write("begun")
+        await self.flush()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Not looked at."""
+
+    def post(self) -> None:
+        """Nothing more is said."""
 
 
 class Socket(WebSocketHandler):
@@ -70,7 +85,7 @@ Connect = Callable[..., Awaitable[Peer]]
 
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[Connect]:
-    server = Server(Application([("/", Echo), ("/socket", Socket)]), replace(Settings(), **settings))
+    server = Server(Application([("/", Echo), ("/hasty", Hasty), ("/socket", Socket)]), replace(Settings(), **settings))
     sockets = bind_sockets(0, "127.0.0.1")
     server.add_sockets(sockets)
     peers: list[Peer] = []
@@ -137,6 +152,45 @@ def test_a_head_that_is_too_large_is_refused_with_the_reason(head: bytes) -> Non
             with suppress(ConnectionError):
                 await peer.send(b"GET / HTTP/1.1\r\nHost: here\r\nX: " + head)
             assert error_of(await peer.head() + await peer.reader.readuntil(b"}}")) == (431, "head_too_large")
+
+    run(scene)
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/3\r\nHost: here\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: here\r\nHost: there\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: here\r\nno colon\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: many\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 1, 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\nmany\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused_with_the_reason(malformed: bytes) -> None:
+    async def scene() -> None:
+        async with serving() as connect:
+            peer = await connect()
+            await peer.send(PLAIN)
+            await peer.reader.readuntil(b"here")
+            await peer.send(malformed)
+            assert error_of(await peer.head() + await peer.reader.readuntil(b"}}")) == (400, "invalid_request")
+
+    run(scene)
+
+
+def test_an_answer_that_has_begun_is_not_followed_by_another() -> None:
+    async def scene() -> None:
+        async with serving() as connect:
+            peer = await connect()
+            await peer.send(b"POST /hasty HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n")
+            await peer.reader.readuntil(b"begun")
+            await peer.send(b"many\r\n")
+            peer.writer.write_eof()
+            assert b"400" not in await peer.rest()
 
     run(scene)
 

@@ -15,17 +15,19 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from kernel_gateway.errors import Conflict, GatewayError, NotFound
-from kernel_gateway.faces import receiving
+from kernel_gateway.faces import connections, receiving
 from kernel_gateway.faces.audit import CallRecord
+from kernel_gateway.faces.connections import Server
 from kernel_gateway.faces.handler import FaceHandler, error_headers
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Answer, ErrorResponse, Response, Stream
+from kernel_gateway.identity.principal import ANONYMOUS
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.audit.api_call import ApiCall
 from kernel_gateway.settings import Settings
 
 Endpoint = Callable[[], Awaitable[Answer]]
-RECORD = CallRecord(event="GetThing", source="test", read_only=True, principal=None)
+RECORD = CallRecord(event="GetThing", source="test", read_only=True, principal=ANONYMOUS)
 
 
 class Thing(msgspec.Struct):
@@ -77,7 +79,9 @@ class Pieces:
             self.closed = True
 
 
-def ask(endpoint: Endpoint, *, method: str = "GET") -> tuple[bytes, bytes, ApiCall]:
+def ask(
+    endpoint: Endpoint, request: str = "GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+) -> tuple[bytes, bytes, ApiCall]:
     """Head and body of the answer, read until the connection ends, and the record of the call."""
     calls: list[ApiCall] = []
 
@@ -86,11 +90,11 @@ def ask(endpoint: Endpoint, *, method: str = "GET") -> tuple[bytes, bytes, ApiCa
         services = SimpleNamespace(
             settings=settings, body_room=BodyRoom(settings, lambda _: None), audit=SimpleNamespace(call=calls.append)
         )
-        server = HTTPServer(Application([("/", Handler, {"services": services, "endpoint": endpoint})]))
+        server = Server(Application([("/", Handler, {"services": services, "endpoint": endpoint})]), settings)
         sockets = bind_sockets(0, "127.0.0.1")
         server.add_sockets(sockets)
         reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
-        writer.write(f"{method} / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n".encode())
+        writer.write(request.encode())
         async with asyncio.timeout(120):
             answer = await reader.read()
             while not calls:
@@ -202,8 +206,24 @@ def test_a_method_that_http_does_not_know_is_told_those_that_are_taken() -> None
     async def endpoint() -> Answer:
         raise AssertionError("nobody calls it")
 
-    head, body, call = ask(endpoint, method="BREW")
+    head, body, call = ask(endpoint, "BREW / HTTP/1.1\r\nHost: here\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 405 ")
     assert b"Allow: GET" in head
     assert b"method_not_allowed" in body
     assert call.error_code == "method_not_allowed"
+
+
+def test_a_call_whose_body_cannot_be_understood_is_recorded_as_what_was_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "_LINGER_SECONDS", 0.01)
+
+    async def endpoint() -> Answer:
+        raise AssertionError("nobody calls it")
+
+    malformed = "POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\nmany\r\n"
+    head, body, call = ask(endpoint, request=malformed)
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert msgspec.json.decode(body)["error"]["code"] == "invalid_request"
+    assert (call.status, call.error_code) == (400, "invalid_request")
+    assert "chunk" in call.error_message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ from tornado.web import Application
 
 from kernel_gateway.errors import Forbidden, Unauthorized
 from kernel_gateway.faces import receiving
+from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.receiving import LENGTH_DIGITS, ReceivingHandler, length_of
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.settings import Settings
@@ -80,6 +83,48 @@ def test_a_refused_body_that_does_not_come_is_not_waited_for(body: bytes, monkey
     asyncio.run(scene())
 
 
+@asynccontextmanager
+async def connected(
+    handler: type[ReceivingHandler],
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection to a server that has this handler at every address."""
+    server = HTTPServer(Application([(".*", handler, {"services": services()})]))
+    sockets = bind_sockets(0, "127.0.0.1")
+    server.add_sockets(sockets)
+    reader, writer = await asyncio.open_connection(*sockets[0].getsockname())
+    try:
+        async with asyncio.timeout(120):
+            yield reader, writer
+    finally:
+        writer.close()
+        server.stop()
+        await server.close_all_connections()
+
+
+def test_an_early_refusal_ends_the_connection_also_when_the_body_comes_whole() -> None:
+    async def scene() -> None:
+        async with connected(Refusing) as (reader, writer):
+            writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % (SMALL_BODY + 1))
+            assert b"\r\nConnection: close\r\n" in await reader.readuntil(b"not for you")
+            writer.write(b"x" * (SMALL_BODY + 1))
+            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            with suppress(ConnectionError):
+                assert b"HTTP/1.1" not in await reader.read()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("length", [10, SMALL_BODY + 1])
+def test_a_client_that_asks_before_it_sends_a_body_hears_at_once_that_it_is_refused(length: int) -> None:
+    async def scene() -> None:
+        async with connected(Refusing) as (reader, writer):
+            head = b"POST / HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+            writer.write(head % length)
+            assert (await reader.read()).startswith(b"HTTP/1.1 403 ")
+
+    asyncio.run(scene())
+
+
 class Taking(Refusing):
     """Takes a body of any size."""
 
@@ -122,6 +167,34 @@ def test_a_client_that_keeps_to_the_least_rate_is_waited_for_and_no_other() -> N
         assert trickling.startswith(b"HTTP/1.1 408 ")
 
     asyncio.run(scene())
+
+
+def test_a_body_that_was_asked_for_and_is_refused_while_it_comes_is_read_on_for_a_while() -> None:
+    received = 0
+
+    class Bounded(Taking):
+        """Takes a body of ten bytes, and counts what comes."""
+
+        async def admit(self) -> None:
+            self.most_bytes = 10
+
+        async def data_received(self, chunk: bytes) -> None:
+            nonlocal received
+            received += len(chunk)
+            await super().data_received(chunk)
+
+    async def scene() -> None:
+        async with connected(Bounded) as (reader, writer):
+            head = b"POST / HTTP/1.1\r\nHost: here\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(head)
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+            writer.write(b"b\r\n" + b"x" * 11 + b"\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
+            writer.write(b"b\r\n" + b"x" * 11 + b"\r\n0\r\n\r\n")
+            await reader.read()
+
+    asyncio.run(scene())
+    assert received == 22
 
 
 class Doubting(Taking):

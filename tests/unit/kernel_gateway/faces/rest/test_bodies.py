@@ -79,6 +79,9 @@ def test_an_empty_body_is_an_empty_object() -> None:
         ("status=GONE", "status"),
         ("cursor=" + "x" * 1025, "cursor"),
         ("colour=red", "colour"),
+        ("limit=%ff", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("%ff=%ff", "\\udcff"),
     ],
 )
 def test_a_query_that_does_not_fit_names_the_parameter(text: str, field: str) -> None:
