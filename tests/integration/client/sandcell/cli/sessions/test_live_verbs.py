@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,13 +38,13 @@ def test_a_shell_command_ends_with_its_own_status(sandcell: Shell, session: str)
 def test_files_of_a_live_session(sandcell: Shell, session: str) -> None:
     (sandcell.directory / "local.txt").write_text("hello")
     assert "wrote in/there.txt (5 bytes)" in sandcell("files", "put", "local.txt", "in/there.txt").stderr
-    assert sandcell("files", "ls").stdout.startswith("in/\t")
+    assert "in/\t" in sandcell("files", "ls").stdout
     assert sandcell("files", "ls", "in", "--session", session).stdout.startswith("in/there.txt\t5\t")
     assert sandcell("files", "get", "in/there.txt").stderr == "wrote there.txt\n"
     assert (sandcell.directory / "there.txt").read_text() == "hello"
     assert sandcell("files", "get", "in/there.txt", "-o", "-").stdout == "hello"
     assert sandcell("files", "rm", "in", "--recursive").returncode == 0
-    assert sandcell("files", "ls").stdout == ""
+    assert "in/" not in sandcell("files", "ls").stdout
     assert sandcell("files", "get", "in/there.txt").returncode == 7
 
 
@@ -51,7 +52,7 @@ def test_restart_leaves_files_and_takes_variables(sandcell: Shell, session: str)
     sandcell("run", "kept = 1; open('f', 'w').write('x')")
     assert "kernel generation 2" in sandcell("session", "restart").stderr
     assert sandcell("run", "kept").returncode == 1
-    assert sandcell("files", "ls").stdout.startswith("f\t")
+    assert re.search(r"^f\t", sandcell("files", "ls").stdout, re.MULTILINE)
 
 
 def test_interrupt_ends_what_runs(sandcell: Shell, session: str, service: RunningService) -> None:
