@@ -55,7 +55,7 @@ SAME = {
     "temporary files": "print(tempfile.mkdtemp(), tempfile.NamedTemporaryFile().name)",
     "a process": "runs += 1; print('pid', os.getpid() + runs)",
     "random text": "import uuid; print(uuid.uuid4())",
-    "a warning": "warnings.simplefilter('always')\nwarnings.warn('old')",
+    "a warning": "with warnings.catch_warnings():\n    warnings.simplefilter('always')\n    warnings.warn('old')",
     "progress": "for n in range(3): print(f'\\r{n}/3 {time.time()}', end='')\nprint('\\r' + 'done'.ljust(40))",
     "two streams": "for n in range(5): print(n); print(-n, file=sys.stderr)",
     "an exception": "keep(object()); raise ValueError(f'no {kept}')",
