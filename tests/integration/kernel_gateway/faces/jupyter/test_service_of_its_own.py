@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -27,9 +28,12 @@ print('over')
 """
 
 
+SETTINGS = {"attach_ping_seconds": 0.5, "invocations_per_second": 1000, "log_level": "info"}
+
+
 @pytest.fixture(scope="module")
 def own(make_service: Callable[..., RunningService]) -> RunningService:
-    return make_service(attach_ping_seconds=0.5, invocations_per_second=1000, log_level="info")
+    return make_service(**SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +45,16 @@ def session(own: RunningService) -> Iterator[Session]:
 
 @pytest.fixture(scope="module")
 def face(own: RunningService, session: Session) -> Iterator[Face]:
+    with face_of(own, session) as face:
+        yield face
+
+
+@contextlib.contextmanager
+def face_of(service: RunningService, session: Session) -> Iterator[Face]:
     token = session.create_attach_token(name="Ada").token
     assert token is not None
-    with http_of(own.url, token) as http:
-        yield Face(own.url, token, session.id, http)
+    with http_of(service.url, token) as http:
+        yield Face(service.url, token, session.id, http)
 
 
 def test_an_idle_client_is_pinged_and_stays(face: Face) -> None:
@@ -111,16 +121,18 @@ def test_nobody_attached_costs_the_service_no_memory(face: Face, own: RunningSer
     assert process.memory_info().rss - before < 70 * MEGABYTE
 
 
-def test_the_service_drains(face: Face, own: RunningService) -> None:
-    """The last test: attached clients are asked to come back, and no token is in the log of all that was done here."""
-    assert face.http.get("/api/kernels", params={"token": face.token}).status_code == 200
-    with face.wire(in_query=True) as wire:
-        wire.run("'secret output'")
-        ending = threading.Thread(target=own.stop)
-        ending.start()
-        code, _ = wire.closed()
-        ending.join()
+def test_a_service_that_ends_drains(own: RunningService, make_service: Callable[..., RunningService]) -> None:
+    """Attached clients are asked to come back, and no token is in the log of this service or of the other tests'."""
+    ended = make_service(**SETTINGS)
+    with ended.client() as client, face_of(ended, client.attach(client.start_session("python").id)) as face:
+        assert face.http.get("/api/kernels", params={"token": face.token}).status_code == 200
+        with face.wire(in_query=True) as wire:
+            wire.run("'secret output'")
+            ending = threading.Thread(target=ended.stop)
+            ending.start()
+            code, _ = wire.closed()
+            ending.join()
     assert code == 1012
-    log = "".join(own.output)
+    log = "".join([*ended.output, *own.output])
     assert "/api/kernels" in log
     assert not re.search(rf"token=|{re.escape(face.token)}|secret output", log)
