@@ -53,10 +53,12 @@ def _listen(directory: int, name: str, guest: int) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         server.settimeout(0)
+        # By descriptor: no link that the sandbox made is followed, and the address fits into the 108 bytes it may have.
         server.bind(f"/proc/self/fd/{directory}/{new}")
         os.chmod(new, 0o600, dir_fd=directory)
         os.chown(new, guest, guest, dir_fd=directory, follow_symlinks=False)
         server.listen(_BACKLOG)
+        # Last of all, so that what the guest finds under this name listens, and is the guest's.
         os.replace(new, file, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         server.close()

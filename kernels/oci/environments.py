@@ -269,6 +269,7 @@ def _remove_tree(place: Path) -> None:
 
 
 def point(link: Path, target: str) -> None:
+    """Make a link to `target`, in the place of what is there: a reader finds the former link or the new one."""
     fresh = link.with_name(f".{link.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)

@@ -202,6 +202,7 @@ class OciRuntime:
     def _build(self, spec: SandboxSpec, places: SandboxPlaces, command: OciCommand) -> SandboxInfo:
         root = self._uids.claim(places.home)
         user = root + bundle.USER_ID
+        # Before anything is made: after a crash the next service learns from it which runtime and uids to take back.
         places.write_journal(root, command.name, spec.environment.digest)
         storage.make_image(places.image, spec.environment.resources.storage_bytes, root)
         storage.mount_image(places.image, places.storage)

@@ -55,7 +55,7 @@ class UidRanges:
         claim = self._directory / str(first_id)
         with self._lock(), contextlib.suppress(FileNotFoundError):
             self._rename_old()
-            if claim.read_text() == str(owner):
+            if claim.read_text() == str(owner):  # after a first release it may be the next owner's
                 claim.unlink()
 
     def _find_unclaimed(self) -> int | None:

@@ -28,7 +28,7 @@ async def told_of(*ends: KernelExit) -> list[Death]:
     kernel: Any = DenoKernel(cast("GuestClient", None), nobody, KernelLimits(), why, events.append)
     kernel._hub, kernel._generation = Hub(KernelConnection(nobody, 1, b"key")), 1  # as after its start
     for end in ends:
-        kernel.exited(end)
+        kernel.handle_exit(end)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     await kernel.aclose()
