@@ -46,7 +46,7 @@ async def prepared(top: Path) -> None:
 
 
 class Delivered:
-    """What came to the store when the service started anew, and what the session was told."""
+    """What came to the store when the service started again, and what the session was told."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, AsOf | None]] = []
