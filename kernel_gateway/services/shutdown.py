@@ -78,8 +78,12 @@ class Shutdown:
 
     async def _detach(self, live: LiveSession) -> None:
         """Its row stays READY, its sandbox runs on, and the next start takes both up and goes on counting."""
-        await cancel_all((live.timer_task, live.worker_task), CANCEL_SECONDS)
-        await live.sandbox.detach()
-        await live.late.close()
+        try:
+            async with asyncio.timeout(self._settings.flush_deadline_seconds + END_SECONDS):
+                await cancel_all((live.timer_task, live.worker_task), CANCEL_SECONDS)
+                await live.sandbox.detach()
+                await live.late.close()
+        except Exception as error:  # it must not cancel the others, which share a task group with it
+            log.error("session_not_detached", session=live.id, exc_info=error)
         self._finished.finish(live.id)
         await store_record(self._database, live)

@@ -104,12 +104,12 @@ class Sessions:
             if live.start_task.cancelled():
                 raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
             raise
-        return await _measure(live)
+        return await _describe_now(live)
 
     async def get(self, principal: Principal, session_id: str) -> Session:
         live = self._registry.find(principal, session_id)
         if live is not None:
-            return await _measure(live)
+            return await _describe_now(live)
         return describe_session(await self._registry.row(principal, session_id))
 
     async def list(
@@ -163,7 +163,7 @@ class Sessions:
             await self._record.note(live, "restart", f"**Restart** of the kernel, asked for by `{who}`.")
             if kernel is before:
                 await kernel.restart()
-        return await _measure(live)
+        return await _describe_now(live)
 
     def _row(self, principal: Principal, body: StartSession, environment: str, session_id: str) -> SessionRow:
         settings, now = self._settings, self._clock.now()
@@ -251,7 +251,7 @@ class Sessions:
         return describe_session(row) if live is None else live.describe()
 
 
-async def _measure(live: LiveSession) -> Session:
+async def _describe_now(live: LiveSession) -> Session:
     """A live session with what its sandbox uses now."""
     await live.sandbox.meter.measure()
     return live.describe()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kernel_gateway.services import shutdown
+from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import House
 
 
@@ -41,5 +42,27 @@ def test_a_task_that_does_not_heed_its_cancellation_holds_up_no_shutdown(
             await deaf
         async with house.gateway() as gateway:
             assert await gateway.text(session, "x + 1") == "42"
+
+    asyncio.run(test())
+
+
+def test_a_session_that_cannot_be_let_go_costs_no_other_its_end(house: House) -> None:
+    async def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    async def keep_two() -> list[Session]:
+        async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+            kept = [await gateway.start() for _ in range(2)]
+            for session in kept:
+                await gateway.run(session, "x = 41")
+            live = gateway.services.registry.get(kept[0].id)
+            assert live is not None
+            live.late.close = fail  # type: ignore[method-assign]
+        return kept
+
+    async def test() -> None:
+        kept = await keep_two()
+        async with house.gateway() as gateway:
+            assert [await gateway.text(session, "x + 1") for session in kept] == ["42", "42"]
 
     asyncio.run(test())

@@ -122,12 +122,12 @@ def test_over_a_kill_a_session_keeps_what_its_environment_gave_it(make_place: Ca
     place.service.kill()
     os.kill(process, 9)
     place.service.start()
-    second = place.again(session)
-    assert fetched(second, place.site("/second")) == "you asked for /second"
-    assert said(second, S3) == "stored"
-    shown = second.show()
+    restarted = place.again(session)
+    assert fetched(restarted, place.site("/again")) == "you asked for /again"
+    assert said(restarted, S3) == "stored"
+    shown = restarted.show()
     assert (shown["generation"], shown["usage"]["memory_limit_bytes"]) == (2, 1_800 * MEGABYTE)
-    second.stop()
+    restarted.stop()
     assert place.service.stop() == 0
 
 

@@ -1,4 +1,4 @@
-"""The variables of a session, over the service: arrays and tables, while code runs, for every caller who may ask."""
+"""The variables of a session, over the service: arrays and tables, while code runs, by each caller that may ask."""
 
 from __future__ import annotations
 

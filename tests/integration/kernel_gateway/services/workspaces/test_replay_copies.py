@@ -41,7 +41,7 @@ async def stopped_while_copying(gateway: Gateway, workspaces: Path) -> None:
         assert (await stopping).status == "stopped"
 
     mirrors = gateway.services.mirrors
-    with contextlib.suppress(ObjectNotFound):  # it waits for the copy
+    with contextlib.suppress(ObjectNotFound):  # it waits for the caller that copies
         await mirrors.run(lambda: mirrors.durable(copies[0]).delete("nothing"))
 
     async def as_before() -> bool:

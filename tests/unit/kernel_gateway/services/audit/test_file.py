@@ -1,4 +1,4 @@
-"""The audit file: whole lines, bounded by rotation, recreated when it is gone, and a refusal that says what to do."""
+"""The audit file: whole lines, bounded by rotation, begun again when it is gone, and a refusal that says what to do."""
 
 from __future__ import annotations
 
