@@ -205,6 +205,7 @@ class Client:
                     download.advance(len(piece))
             except t.FAILURES as error:
                 raise t.stream_error(self.url, error) from error
+            download.end()
 
     @contextlib.contextmanager
     def _stream(self, ask: Ask, **options: Any) -> Iterator[httpx.Response]:

@@ -206,6 +206,7 @@ class AsyncClient:
                     download.advance(len(piece))
             except t.FAILURES as error:
                 raise t.stream_error(self.url, error) from error
+            download.end()
 
     @contextlib.asynccontextmanager
     async def _stream(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
