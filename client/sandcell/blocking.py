@@ -205,6 +205,7 @@ class Client:
                     download.advance(len(piece))
             except t.FAILURES as error:
                 raise t.stream_error(self.url, error) from error
+            download.end()
 
     @contextlib.contextmanager
     def _stream(self, ask: Ask, **options: Any) -> Iterator[httpx.Response]:
@@ -262,8 +263,8 @@ class Client:
     upload = _method(f.upload)
     download = _method(f.download)
     remove_file = _method(f.remove_file)
-    list_workspaces = _method(o.list_workspaces)
-    get_workspace = _method(o.get_workspace)
+    list_workspaces = _method(w.list_workspaces)
+    get_workspace = _method(w.get_workspace)
     workspace_files = _method(f.workspace_files)
     workspace_upload = _method(f.workspace_upload)
     workspace_download = _method(f.workspace_download)

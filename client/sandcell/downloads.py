@@ -45,12 +45,8 @@ class Download:
         """
         if status == PARTIAL_CONTENT:
             found = CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
-            asked = found and (int(found[1]), int(found[2]), headers.get("ETag")) == (
-                self._received,
-                self._size,
-                self._tag,
-            )
-            if not asked:
+            part = found and (int(found[1]), int(found[2]), headers.get("ETag"))
+            if part != (self._received, self._size, self._tag):
                 self._tag = ""
                 raise ConnectionFailed("a wrong part of the file came", code="connection_failed", retryable=True)
             return self._received
@@ -67,6 +63,11 @@ class Download:
         self._received += count
         if self._ask.on_progress is not None:
             self._ask.on_progress(self._received, self._size)
+
+    def end(self) -> None:
+        """Take the end of an answer; raises `ConnectionFailed` when it has brought less than is missing."""
+        if self._size is not None and self._received != self._size:
+            raise ConnectionFailed("a part of the file is missing", code="connection_failed", retryable=True)
 
     def fail(self, error: SandcellError) -> float:
         """How long to wait before the next connection; raises the error when there is to be none.

@@ -206,6 +206,7 @@ class AsyncClient:
                     download.advance(len(piece))
             except t.FAILURES as error:
                 raise t.stream_error(self.url, error) from error
+            download.end()
 
     @contextlib.asynccontextmanager
     async def _stream(self, ask: Ask, **options: Any) -> AsyncIterator[httpx.Response]:
@@ -265,8 +266,8 @@ class AsyncClient:
     upload = _method(f.upload)
     download = _method(f.download)
     remove_file = _method(f.remove_file)
-    list_workspaces = _method(o.list_workspaces)
-    get_workspace = _method(o.get_workspace)
+    list_workspaces = _method(w.list_workspaces)
+    get_workspace = _method(w.get_workspace)
     workspace_files = _method(f.workspace_files)
     workspace_upload = _method(f.workspace_upload)
     workspace_download = _method(f.workspace_download)

@@ -1,4 +1,4 @@
-"""The client's operations on sessions and files: what is asked, what comes back, what is tried again. No I/O.
+"""The client's operations on sessions: what is asked, what comes back, what is tried again. No I/O.
 
 Each function makes a generator (see `steps`) that `Client` and `AsyncClient` run.
 """
@@ -16,7 +16,6 @@ from sandcell.models.executions import Execution, Language, LanguageRuntime, OnB
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus
 from sandcell.models.sync import SyncMode
-from sandcell.models.workspaces import Workspace
 from sandcell.operations.leases import lease_header
 from sandcell.result import Result
 from sandcell.steps import (
@@ -147,19 +146,16 @@ def run(
     patience = patience_seconds or (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
     until = time.monotonic() + patience
     key = idempotency_key or str(uuid.uuid4())
-    body = _submission_body(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body = _body(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     body |= _language_fields(language, runtime) | omit_none(sync=sync)
-    answer = yield replace(
-        _submission_request(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience
-    )
+    answer = yield replace(_request(session_id, {**body, "wait": True}, key, lease), timeout_seconds=patience)
     error = answer.error()
     if error is None:
         return Result(decode(answer.content, Execution))
     if not may_repeat(error, repeatable=True):
         raise error
     yield Pause(pause_seconds(0, error))
-    # The same key finds the execution, or begins it if the first request never came. Not waiting this time: an answer
-    # that takes long is what a broken connection takes away again.
+    # The same key finds the execution, or begins it if the first request never came; long answers get lost again.
     execution = yield from _submit(session_id, body, key, lease)
     if execution.status in ENDED:
         return Result(execution)
@@ -181,7 +177,7 @@ def submit(
     sync: SyncMode | None = None,
 ) -> Operation[Execution]:
     """Submit code and return at once; `wait` or `events` follow it."""
-    body = _submission_body(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
+    body = _body(code, timeout_seconds, on_busy, expect_generation, clear_context=clear_context)
     body |= _language_fields(language, runtime) | omit_none(sync=sync)
     return (yield from _submit(session_id, body, idempotency_key or str(uuid.uuid4()), lease))
 
@@ -195,7 +191,7 @@ def _language_fields(language: Language, runtime: LanguageRuntime | None) -> dic
     return omit_none(language=None if language == "python" else language, runtime=runtime)
 
 
-def _submission_body(
+def _body(
     code: str, timeout: float | None, on_busy: OnBusy, generation: int | None, *, clear_context: bool
 ) -> dict[str, Any]:
     return omit_none(
@@ -207,13 +203,13 @@ def _submission_body(
     )
 
 
-def _submission_request(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Ask:
+def _request(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Ask:
     headers = {"Idempotency-Key": key, **lease_header(lease)}
     return Ask("POST", f"{SESSIONS}/{quote(session_id)}/executions", json=body, headers=headers)
 
 
 def _submit(session_id: str, body: dict[str, Any], key: str, lease: str | None) -> Operation[Execution]:
-    ask = _submission_request(session_id, {**body, "wait": False}, key, lease)
+    ask = _request(session_id, {**body, "wait": False}, key, lease)
     return decode((yield from exchange(ask, repeatable=True)), Execution)
 
 
@@ -319,15 +315,3 @@ def make_run_options(  # noqa: PLR0917 - all that a session's two methods were c
         lease=lease,
         sync=sync,
     )
-
-
-def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
-    """One page of your workspaces."""
-    return decode(
-        (yield from exchange(Ask("GET", "/v1/workspaces", omit_none(limit=limit, cursor=cursor)))), Page[Workspace]
-    )
-
-
-def get_workspace(workspace_id: str) -> Operation[Workspace]:
-    """Show a workspace."""
-    return decode((yield from exchange(Ask("GET", f"/v1/workspaces/{quote(workspace_id)}"))), Workspace)

@@ -1,14 +1,26 @@
-"""The client's operations on durable files beyond reading and writing them whole; `sessions` has those. No I/O."""
+"""The client's operations on workspaces, and on durable files beyond those in `files`. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sandcell.models.workspaces import Copied, DurableFile, Link, Removed
+from sandcell.models.model import Page
+from sandcell.models.workspaces import Copied, DurableFile, Link, Removed, Workspace
 from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
+WORKSPACES = "/v1/workspaces"
 COPY_SECONDS = 1_860.0
 """Longer than the service takes for one copy."""
+
+
+def list_workspaces(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[Workspace]]:
+    """One page of your workspaces."""
+    return decode((yield from exchange(Ask("GET", WORKSPACES, omit_none(limit=limit, cursor=cursor)))), Page[Workspace])
+
+
+def get_workspace(workspace_id: str) -> Operation[Workspace]:
+    """Show a workspace."""
+    return decode((yield from exchange(Ask("GET", _one(workspace_id)))), Workspace)
 
 
 def workspace_stat(workspace_id: str, path: str) -> Operation[DurableFile]:
@@ -70,4 +82,4 @@ def archive_request(workspace_id: str, path: str = "") -> Ask:
 
 
 def _one(workspace_id: str) -> str:
-    return f"/v1/workspaces/{quote(workspace_id)}"
+    return f"{WORKSPACES}/{quote(workspace_id)}"

@@ -14,7 +14,7 @@ from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
 from sandcell.cli.workspaces import durable_files, usage
-from sandcell.operations import sessions as operations
+from sandcell.operations import workspaces as operations
 from sandcell.paging import collect_pages
 
 

@@ -28,8 +28,12 @@ def test_it_asks_for_the_rest_of_the_same_version() -> None:
     download, seen = begun()
     assert (download.headers["Range"], download.headers["If-Range"]) == ("bytes=4-", '"one"')
     assert download.begin(206, REST) == 4
-    download.advance(6)
-    assert seen == [(4, 10), (10, 10)]
+    download.advance(5)
+    with pytest.raises(ConnectionFailed, match="missing"):
+        download.end()
+    download.advance(1)
+    download.end()
+    assert seen == [(4, 10), (9, 10), (10, 10)]
 
 
 def test_a_new_version_begins_again() -> None:

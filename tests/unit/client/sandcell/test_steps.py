@@ -236,5 +236,5 @@ def test_a_list_is_asked_for_until_it_ends_or_is_enough(most: int | None, found:
         Answer(200, msgspec.json.encode({"items": [{"id": each, "created_at": ""} for each in ids], "next_cursor": at}))
         for ids, at in [("ab", "2"), ("cd", "4"), ("e", None)]
     ]
-    items, asks = drive(collect_pages(lambda cursor: o.list_workspaces(cursor=cursor), most), pages[: len(asked)])
+    items, asks = drive(collect_pages(lambda cursor: w.list_workspaces(cursor=cursor), most), pages[: len(asked)])
     assert ("".join(each.id for each in items), [each.query.get("cursor") for each in asks]) == (found, asked)
