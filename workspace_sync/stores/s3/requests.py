@@ -195,8 +195,8 @@ def read_body(source: ExactReader, size: int) -> io.BytesIO:
 
 
 def _read_range(status: int, content_range: str | None) -> str | None:
-    """Which bytes came, '' when a part does not say it; None for the whole object."""
-    return (content_range or "") if status == PART else None
+    """Which bytes came, '' when a part does not say it; None for the whole object. rclone gives parts as 200."""
+    return content_range or ("" if status == PART else None)
 
 
 def _md5_of(body: BinaryIO) -> str:
