@@ -43,10 +43,10 @@ class Figures:
         self.rows.setdefault(row, {})[tool] = (seconds, peak_bytes)
 
     def __str__(self) -> str:
-        return "".join(f"\n  {name}: {_said(row)}" for name, row in self.rows.items())
+        return "".join(f"\n  {name}: {_format_row(row)}" for name, row in self.rows.items())
 
 
-def _said(row: dict[str, tuple[float, int]]) -> str:
+def _format_row(row: dict[str, tuple[float, int]]) -> str:
     figures = ", ".join(f"{tool} {seconds:.2f} s {peak >> 20} MiB" for tool, (seconds, peak) in row.items())
     seconds, memory = row["mirror"]
     times = seconds / min(row[tool][0] for tool in THEIRS)
@@ -82,7 +82,7 @@ Change = Callable[[Path], None]
 class Comparison:
     """The three, one after the other, from one directory to a server of their own and back.
 
-    Of their own, since a server's memory and what it has hashed by now are not the same for who comes second.
+    Of their own, since a server's memory and what it has hashed by now differ for the one that comes second.
     """
 
     figures: Figures
@@ -108,31 +108,31 @@ class Comparison:
 
     def _server_directory(self, tool: str) -> Path:
         """rclone's server makes a directory twice when two writes need it, and loses files: it finds ours there."""
-        directory = self._made(f"{tool}-server")
+        directory = self._make_directory(f"{tool}-server")
         if self.kind == "rclone" and tool == "mirror":
             place = directory / "buckets" / BUCKET / "mirror" / "workspace"
             for each in (place, *(place / below.name for below in self._source.iterdir() if below.is_dir())):
                 each.mkdir(parents=True)
         return directory
 
-    def _made(self, name: str) -> Path:
+    def _make_directory(self, name: str) -> Path:
         directory = self.top / name
         directory.mkdir()
         return directory
 
     def _up(self, what: str, at: dict[str, str], peer: Peer) -> None:
         for tool in THEIRS:
-            self._note(what, tool, _carried_out(_command(tool, at[tool], str(self._source), None)))
+            self._note(what, tool, _run_command(_command(tool, at[tool], str(self._source), None)))
         self._note(what, "mirror", peer.ask("flush", self._source, "mirror"))
 
     def _down(self, at: dict[str, str]) -> None:
         for tool in TOOLS:
-            target = self._made(tool)
+            target = self._make_directory(tool)
             if tool == "mirror":
                 with contextlib.closing(Peer(at[tool])) as peer:
                     self._note("restore", tool, peer.ask("restore", target, "mirror"))
             else:
-                self._note("restore", tool, _carried_out(_command(tool, at[tool], None, str(target))))
+                self._note("restore", tool, _run_command(_command(tool, at[tool], None, str(target))))
             same = subprocess.run(["diff", "-rq", self._source, target], capture_output=True, check=False)
             assert same.returncode == 0, f"{self.row}: {tool} brought something else: {same.stdout[:500]!r}"
             shutil.rmtree(target)
@@ -189,15 +189,15 @@ def _command(tool: str, endpoint: str, source: str | None, target: str | None) -
     return [str(BIN / "rclone"), "sync", "--config", "/dev/null", source or place, target or place]
 
 
-def _carried_out(command: list[str]) -> tuple[float, int]:
+def _run_command(command: list[str]) -> tuple[float, int]:
     """Of the first attempt that succeeds: rclone's server at times refuses what comes while it moves an object."""
     for _ in range(ATTEMPTS - 1):
         with contextlib.suppress(AssertionError):
-            return _measured(command)
-    return _measured(command)
+            return _measure(command)
+    return _measure(command)
 
 
-def _measured(command: list[str]) -> tuple[float, int]:
+def _measure(command: list[str]) -> tuple[float, int]:
     """Seconds, and the most memory the process had."""
     began, peak = time.monotonic(), 0
     with tempfile.TemporaryFile() as said:

@@ -24,7 +24,7 @@ from botocore.utils import get_environ_proxies
 
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.store import CHUNK_BYTES, ExactReader, Written
-from workspace_sync.stores.s3.download import ByteRange, make_empty_range, make_range
+from workspace_sync.stores.s3.download import PIECE_BYTES, ByteRange, make_empty_range, make_range
 from workspace_sync.stores.s3.errors import etag_of
 from workspace_sync.stores.s3.wire import Address, Answer, Key, Wire, WireBroken
 
@@ -64,6 +64,7 @@ class Requests:
 
     def send(self, operation: Callable[..., Any], body: BinaryIO, **named: Any) -> Written:
         """Write an object or a part by this operation of botocore's client; the body is read more than once."""
+        body.seek(0)  # where botocore begins to read
         told = operation(Bucket=self._bucket, Body=body, **named)
         self._verify(etag_of(told), told["ResponseMetadata"]["HTTPHeaders"], body)
         return Written(etag_of(told), told.get("VersionId", ""))
@@ -182,27 +183,35 @@ def find_wire(session: Any, client: Any, bucket: str) -> Wire | None:
 
 
 def read_body(source: ExactReader, size: int) -> io.BytesIO:
-    """The next bytes of a source, as a file in memory; piece by piece, since each may end in an error."""
+    """The next bytes of a source, as a file in memory."""
     body = io.BytesIO()
     if size:  # room for all of it at once: as it grows it would be copied
         body.seek(size - 1)
         body.write(b"\0")
         body.seek(0)
     with body.getbuffer() as view:
-        for start in range(0, max(size, 1), CHUNK_BYTES):
-            source.readinto(view[start : start + CHUNK_BYTES])
+        fill(view, source)
     return body
 
 
+def fill(view: memoryview, source: ExactReader) -> None:
+    """Take the next bytes of a source, piece by piece, since each may end in an error."""
+    for start in range(0, max(len(view), 1), CHUNK_BYTES):
+        source.readinto(view[start : start + CHUNK_BYTES])
+
+
 def _read_range(status: int, content_range: str | None) -> str | None:
-    """Which bytes came, '' when a part does not say it; None for the whole object."""
-    return (content_range or "") if status == PART else None
+    """Which bytes came, '' when a part does not say it; None for the whole object. rclone gives parts as 200."""
+    return content_range or ("" if status == PART else None)
 
 
 def _md5_of(body: BinaryIO) -> str:
     """The ETag of an object or a part where it is that."""
+    digest = hashlib.md5(usedforsecurity=False)
     body.seek(0)
-    return hashlib.file_digest(body, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
+    while piece := body.read(PIECE_BYTES):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _is_encrypted(headers: Mapping[str, str]) -> bool:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
+import mmap
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from botocore.exceptions import ClientError
 
 from workspace_sync.errors import StoreUnavailable
 from workspace_sync.store import ExactReader, Written
 from workspace_sync.stores.s3.errors import ABSENT, etag_of, read_code
-from workspace_sync.stores.s3.requests import Requests, read_body
+from workspace_sync.stores.s3.requests import Requests, fill
 
 PART_BYTES = 5 << 20
 """A part, the smallest that S3 takes, and what is still sent as one piece."""
@@ -145,14 +145,15 @@ class Uploads:
                 self._wait_for_room()
                 try:
                     _raise_failure(sending)
-                    body = read_body(source, min(left, part_bytes))
+                    body = mmap.mmap(-1, min(left, part_bytes))  # from a heap it would not go back to the system
+                    with memoryview(body) as view:
+                        fill(view, source)
                     part = self._executor.submit(self._send, upload, number, body)
                 except BaseException:
                     self._room.release()
                     raise
                 part.add_done_callback(lambda _: self._room.release())  # also of one that is cancelled
                 sending.append(part)
-                del body  # held here it would outlive its sending, one part more than there is room for
             wait(sending, WAIT_SECONDS, FIRST_EXCEPTION)
             _raise_failure(sending)
             if not all(each.done() for each in sending):
@@ -168,13 +169,14 @@ class Uploads:
         if not self._room.acquire(timeout=WAIT_SECONDS):
             raise StoreUnavailable(f"{self._where}: parts of large files take too long to be sent")
 
-    def _send(self, upload: _Upload, number: int, body: io.BytesIO) -> dict[str, Any]:
-        had = upload.had.get(number)
-        if had is not None and had.size == body.getbuffer().nbytes and had.etag == self._requests.tag_of(body):
-            return {"PartNumber": number, "ETag": f'"{had.etag}"'}
-        part = {"UploadId": upload.id, "PartNumber": number}
-        sent = self._requests.send(self._client.upload_part, body, Key=upload.key, **part)
-        return {"PartNumber": number, "ETag": f'"{sent.etag}"'}
+    def _send(self, upload: _Upload, number: int, body: mmap.mmap) -> dict[str, Any]:
+        with body:  # its memory goes before another part takes its room
+            file, had = cast("BinaryIO", body), upload.had.get(number)
+            if had is not None and had.size == len(body) and had.etag == self._requests.tag_of(file):
+                return {"PartNumber": number, "ETag": f'"{had.etag}"'}
+            part = {"UploadId": upload.id, "PartNumber": number}
+            sent = self._requests.send(self._client.upload_part, file, Key=upload.key, **part)
+            return {"PartNumber": number, "ETag": f'"{sent.etag}"'}
 
     def _complete(self, upload: _Upload, parts: list[dict[str, Any]], size: int) -> Written:
         """Make the object of its parts, and look at it once: not every server tells here the ETag that stays."""
