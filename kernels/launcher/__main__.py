@@ -12,7 +12,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parent.parent.parent)]
 
-    gc.disable()  # what is imported stays: looking for garbage in it takes as long as importing it
+    gc.disable()  # what is imported stays: looking for garbage in it takes a third of this start
     from kernels.launcher.process import main
 
     gc.freeze()
