@@ -1,11 +1,13 @@
 """Fixtures that many tests share, and the check that a test run leaves nothing behind.
 
 `environments_dir` and `environment`: the built environment `python` (`make test` builds it). `service`: one real
-service for the whole run; `make_service` starts others, which end with the module.
+service for the whole run; `make_service` starts others, which end with the module. `moto_endpoint`: one S3 server for
+the whole run.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -46,6 +48,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return sampling.header(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect with Python's garbage collector off, and have it pass over what is there by then: it stays.
+
+    It would look through ten thousand tests and all that they import time and again, in each of the run's processes.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,6 +153,15 @@ def short_directory() -> Iterator[Path]:
     """A directory with a path short enough for Unix sockets below it."""
     with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as name:
         yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An S3 server whose bucket many share, each with a prefix of its own: it takes seconds to start."""
+    from tests.doubles.s3_servers import s3_server  # with boto3, which one module run by itself seldom needs
+
+    with s3_server("moto", tmp_path_factory.mktemp("moto")) as endpoint:
+        yield endpoint
 
 
 MakeService = Callable[..., RunningService]

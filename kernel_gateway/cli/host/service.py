@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import click
 
 from kernel_gateway.cli.options import configured, configured_briefly
@@ -19,6 +21,7 @@ def serve(settings: Settings) -> None:
     Every setting may be given as a flag, as a SANDCELL_* variable or in a TOML file; flags win over variables, and
     those over the file. Secrets have no flag.
     """
+    gc.disable()  # this process is soon replaced by another program: what it has imported until then is no garbage
     from kernel_gateway.server.starting import serve as run  # noqa: PLC0415 - the client's verbs need none of it
 
     run(settings)

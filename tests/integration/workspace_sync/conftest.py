@@ -1,4 +1,4 @@
-"""Stores to test against: the local one and two real S3 servers, started once for the whole run."""
+"""Stores to test against: the local one and two real S3 servers, started once for the whole run (moto: see `tests`)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,6 @@ CEPH = pytest.param("ceph", marks=pytest.mark.long)
 @pytest.fixture(scope="session")
 def rclone_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with s3_server("rclone", tmp_path_factory.mktemp("rclone")) as endpoint:
-        yield endpoint
-
-
-@pytest.fixture(scope="session")
-def moto_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with s3_server("moto", tmp_path_factory.mktemp("moto")) as endpoint:
         yield endpoint
 
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,16 @@ READ_ONLY = ("s3:PutObject", "s3:DeleteObject")
 WRITE_ONLY = ("s3:GetObject", "s3:ListBucket")
 
 
-@contextmanager
-def behind_a_policy(kind: str, directory: Path) -> Iterator[FaultyS3]:
-    with s3_server(kind, directory) as endpoint, FaultyS3(endpoint) as proxy:
-        yield proxy
-
-
 @pytest.fixture(scope="module")
 def rclone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyS3]:
-    with behind_a_policy("rclone", tmp_path_factory.mktemp("rclone")) as proxy:
+    """A server behind a proxy that has a policy, as `moto` is."""
+    with s3_server("rclone", tmp_path_factory.mktemp("rclone")) as endpoint, FaultyS3(endpoint) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyS3]:
-    with behind_a_policy("moto", tmp_path_factory.mktemp("moto")) as proxy:
+def moto(moto_endpoint: str) -> Iterator[FaultyS3]:
+    with FaultyS3(moto_endpoint) as proxy:
         yield proxy
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import msgspec
 import pytest
 
 from tests.doubles.faulty_proxy import FaultyProxy
-from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
@@ -75,23 +76,22 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(make_service: Callable[..., RunningService], tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with s3_server("moto", tmp_path_factory.mktemp("moto")) as endpoint:
-        proxy = FaultyProxy(endpoint)
-        key, secret = ACCESS_KEY
-        service = make_service(
-            extra_environment={"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret},
-            store=f"s3://{BUCKET}/here?endpoint_url={proxy.endpoint}&region=us-east-1",
-            flush_deadline_seconds=2,
-            sweep_interval_seconds=0.5,
-        )
-        bucket = S3Store(BUCKET, "here", endpoint_url=endpoint, access_key=ACCESS_KEY)
-        house = House(service, proxy, bucket)
-        yield house
-        house.store_is_away(away=False)
-        house.close()
-        bucket.close()
-        proxy.close()
+def house(make_service: Callable[..., RunningService], moto_endpoint: str) -> Iterator[House]:
+    proxy = FaultyProxy(moto_endpoint)
+    (key, secret), prefix = ACCESS_KEY, uuid.uuid4().hex
+    service = make_service(
+        extra_environment={"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret},
+        store=f"s3://{BUCKET}/{prefix}?endpoint_url={proxy.endpoint}&region=us-east-1",
+        flush_deadline_seconds=2,
+        sweep_interval_seconds=0.5,
+    )
+    bucket = S3Store(BUCKET, prefix, endpoint_url=moto_endpoint, access_key=ACCESS_KEY)
+    house = House(service, proxy, bucket)
+    yield house
+    house.store_is_away(away=False)
+    house.close()
+    bucket.close()
+    proxy.close()
 
 
 def run_durably(session: LiveSession, code: str) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from kernels.notebook import chain
 from tests.doubles.faulty_proxy import FaultyProxy
-from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
@@ -150,12 +151,11 @@ def _free(path: Path) -> int:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[FaultyProxy]:
+def store(moto_endpoint: str) -> Iterator[FaultyProxy]:
     """An S3 server behind a proxy that can cut it off."""
-    with s3_server("moto", tmp_path) as endpoint:
-        proxy = FaultyProxy(endpoint)
-        yield proxy
-        proxy.close()
+    proxy = FaultyProxy(moto_endpoint)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def with_store(make_service: MakeService, store: FaultyProxy) -> Callable[[], Ru
     """Starts a service on that store that does not wait long for it."""
     key, secret = ACCESS_KEY
     environment = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
-    url = f"s3://{BUCKET}/here?endpoint_url={store.endpoint}&region=us-east-1"
+    url = f"s3://{BUCKET}/{uuid.uuid4().hex}?endpoint_url={store.endpoint}&region=us-east-1"
     return lambda: make_service(
         extra_environment=environment, store=url, flush_deadline_seconds=2, sweep_interval_seconds=0.5
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.doubles.faulty_s3 import FaultyS3, Stall
-from tests.doubles.s3_servers import ACCESS_KEY, BUCKET, s3_server
+from tests.doubles.s3_servers import ACCESS_KEY, BUCKET
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
 
@@ -18,8 +18,8 @@ WRITE = "import os; os.mkdir('d'); open('d/small', 'w').write('s'); open('large'
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[FaultyS3]:
-    with s3_server("moto", tmp_path) as endpoint, FaultyS3(endpoint) as proxy:
+def server(moto_endpoint: str) -> Iterator[FaultyS3]:
+    with FaultyS3(moto_endpoint) as proxy:
         yield proxy
 
 
@@ -36,7 +36,7 @@ def test_a_service_killed_while_it_restores_loses_nothing_and_goes_on_by_itself(
 ) -> None:
     service = make_service(
         extra_environment={"AWS_ACCESS_KEY_ID": ACCESS_KEY[0], "AWS_SECRET_ACCESS_KEY": ACCESS_KEY[1]},
-        store=f"s3://{BUCKET}/here?endpoint_url={server.endpoint}",
+        store=f"s3://{BUCKET}/{uuid.uuid4().hex}?endpoint_url={server.endpoint}",
     )
     with Rest(service) as rest:
         before = rest.session()

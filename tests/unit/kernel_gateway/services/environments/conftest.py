@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -98,18 +100,29 @@ class Desk:
         )
 
 
-@pytest.fixture
-def at_desk(tmp_path: Path) -> Callable[[Callable[[Desk], Awaitable[T]]], T]:
-    """Runs a test's coroutine on an open database."""
+@pytest.fixture(scope="module")
+def with_principals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with its tables and both principals, to be copied: making the tables takes a tenth of a second."""
+    path = tmp_path_factory.mktemp("database") / "sandcell.db"
 
-    async def run(work: Callable[[Desk], Awaitable[T]]) -> T:
-        database = Database(f"sqlite:///{tmp_path / 'sandcell.db'}")
-        await database.open()
-        try:
+    async def make() -> None:
+        async with contextlib.aclosing(Database(f"sqlite:///{path}")) as database:
+            await database.open()
             for each in (ANN, BEN):
                 await database.run(partial(principals.add, principal=each, now=0))
+
+    asyncio.run(make())
+    return path
+
+
+@pytest.fixture
+def at_desk(with_principals: Path, tmp_path: Path) -> Callable[[Callable[[Desk], Awaitable[T]]], T]:
+    """Runs a test's coroutine on an open database."""
+    path = shutil.copy(with_principals, tmp_path)
+
+    async def run(work: Callable[[Desk], Awaitable[T]]) -> T:
+        async with contextlib.aclosing(Database(f"sqlite:///{path}")) as database:
+            await database.open()
             return await work(Desk(database))
-        finally:
-            await database.aclose()
 
     return lambda work: asyncio.run(run(work))
