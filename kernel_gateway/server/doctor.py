@@ -38,18 +38,18 @@ def run(settings: Settings, *, host_only: bool = False) -> tuple[Finding, ...]:
 
 async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
     place = Path(settings.data_dir, _PLACE) if os.geteuid() == 0 else None  # others may not look there
-    runtime = sandboxes.runtime(settings, place)
+    runtime = sandboxes.make_runtime(settings, place)
     try:
         findings = [*await runtime.check()]
         if not host_only:
-            findings += [environments_found(settings), await asyncio.to_thread(_store_of_root, settings)]
+            findings += [find_environments(settings), await asyncio.to_thread(_store_of_root, settings)]
         findings.append(watch(settings.live_sessions))
         if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
             findings.append(host_shares.terminals(settings.live_sessions))
             findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
-            findings.append(_processors(runtime, settings))
+            findings.append(_check_processors(runtime, settings))
         if not host_only and all(one.ok for one in findings if one.required):
-            findings.append(await _trial(runtime, settings))
+            findings.append(await _try_sandbox(runtime, settings))
         return tuple(findings)
     finally:
         await runtime.aclose()
@@ -57,10 +57,10 @@ async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
+def _check_processors(runtime: OciRuntime, settings: Settings) -> Finding:
     """Whether the largest environment gets its vCPUs where this process runs."""
     try:
-        resources = [one.resources for one in sandboxes.installed(settings).values()]
+        resources = [one.resources for one in sandboxes.find_installed(settings).values()]
     except SettingInvalid:  # which has a line of its own
         resources = []
     vcpus = max((one.vcpus for one in resources), default=Resources().vcpus)
@@ -68,11 +68,11 @@ def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
     return host_shares.processor_quota(runtime.cgroups, vcpus, top=top)
 
 
-async def _trial(runtime: SandboxRuntime, settings: Settings) -> Finding:
+async def _try_sandbox(runtime: SandboxRuntime, settings: Settings) -> Finding:
     """Start a sandbox of the first environment, count it, remove it."""
     environment = next(iter(environments.installed(settings.environments_path).values()))
     try:
-        return await _start_and_count(runtime, sandboxes.bounded(environment, settings))
+        return await _start_and_count(runtime, sandboxes.bound_resources(environment, settings))
     except KernelsError as error:
         return Finding("sandbox", ok=False, detail=str(error), remedy="see the line above that does not hold, if any")
 
@@ -88,10 +88,10 @@ async def _start_and_count(runtime: SandboxRuntime, environment: Environment) ->
     return Finding("sandbox", ok=True, detail=f"one starts, held to {memory} MB of memory and {storage} MB of disk")
 
 
-def environments_found(settings: Settings) -> Finding:
+def find_environments(settings: Settings) -> Finding:
     """The environments there are, or what keeps them from being."""
     try:
-        names = sorted(sandboxes.installed(settings))
+        names = sorted(sandboxes.find_installed(settings))
     except SettingInvalid as error:
         return Finding("environments", ok=False, detail=str(error), remedy="mend the environments file, or remove it")
     if names:
@@ -102,8 +102,8 @@ def environments_found(settings: Settings) -> Finding:
 
 def watch(sessions: int) -> Finding:
     """How many workspaces the kernel tells us of changes in; after each execution of another all its names are read."""
-    instances = _most_instances()
-    detail = f"changes in {min(instances, sessions):,} workspaces are told of by the kernel"
+    instances = _read_most_instances()
+    detail = f"changes in {min(instances, sessions):,} workspaces are reported by the kernel"
     if instances >= sessions:
         return Finding("watch", ok=True, detail=detail)
     remedy = (
@@ -113,7 +113,7 @@ def watch(sessions: int) -> Finding:
     return Finding("watch", ok=True, detail=detail, remedy=remedy)
 
 
-def _most_instances() -> int:
+def _read_most_instances() -> int:
     try:
         return int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
     except (OSError, ValueError):  # a kernel without it

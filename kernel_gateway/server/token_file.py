@@ -39,7 +39,7 @@ class TokenFile:
 
 def open_token_file() -> TokenFile:
     """Open the file of the user who runs this process, or of whose home this is (under sudo)."""
-    path = saved.file(_settings())
+    path = saved.file(_find_settings())
     try:
         _make_directory(path.parent)
         descriptor = os.open(path, _OPEN, 0o600)
@@ -50,13 +50,13 @@ def open_token_file() -> TokenFile:
     return TokenFile(str(path), descriptor)
 
 
-def local_url(settings: Settings, port: int) -> str:
+def make_local_url(settings: Settings, port: int) -> str:
     """Where the commands of the user who starts the service find it."""
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
     return f"{settings.scheme}://{host}:{port}"
 
 
-def _settings() -> ClientSettings:
+def _find_settings() -> ClientSettings:
     """Where the user's own directories are: under sudo its caller's, whose commands need the token."""
     environ = dict(process_environment())
     caller = environ.get("SUDO_UID", "")
@@ -67,7 +67,7 @@ def _settings() -> ClientSettings:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make a directory and those above it; what root makes in somebody's home belongs to the home's owner."""
+    """Make a directory and those above it; what root makes in a user's home belongs to the home's owner."""
     if directory.is_dir():
         return
     _make_directory(directory.parent)

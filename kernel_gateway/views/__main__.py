@@ -25,7 +25,7 @@ _EMPTY = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
 def main() -> None:
     """Read, make, write."""
     most_bytes, memory_bytes, seconds = map(int, sys.argv[1:4])
-    make = _maker(sys.argv[4])
+    make = _find_maker(sys.argv[4])
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -36,19 +36,21 @@ def main() -> None:
         word, content = REFUSED, str(error).encode("utf-8", "replace")
     except MemoryError:
         word, content = TOO_LARGE, b""
-    except Exception as error:  # a defect, of ours or of a parser: its name is all that is said of it
+    except (
+        Exception
+    ) as error:  # a defect, here or in a parser: the message has only its name, never the notebook's text
         word, content = FAILED, type(error).__name__.encode("ascii", "replace")
     sys.stdout.buffer.write(b"%s %d\n" % (word, len(content)))
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 
-def _maker(form: str) -> Callable[[bytes, int], bytes]:
+def _find_maker(form: str) -> Callable[[bytes, int], bytes]:
     """What makes this form, with all that it imports and reads at its first use."""
     if form == "py":
-        from kernel_gateway.views.script import script as make  # noqa: PLC0415 - the page's parts take a second
+        from kernel_gateway.views.script import render_script as make  # noqa: PLC0415 - the page's parts take a second
     else:
-        from kernel_gateway.views.page import html as make  # noqa: PLC0415
+        from kernel_gateway.views.page import render_page as make  # noqa: PLC0415
     make(_EMPTY, len(_EMPTY))
     return make
 

@@ -5,8 +5,8 @@ whether the signature is right, once the body's hash is known. All raise `Signat
 code and a sentence why a request is refused.
 """
 
-from kernel_gateway.identity.sigv4.canonical import EMPTY_BODY, UNSIGNED_PAYLOAD, parameters
-from kernel_gateway.identity.sigv4.claim import SERVICE, Claim, claimed
+from kernel_gateway.identity.sigv4.canonical import EMPTY_BODY, UNSIGNED_PAYLOAD, parse_parameters
+from kernel_gateway.identity.sigv4.claim import SERVICE, Claim, read_claim
 from kernel_gateway.identity.sigv4.problem import SignatureProblem
 from kernel_gateway.identity.sigv4.request import SignedRequest
 from kernel_gateway.identity.sigv4.verification import SKEW_SECONDS, require_timely, verify
@@ -19,8 +19,8 @@ __all__ = [
     "Claim",
     "SignatureProblem",
     "SignedRequest",
-    "claimed",
-    "parameters",
+    "parse_parameters",
+    "read_claim",
     "require_timely",
     "verify",
 ]
