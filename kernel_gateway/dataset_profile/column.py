@@ -20,7 +20,7 @@ ALIASES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 class Column:
-    """Fed with an array of each batch; `told()` at the end."""
+    """Fed with an array of each batch; `describe()` at the end."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -27,7 +27,7 @@ class Restart(Exception):
 
 
 class CsvFile:
-    """`reading()` until it raises no `Restart` any more."""
+    """`read()` until it raises no `Restart` any more."""
 
     def __init__(self, job: Job, head: bytes) -> None:
         self._job = job

@@ -152,6 +152,7 @@ class Head:
         # Tornado has no hook for what it says itself of a malformed request, but it says it while it handles the error.
         if isinstance(malformed, HTTPInputError):
             reason = str(malformed).encode("ascii", "backslashreplace").decode()[:_MOST_REASON_CHARACTERS]
+            # A face that has the request already finds it here when tornado says that the connection is over.
             self._stream.error = error = InvalidRequest(f"the request is malformed: {reason}")
             return asyncio.ensure_future(self._refuse(error))
         if self._discarding:

@@ -1,7 +1,7 @@
 """Files in an invocation's body, from base64 to bytes: a large one in pieces, to hold up no other request. Pure.
 
-The body is read with its blobs left as they came (`SentFile`); `unpacked` then makes of it what tools take. Long texts
-that are not ASCII become bytes too: a single emoji makes a string of any length four times as large as its bytes.
+The body is read with its blobs left as they came (`SentFile`); `unpack_files` then makes of it what tools take. Long
+texts that are not ASCII become bytes too: a single emoji makes a string of any length four times as large as its bytes.
 """
 
 from __future__ import annotations

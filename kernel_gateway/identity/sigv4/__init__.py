@@ -1,6 +1,6 @@
 """Requests signed with AWS Signature Version 4, as a server verifies them. Pure: no I/O, and the clock is passed in.
 
-`claimed` reads what a request says of its signature, `require_timely` whether that is of this time, and `verify`
+`read_claim` reads what a request says of its signature, `require_timely` whether that is of this time, and `verify`
 whether the signature is right, once the body's hash is known. All raise `SignatureProblem`, which says with AWS's own
 code and a sentence why a request is refused.
 """
