@@ -18,24 +18,24 @@ HEADER: Final = "X-Forwarded-For"
 
 
 @cache
-def networks(text: str) -> Networks:
+def parse_networks(text: str) -> Networks:
     """Addresses and networks with commas between; raises ValueError."""
     return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
-def client_address(request: Any, trusted_proxies: str) -> str:
+def find_client_address(request: Any, trusted_proxies: str) -> str:
     """The client's address of a tornado request."""
     peer = request.remote_ip or ""
-    trusted = networks(trusted_proxies)
-    return seen_by(peer, request.headers.get(HEADER, ""), trusted) if trusted else peer
+    trusted = parse_networks(trusted_proxies)
+    return find_nearest(peer, request.headers.get(HEADER, ""), trusted) if trusted else peer
 
 
-def seen_by(peer: str, forwarded_for: str, trusted: Networks) -> str:
+def find_nearest(peer: str, forwarded_for: str, trusted: Networks) -> str:
     """The nearest address that is not a trusted proxy's; what is no address ends the search where it stands."""
     hops = [each.strip() for each in forwarded_for.split(",")][-MOST_HOPS:] if forwarded_for else []
     nearest = peer
     while hops and _is_trusted(nearest, trusted):
-        found = _address(hops.pop())
+        found = _parse_address(hops.pop())
         if found is None:
             break
         nearest = str(found)
@@ -43,11 +43,11 @@ def seen_by(peer: str, forwarded_for: str, trusted: Networks) -> str:
 
 
 def _is_trusted(text: str, trusted: Networks) -> bool:
-    address = _address(text)
+    address = _parse_address(text)
     return address is not None and any(address in each for each in trusted)
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     """An address, which some proxies write with a port."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -19,28 +19,28 @@ METHOD = re.compile(r"[A-Z]{1,20}")
 PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@/-]*")
 
 
-def endpoint(text: str) -> Endpoint:
+def parse_endpoint(text: str) -> Endpoint:
     """`host:port`, the port being 443 when it is left out; an IPv6 address stands in brackets."""
     bracketed = re.fullmatch(r"\[([^\]]*)\](?::([0-9]+))?", text)
     plain = re.fullmatch(r"([^:\[\]]*)(?::([0-9]+))?", text)
     found = bracketed or plain
     if found is None:
         raise ValueError(f"{text!r} is no host and port: write it as example.org:443 or [2001:db8::1]:443")
-    return Endpoint(host(found[1]), port(int(found[2])) if found[2] else HTTPS_PORT)
+    return Endpoint(parse_host(found[1]), check_port(int(found[2])) if found[2] else HTTPS_PORT)
 
 
-def endpoints(text: str) -> tuple[Endpoint, ...]:
+def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     """Several, parted by commas; an empty text has none. Each must name its port."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     for part in parts:
         if not re.search(r":[0-9]+$", part):
             raise ValueError(f"{part!r} has no port: write it as host:port")
-    return tuple(endpoint(part) for part in parts)
+    return tuple(parse_endpoint(part) for part in parts)
 
 
-def host(text: str) -> str:
+def parse_host(text: str) -> str:
     """A name, `*.` and a domain, or an address, in the one form they are compared in."""
-    address = _address(text)
+    address = _parse_address(text)
     if address is not None:
         return str(address)
     name = text.lower().removesuffix(".")
@@ -58,7 +58,7 @@ def host(text: str) -> str:
     return name
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -68,13 +68,13 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return address
 
 
-def port(number: int) -> int:
+def check_port(number: int) -> int:
     if not 1 <= number <= 65_535:
         raise ValueError(f"a port is between 1 and 65,535, not {number}")
     return number
 
 
-def method(text: str) -> str:
+def check_method(text: str) -> str:
     """A method of plain HTTP."""
     if text == "CONNECT":
         raise ValueError("CONNECT opens tunnels, which need no method: leave methods out to allow them")
@@ -83,7 +83,7 @@ def method(text: str) -> str:
     return text
 
 
-def path_prefix(text: str) -> str:
+def check_path_prefix(text: str) -> str:
     """How a path begins: absolute, with nothing in it that servers read in different ways."""
     if not PATH.fullmatch(text) or "//" in text or {".", ".."} & set(text.split("/")):
         raise ValueError(
@@ -92,7 +92,7 @@ def path_prefix(text: str) -> str:
     return text
 
 
-def narrowed(whole: Endpoint) -> Endpoint:
+def check_narrowing(whole: Endpoint) -> Endpoint:
     """The endpoint, if what narrows it can ever be seen: tunnels, and so HTTPS, hide methods and paths."""
     if (whole.methods or whole.path_prefix) and whole.port == HTTPS_PORT:
         raise ValueError(

@@ -84,43 +84,47 @@ def read(path: Path) -> str:
 
 def parse(text: str, settings: Settings, source: str = "the environments file") -> dict[str, Declared]:
     """Every table, by name; `settings` give what a table leaves out and the ranges. Raises SettingInvalid."""
-    tables = _tables(text, source)
-    roles(text, source)
+    tables = _parse_tables(text, source)
+    parse_roles(text, source)
     return {
-        name: _declared(name, values, settings, source) for name, values in tables.items() if not _roles(name, values)
+        name: _read_environment(name, values, settings, source)
+        for name, values in tables.items()
+        if not _is_roles(name, values)
     }
 
 
-def roles(text: str, source: str = "the environments file") -> tuple[DeclaredRole, ...]:
+def parse_roles(text: str, source: str = "the environments file") -> tuple[DeclaredRole, ...]:
     """What `[[roles]]` declare; raises SettingInvalid."""
-    listed = [each for name, values in _tables(text, source).items() if _roles(name, values) for each in values]
-    found = tuple(_declared_role(each, f"{source}: [[{ROLES}]] {number}") for number, each in enumerate(listed, 1))
+    listed = [
+        each for name, values in _parse_tables(text, source).items() if _is_roles(name, values) for each in values
+    ]
+    found = tuple(_read_role(each, f"{source}: [[{ROLES}]] {number}") for number, each in enumerate(listed, 1))
     for one in found:
         if [each.arn for each in found].count(one.arn) > 1:
             raise SettingInvalid(f"{source}: [[{ROLES}]] declare {one.arn} more than once")
     return found
 
 
-def _tables(text: str, source: str) -> dict[str, Any]:
+def _parse_tables(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingInvalid(f"{source} is not TOML: {error}") from None
 
 
-def _roles(name: str, values: Any) -> bool:
+def _is_roles(name: str, values: Any) -> bool:
     """A list of roles; a table of that name is an environment like any other."""
     return name == ROLES and isinstance(values, list)
 
 
-def _declared_role(values: Any, where: str) -> DeclaredRole:
+def _read_role(values: Any, where: str) -> DeclaredRole:
     one = _Table(where, values, ("arn", "principals", *ROLE_KEYS))
     who = one.take("principals", list)
     if not who or not all(isinstance(each, str) and each for each in who):
         raise one.refusal(f'principals must be a list of the names of those it is for, or ["{EVERYBODY}"]')
     role = {key: value for key, value in values.items() if key in ROLE_KEYS}
-    arn = one.matching("arn", ROLE_ARN, "written as arn:aws:iam::123456789012:role/NAME")
-    return DeclaredRole(arn, frozenset(who), _role(where, role))
+    arn = one.take_matching("arn", ROLE_ARN, "written as arn:aws:iam::123456789012:role/NAME")
+    return DeclaredRole(arn, frozenset(who), _read_execution_role(where, role))
 
 
 def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environment], source: str) -> None:
@@ -134,7 +138,7 @@ def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environ
             )
 
 
-def applied(
+def apply_declared(
     declared: Mapping[str, Declared], built: Mapping[str, Environment], defaults: Resources
 ) -> dict[str, Environment]:
     """The environments there are: those declared whose image is built, and every other built image as it is."""
@@ -142,11 +146,11 @@ def applied(
     for name, one in declared.items():
         found.pop(name, None)
         if one.image in built:
-            found[name] = _made(one, built[one.image])
+            found[name] = _make_environment(one, built[one.image])
     return found
 
 
-def _made(one: Declared, image: Environment) -> Environment:
+def _make_environment(one: Declared, image: Environment) -> Environment:
     return dataclasses.replace(
         image,
         name=one.name,
@@ -169,7 +173,7 @@ class _Table:
         self._values = cast("dict[str, Any]", values)
         for key, value in self._values.items():
             if key not in keys:
-                raise self.refusal(f"has an unknown key {key!r}{_hint(key, value, keys)}")
+                raise self.refusal(f"has an unknown key {key!r}{_make_hint(key, value, keys)}")
 
     def refusal(self, what: str) -> SettingInvalid:
         return SettingInvalid(f"{self._where} {what}")
@@ -187,25 +191,25 @@ class _Table:
             raise self.refusal(f"{key} must be {words[kind]}, not {value!r}")
         return value
 
-    def matching(self, key: str, form: re.Pattern[str], what: str, otherwise: str | None = None) -> str:
+    def take_matching(self, key: str, form: re.Pattern[str], what: str, otherwise: str | None = None) -> str:
         value = self.take(key, str, otherwise)
         if not form.fullmatch(value):
             raise self.refusal(f"{key} must be {what}, not {value!r}")
         return value
 
-    def one_of(self, key: str, choices: tuple[str, ...], otherwise: str) -> str:
+    def take_one_of(self, key: str, choices: tuple[str, ...], otherwise: str) -> str:
         value = self.take(key, str, otherwise)
         if value not in choices and value != otherwise:
             raise self.refusal(f"{key} must be one of {', '.join(choices)}, not {value!r}")
         return value
 
-    def ranged(self, row: Setting, otherwise: int) -> int:
+    def take_in_range(self, row: Setting, otherwise: int) -> int:
         value = self.take(row.name, int, otherwise)
         if row.low is not None and row.high is not None and not row.low <= value <= row.high:
             raise self.refusal(f"{row.name} must be between {row.low:,} and {row.high:,}, not {value:,}")
         return value
 
-    def understood(self, key: str, value: Any, kind: type[T], understand: Callable[[T], Any]) -> Any:
+    def convert(self, key: str, value: Any, kind: type[T], understand: Callable[[T], Any]) -> Any:
         """A value of that type as `understand` makes it, whose ValueError is a refusal."""
         if not isinstance(value, kind) or isinstance(value, bool):
             raise self.refusal(f"{key} cannot be {value!r}")
@@ -215,7 +219,7 @@ class _Table:
             raise self.refusal(f"{key}: {error}") from None
 
 
-def _hint(key: str, value: Any, keys: tuple[str, ...]) -> str:
+def _make_hint(key: str, value: Any, keys: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(key, keys, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
@@ -224,7 +228,7 @@ def _hint(key: str, value: Any, keys: tuple[str, ...]) -> str:
     return f"; it may have {', '.join(keys)}"
 
 
-def _declared(name: str, values: Any, settings: Settings, source: str) -> Declared:
+def _read_environment(name: str, values: Any, settings: Settings, source: str) -> Declared:
     where = f"{source}: [{name}]"
     if not NAME.fullmatch(name):
         raise SettingInvalid(f"{where} is no name: 1 to 100 letters, digits and . _ -, a letter or digit first")
@@ -234,21 +238,21 @@ def _declared(name: str, values: Any, settings: Settings, source: str) -> Declar
         raise one.refusal(f"description must be at most {LONGEST_DESCRIPTION} printable characters")
     return Declared(
         name=name,
-        image=one.matching("image", NAME, "the name of a built image", name),
+        image=one.take_matching("image", NAME, "the name of a built image", name),
         description=description,
-        runtime=one.one_of("runtime", installed_runtimes.names() if "runtime" in one else (), ""),
+        runtime=one.take_one_of("runtime", installed_runtimes.names() if "runtime" in one else (), ""),
         resources=Resources(
-            memory_mb=one.ranged(rows["memory_mb"], settings.memory_mb),
-            storage_mb=one.ranged(rows["storage_mb"], settings.storage_mb),
-            pids=one.ranged(rows["pids"], settings.pids),
+            memory_mb=one.take_in_range(rows["memory_mb"], settings.memory_mb),
+            storage_mb=one.take_in_range(rows["storage_mb"], settings.storage_mb),
+            pids=one.take_in_range(rows["pids"], settings.pids),
         ),
-        network=_network(one, where),
-        role=_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
+        network=_read_network(one, where),
+        role=_read_execution_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
     )
 
 
-def _network(one: _Table, where: str) -> NetworkPolicy:
-    mode = NetworkMode(one.one_of("network", tuple(NetworkMode), NetworkMode.SANDBOX))
+def _read_network(one: _Table, where: str) -> NetworkPolicy:
+    mode = NetworkMode(one.take_one_of("network", tuple(NetworkMode), NetworkMode.SANDBOX))
     listed = one.take("allow", list, [])
     if mode is not NetworkMode.ALLOWLIST:
         if "allow" in one:
@@ -258,42 +262,42 @@ def _network(one: _Table, where: str) -> NetworkPolicy:
         raise one.refusal('has network = "ALLOWLIST" and allows nothing: list endpoints in allow, or use "SANDBOX"')
     if len(listed) > MOST_ENDPOINTS:
         raise one.refusal(f"allow has more than {MOST_ENDPOINTS:,} endpoints")
-    return NetworkPolicy(mode, tuple(_endpoint(one, f"{where} allow", each) for each in listed))
+    return NetworkPolicy(mode, tuple(_read_endpoint(one, f"{where} allow", each) for each in listed))
 
 
-def _endpoint(one: _Table, where: str, value: Any) -> Endpoint:
+def _read_endpoint(one: _Table, where: str, value: Any) -> Endpoint:
     if not isinstance(value, dict):
-        found: Endpoint = one.understood("allow", value, str, endpoints.endpoint)
+        found: Endpoint = one.convert("allow", value, str, endpoints.parse_endpoint)
         return found
     each = _Table(where, value, ENDPOINT_KEYS)
     methods = each.take("methods", list, [])
     if "methods" in each and not methods:
         raise each.refusal("methods lists none, and nothing could be asked: leave it out to allow every method")
     whole = Endpoint(
-        host=each.understood("host", each.take("host", str), str, endpoints.host),
-        port=each.understood("port", each.take("port", int, endpoints.HTTPS_PORT), int, endpoints.port),
-        methods=tuple(each.understood("methods", method, str, endpoints.method) for method in methods),
-        path_prefix=each.understood("path_prefix", each.take("path_prefix", str), str, endpoints.path_prefix)
+        host=each.convert("host", each.take("host", str), str, endpoints.parse_host),
+        port=each.convert("port", each.take("port", int, endpoints.HTTPS_PORT), int, endpoints.check_port),
+        methods=tuple(each.convert("methods", method, str, endpoints.check_method) for method in methods),
+        path_prefix=each.convert("path_prefix", each.take("path_prefix", str), str, endpoints.check_path_prefix)
         if "path_prefix" in each
         else "",
     )
-    checked: Endpoint = one.understood("allow", whole, Endpoint, endpoints.narrowed)
+    checked: Endpoint = one.convert("allow", whole, Endpoint, endpoints.check_narrowing)
     return checked
 
 
-def _role(where: str, values: dict[str, Any]) -> ExecutionRole:
+def _read_execution_role(where: str, values: dict[str, Any]) -> ExecutionRole:
     one = _Table(where, values, ROLE_KEYS)
     return ExecutionRole(
-        bucket=one.matching("bucket", BUCKET, "the name of an S3 bucket"),
-        prefix=one.understood("prefix", one.take("prefix", str), str, prefix),
-        write=one.one_of("access", ("read", "read-write"), "read") == "read-write",
-        endpoint_url=one.understood("endpoint_url", one.take("endpoint_url", str, ""), str, endpoint_url),
-        region=one.matching("region", REGION, "the name of a region", "us-east-1"),
-        profile=one.matching("profile", PROFILE, "the name of a profile", ""),
+        bucket=one.take_matching("bucket", BUCKET, "the name of an S3 bucket"),
+        prefix=one.convert("prefix", one.take("prefix", str), str, parse_prefix),
+        write=one.take_one_of("access", ("read", "read-write"), "read") == "read-write",
+        endpoint_url=one.convert("endpoint_url", one.take("endpoint_url", str, ""), str, parse_endpoint_url),
+        region=one.take_matching("region", REGION, "the name of a region", "us-east-1"),
+        profile=one.take_matching("profile", PROFILE, "the name of a profile", ""),
     )
 
 
-def prefix(text: str) -> str:
+def parse_prefix(text: str) -> str:
     """Where in the bucket a role reaches: never all of it; ends with a slash. Raises ValueError."""
     names = text.removesuffix("/").split("/")
     if not all(names) or {".", ".."} & set(names) or not PREFIX.fullmatch(text) or len(text) >= LONGEST_PREFIX_BYTES:
@@ -304,7 +308,7 @@ def prefix(text: str) -> str:
     return "/".join(names) + "/"
 
 
-def endpoint_url(text: str) -> str:
+def parse_endpoint_url(text: str) -> str:
     """Where an S3 server is: scheme, host and port alone; empty for AWS. Raises ValueError."""
     if not text:
         return ""

@@ -27,13 +27,13 @@ Tree (code, status):
     │   ├── RateLimited         rate_limited           429   too many invocations a second
     │   ├── SessionLimit        session_limit          429   too many live sessions
     │   └── QueueFull           queue_full             429   too many executions wait in this session
-    ├── InternalError           internal               500   a defect of ours
+    ├── InternalError           internal               500   a defect of the service
     ├── SandboxUnavailable      sandbox_unavailable    503   the sandbox could not be started or reached
     ├── StoreUnavailable        store_unavailable      503   the workspaces' store does not answer
     ├── WorkspaceRestoring      workspace_restoring    503   the session's files are not all there yet
     ├── DatabaseUnavailable     database_unavailable   503   the database does not answer
     ├── ShuttingDown            shutting_down          503   the service is draining
-    ├── DeadlinePassed          deadline_passed        504   a wait of ours ran out
+    ├── DeadlinePassed          deadline_passed        504   a wait of the service ran out
     ├── NoSpace                 no_space               507   the workspace or the host's disk is full
     └── StartRefused            start_refused          500   the service does not start; the message says what to do
         ├── SettingInvalid      setting_invalid        500   an unknown setting, or a value out of range
@@ -222,7 +222,7 @@ class QueueFull(LimitReached):
 
 
 class InternalError(GatewayError):
-    """A defect of ours; the log has the particulars."""
+    """A defect of the service; the log has the particulars."""
 
 
 class SandboxUnavailable(GatewayError):
@@ -256,7 +256,7 @@ class ShuttingDown(GatewayError):
 
 
 class DeadlinePassed(GatewayError):
-    """A wait of ours ran out before its answer came."""
+    """A wait of the service ran out before its answer came."""
 
     code, status, retryable = "deadline_passed", 504, True
 
@@ -332,7 +332,7 @@ GUEST_RETRY_SECONDS = 1.0
 """When to try again after a guest has too much of something under way."""
 
 
-def _refused(error: below.GuestRefused) -> GatewayError:
+def _translate_refusal(error: below.GuestRefused) -> GatewayError:
     if error.code == FileChanged.code:
         return FileChanged(str(error))
     if error.status == 429:
@@ -346,7 +346,7 @@ def translate(error: Exception) -> GatewayError:
     if isinstance(error, GatewayError):
         return error
     if isinstance(error, below.GuestRefused):
-        return _refused(error)
+        return _translate_refusal(error)
     for theirs, ours in (*KERNELS, *WORKSPACES):
         if isinstance(error, theirs):
             return ours(str(error))

@@ -1,7 +1,7 @@
 """The names that requests may be addressed to, so that no web page reaches the service by a name of its own. Pure.
 
 A page can have its own name resolve to this host's address (DNS rebinding): its requests carry that name in `Host`.
-An address in `Host` cannot come about so, nor a name that nobody can have in the public DNS.
+An address in `Host` cannot come about so, nor a name that cannot be in the public DNS.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Patterns:
     """Compiled patterns; raises ValueError that names the one that is none."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self._compiled = [_compiled(source) for source in sources]
+        self._compiled = [_compile(source) for source in sources]
 
     @classmethod
     def of_lines(cls, text: str) -> Patterns:
@@ -47,7 +47,7 @@ class Patterns:
         return data.decode("utf-8", "replace") if changed else text
 
 
-def _compiled(source: str) -> Any:
+def _compile(source: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     try:

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import quote
 
-from kernel_gateway.client_address import networks
-from kernel_gateway.endpoints import endpoints
+from kernel_gateway.client_address import parse_networks
+from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
@@ -30,7 +30,7 @@ from kernel_gateway.syslog_address import SyslogAddress
 # Rules that settings keep beyond the range of each: between them, and of what their texts may be. Pure.
 
 
-def consistent(settings: Settings) -> Settings:
+def check_consistency(settings: Settings) -> Settings:
     """The settings, if they go together; else SettingInvalid."""
     optional = ("environments_file", "audit_file", "tls_cert", "tls_key")
     for name in ("data_dir", "run_dir", *optional):
@@ -39,11 +39,11 @@ def consistent(settings: Settings) -> Settings:
             raise SettingInvalid(f"{name} must be an absolute path")
     _require_door(settings)
     try:
-        endpoints(settings.egress_private)
+        parse_endpoints(settings.egress_private)
     except ValueError as error:
         raise SettingInvalid(f"egress_private: {error}") from None
     try:
-        networks(settings.trusted_proxies)
+        parse_networks(settings.trusted_proxies)
     except ValueError as error:
         raise SettingInvalid(f"trusted_proxies: {error}") from None
     try:
@@ -263,7 +263,7 @@ class Settings:
         256_000, "text stored per execution, head and tail", low=1_024, high=100 * MEGABYTE
     )
     full_output_bytes: int = setting(
-        32 * MEGABYTE, "text kept in full beside the notebook, per execution and stream", low=0, high=1_000 * MEGABYTE
+        32 * MEGABYTE, "text kept in full next to the notebook, per execution and stream", low=0, high=1_000 * MEGABYTE
     )
     session_output_bytes: int = setting(
         1_000 * MEGABYTE, "texts kept in full of one session, together", low=0, high=10**13
@@ -336,7 +336,7 @@ class Settings:
     egress_idle_seconds: float = setting(300.0, "silence after which a connection is closed", low=0.1, high=DAY)
 
     workspace_retention_days: int = setting(
-        0, "days after which a workspace that nobody has used is removed; 0: never", low=0, high=36_500
+        0, "days after which a workspace that has not been used is removed; 0: never", low=0, high=36_500
     )
 
     audit_retention_days: int = setting(90, "days that audit records are kept", low=1, high=3_650)
@@ -442,16 +442,16 @@ def load(
     config = config or environ.get(CONFIG_VARIABLE) or None
     given: dict[str, Any] = {}
     for source, values in (
-        (f"in {config}", _from_file(config) if config else {}),
-        ("in the environment", _from_environment(environ)),
+        (f"in {config}", _read_file(config) if config else {}),
+        ("in the environment", _read_environment(environ)),
         ("among the flags", {name: value for name, value in (flags or {}).items() if value is not None}),
     ):
         for name, value in values.items():
-            given[name] = _known(name, rows, source).convert(value, source)
-    return consistent(Settings(**given))
+            given[name] = _find_row(name, rows, source).convert(value, source)
+    return check_consistency(Settings(**given))
 
 
-def _from_file(path: str) -> dict[str, Any]:
+def _read_file(path: str) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as stream:
             return tomllib.load(stream)
@@ -461,7 +461,7 @@ def _from_file(path: str) -> dict[str, Any]:
         raise SettingInvalid(f"the settings file {path} cannot be read: {error}") from error
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
     elsewhere = {CONFIG_VARIABLE, *CLIENT_VARIABLES}
     return {
         name.removeprefix(PREFIX).lower(): value
@@ -470,7 +470,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _known(name: str, rows: Mapping[str, Setting], source: str) -> Setting:
+def _find_row(name: str, rows: Mapping[str, Setting], source: str) -> Setting:
     if name in rows:
         return rows[name]
     close = difflib.get_close_matches(name, rows, n=1)

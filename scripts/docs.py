@@ -87,12 +87,12 @@ def shown(value: Any) -> str:
 
 def route_table() -> str:
     """Every route of the REST face."""
-    return rows("route | does", ((f"`{method} {path}`", what) for method, path, what in routes.documented()))
+    return rows("route | does", ((f"`{method} {path}`", what) for method, path, what in routes.list_routes()))
 
 
 def jupyter_table() -> str:
     """Every address of the Jupyter face."""
-    lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in jupyter.documented())
+    lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in jupyter.list_routes())
     return rows("method | address | success | what", lines)
 
 

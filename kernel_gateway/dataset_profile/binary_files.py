@@ -15,7 +15,7 @@ from .job import BATCH_ROWS, MOST_COLUMNS, Batch, Job, Reading, Refused
 WRITE_AGAIN = "it was cut off or changed on its way: write or upload it again"
 
 
-def parquet(job: Job) -> Reading:
+def read_parquet(job: Job) -> Reading:
     """Row groups in their order; where the time may not suffice, in a random one, so that what is read is of all."""
     with _readable("Parquet"):
         file = pq.ParquetFile(job.path, memory_map=False)
@@ -23,11 +23,11 @@ def parquet(job: Job) -> Reading:
     types = {each.name: str(each.type) for each in schema}
     reading = Reading(rows=about.num_rows, columns=len(schema), names=schema.names, types=types)
     reading.about = {"row_groups": about.num_row_groups}
-    reading.batches = _row_groups(job, reading, file, about, schema.names)
+    reading.batches = _read_row_groups(job, reading, file, about, schema.names)
     return reading
 
 
-def _row_groups(job: Job, reading: Reading, file: Any, about: Any, names: list[str]) -> Iterator[Batch]:
+def _read_row_groups(job: Job, reading: Reading, file: Any, about: Any, names: list[str]) -> Iterator[Batch]:
     firsts, total = [], 0
     for number in range(about.num_row_groups):
         firsts.append(total)
@@ -48,7 +48,7 @@ def _row_groups(job: Job, reading: Reading, file: Any, about: Any, names: list[s
                     return
 
 
-def arrow(job: Job) -> Reading:
+def read_arrow(job: Job) -> Reading:
     """The IPC file format, which Feather files are in as well, or the stream format."""
     with _readable("Arrow"):
         source = pa.OSFile(job.path)
@@ -56,13 +56,13 @@ def arrow(job: Job) -> Reading:
             source.seek(0)
             file = pa.ipc.open_file(source)
             batches: Iterator[Any] = (file.get_batch(number) for number in range(file.num_record_batches))
-            return _arrow(job, file.schema, batches, source, "file")
+            return _read_batches(job, file.schema, batches, source, "file")
         source.seek(0)
         stream = pa.ipc.open_stream(source)
-        return _arrow(job, stream.schema, iter(stream), source, "stream")
+        return _read_batches(job, stream.schema, iter(stream), source, "stream")
 
 
-def _arrow(job: Job, schema: Any, batches: Iterator[Any], source: Any, variant: str) -> Reading:
+def _read_batches(job: Job, schema: Any, batches: Iterator[Any], source: Any, variant: str) -> Reading:
     types = {each.name: str(each.type) for each in schema}
     reading = Reading(columns=len(schema), names=schema.names, types=types, about={"variant": variant})
 

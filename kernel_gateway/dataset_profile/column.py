@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .cells import LONGEST_NAME, of_arrow, text
-from .distinct import Distinct, hashes_of
+from .cells import LONGEST_NAME, convert_scalar, cut_text
+from .distinct import Distinct, compute_hashes
 from .numbers import Numbers
 
 MIXED = "object"
@@ -20,7 +20,7 @@ ALIASES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 class Column:
-    """Fed with an array of each batch; `told()` at the end."""
+    """Fed with an array of each batch; `describe()` at the end."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class Column:
         if array is None:
             self._mixed = True
             return
-        array = _plain(array)
+        array = _simplify(array)
         self._rows += len(array)
         self._join(array.type)
         nan = pa.types.is_floating(array.type)
@@ -56,9 +56,9 @@ class Column:
         self._rows += rows
         self._nulls += rows
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """What is known, as plain values; what is not is left out."""
-        found: dict[str, Any] = {"name": text(self.name, LONGEST_NAME), "dtype": self._dtype()}
+        found: dict[str, Any] = {"name": cut_text(self.name, LONGEST_NAME), "dtype": self._name_dtype()}
         if self._mixed:
             return found
         found |= {"count": self._rows - self._nulls, "null_count": self._nulls}
@@ -67,29 +67,29 @@ class Column:
             found["unique"] = min(self._distinct.number, self._rows - self._nulls)
             if not self._distinct.exact:
                 estimated.append("unique")
-            found |= self._most_frequent(self._distinct)
+            found |= self._find_most_frequent(self._distinct)
         if self._numbers is not None and self._numbers.count:
             found |= {"mean": self._numbers.mean, "std": self._numbers.std}
-            found |= dict(zip(("25%", "50%", "75%"), self._numbers.quantiles(), strict=True))
+            found |= dict(zip(("25%", "50%", "75%"), self._numbers.compute_quantiles(), strict=True))
             if not self._numbers.quantiles_exact:
                 estimated += ["25%", "50%", "75%"]
         if self._extremes:
             low, high = min(self._extremes, key=_key)[1], max(self._extremes, key=_key)[1]
-            found |= {"min": of_arrow(low), "max": of_arrow(high)}
+            found |= {"min": convert_scalar(low), "max": convert_scalar(high)}
         return {**found, "estimated": estimated}
 
-    def _dtype(self) -> str:
+    def _name_dtype(self) -> str:
         if self._mixed:
             return MIXED
         arrow = self.declared or str(self._type if self._type is not None else pa.null())
-        return text(ALIASES.get(arrow, arrow), LONGEST_NAME)
+        return cut_text(ALIASES.get(arrow, arrow), LONGEST_NAME)
 
-    def _most_frequent(self, distinct: Distinct) -> dict[str, Any]:
+    def _find_most_frequent(self, distinct: Distinct) -> dict[str, Any]:
         top = distinct.top()
         if top is None or pa.types.is_floating(self._type):
             return {}
         scalar = pa.scalar(top[0]) if isinstance(top[0], str | bool) else pa.scalar(top[0], self._type)
-        return {"top": of_arrow(scalar), "freq": top[1]}
+        return {"top": convert_scalar(scalar), "freq": top[1]}
 
     def _join(self, new: Any) -> None:
         """The type of all so far; integers and fractions become fractions, anything and nothing stays what it is."""
@@ -112,7 +112,7 @@ class Column:
             return
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         if number or pa.types.is_temporal(kind):
-            known = self._extremes + _extremes(array)
+            known = self._extremes + _find_extremes(array)
             self._extremes = [min(known, key=_key), max(known, key=_key)]
         if number:
             if self._numbers is None:
@@ -124,7 +124,7 @@ class Column:
         if self._distinct is None:
             return
         if pa.types.is_temporal(array.type):
-            array = _whole(array)
+            array = _to_integers(array)
         counted = pc.value_counts(array)
         values, counts = counted.field("values"), counted.field("counts")
         if self._distinct.wants_counts(len(values)):
@@ -132,10 +132,10 @@ class Column:
         elif pa.types.is_integer(array.type):
             self._distinct.hash(values.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).view(np.uint64))
         else:
-            self._distinct.hash(hashes_of(values.to_pylist()))
+            self._distinct.hash(compute_hashes(values.to_pylist()))
 
 
-def _plain(array: Any) -> Any:
+def _simplify(array: Any) -> Any:
     """The array as one of its plainest type: what is encoded or extended says what it holds."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -154,16 +154,16 @@ def _is_number(array: Any) -> Any:
     return pc.and_(pc.is_valid(array), pc.invert(pc.fill_null(pc.is_nan(array), fill_value=True)))
 
 
-def _extremes(array: Any) -> list[tuple[Any, Any]]:
-    """The least and the greatest, each beside what it is ordered by, also across types."""
+def _find_extremes(array: Any) -> list[tuple[Any, Any]]:
+    """The least and the greatest, each with what it is ordered by, also across types."""
     if not pa.types.is_temporal(array.type):
         found = pc.min_max(array)
         return [(each.as_py(), each) for each in (found["min"], found["max"])]
-    found = pc.min_max(_whole(array))  # durations have no order of their own
+    found = pc.min_max(_to_integers(array))  # durations have no order of their own
     return [(each.as_py(), each.cast(array.type)) for each in (found["min"], found["max"])]
 
 
-def _whole(array: Any) -> Any:
+def _to_integers(array: Any) -> Any:
     """Times as the integers that they are kept as."""
     return array.cast(pa.int32() if array.type.bit_width == 32 else pa.int64())
 

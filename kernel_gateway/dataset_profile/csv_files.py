@@ -1,4 +1,4 @@
-"""CSV and its kin: the separator is found, types are guessed from the first rows and widened when later ones differ."""
+"""CSV and its like: the separator is found, types are guessed by the first rows and widened when later rows differ."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
 class Restart(Exception):
-    """The types have changed: whatever was counted is to be counted anew."""
+    """The types have changed: everything must be counted again."""
 
 
 class CsvFile:
-    """`reading()` until it raises no `Restart` any more."""
+    """`read()` until it raises no `Restart` any more."""
 
     def __init__(self, job: Job, head: bytes) -> None:
         self._job = job
-        self.separator = _separator(head, job.encoding)
+        self.separator = _find_separator(head, job.encoding)
         self._types: dict[str, Any] = {}
         self._restarts = 0
         self._all_text = False
         job.part_bytes = whole_lines(job)
 
-    def reading(self) -> Reading:
+    def read(self) -> Reading:
         """Read from the start, with the types that are known by now."""
         source = Part(self._job)
         try:
             opened = self._open(source)
         except (pa.ArrowException, UnicodeError, Refused) as error:
-            raise self._refusal(error, source) from error
+            raise self._make_refusal(error, source) from error
         names = opened.schema.names
         reading = Reading(
             columns=len(names), names=names, about={"encoding": self._job.encoding, "separator": self.separator}
         )
-        reading.batches = self._batches(opened, names, source, reading)
+        reading.batches = self._read_batches(opened, names, source, reading)
         return reading
 
     def _open(self, source: Part) -> Any:
@@ -60,7 +60,7 @@ class CsvFile:
             convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True),
         )
 
-    def _batches(self, opened: Any, names: list[str], source: Part, reading: Reading) -> Iterator[Batch]:
+    def _read_batches(self, opened: Any, names: list[str], source: Part, reading: Reading) -> Iterator[Batch]:
         first, kinds = 0, opened.schema.types
         while True:
             try:
@@ -73,7 +73,7 @@ class CsvFile:
                 self._widen(error, names, kinds)
                 if self._job.partial and first and source.taken >= self._job.part_bytes:
                     return  # the file was cut within a value between quotes
-                raise self._refusal(error, source) from error
+                raise self._make_refusal(error, source) from error
             yield Batch(names[:MOST_COLUMNS], batch.columns[:MOST_COLUMNS], batch.num_rows, first)
             first += batch.num_rows
             if self._job.late() and source.taken < self._job.part_bytes:
@@ -88,12 +88,12 @@ class CsvFile:
             return
         name, now = names[int(found[1])], str(kinds[int(found[1])])
         self._restarts += 1
-        self._types[name] = _wider(now, found[3]) if self._restarts <= MOST_RESTARTS else pa.string()
+        self._types[name] = _widen_type(now, found[3]) if self._restarts <= MOST_RESTARTS else pa.string()
         if self._job.late():  # no time is left for finding out one by one
             self._types, self._all_text = dict.fromkeys(names, pa.string()), True
         raise Restart
 
-    def _refusal(self, error: Exception, source: Part) -> Refused:
+    def _make_refusal(self, error: Exception, source: Part) -> Refused:
         if isinstance(error, Refused):
             return error
         message = str(error)
@@ -114,7 +114,7 @@ class CsvFile:
         return Refused("damaged", "the file cannot be read as CSV: see that its rows and quotes are whole")
 
 
-def _wider(kind: str, value: str) -> Any:
+def _widen_type(kind: str, value: str) -> Any:
     """What a column of this type is read as, now that it holds such a value."""
     if kind not in ("null", "int64"):
         return pa.string()
@@ -126,7 +126,7 @@ def _wider(kind: str, value: str) -> Any:
     return pa.int64() if whole else pa.float64()
 
 
-def _separator(head: bytes, encoding: str) -> str:
+def _find_separator(head: bytes, encoding: str) -> str:
     """The one of the usual separators that is most often in the first line, outside of quotes."""
     text = head.decode(encoding, "replace")
     line = re.sub(r'"[^"]*"', "", text.lstrip("\ufeff\r\n").partition("\n")[0])

@@ -43,7 +43,7 @@ def settle(job: Job, name: str) -> bytes:
         tail = source.read(8)
     if not head:
         raise Refused("empty", "the file is empty (0 bytes): write data into it first")
-    found = _by_content(head)
+    found = _detect_by_content(head)
     job.format = job.format or found or SUFFIXES.get(Path(name).suffix.lower(), "")
     if not job.format:
         raise Refused("unknown_format", "what the file is shows neither in its name nor in its content: say the format")
@@ -53,7 +53,7 @@ def settle(job: Job, name: str) -> bytes:
     return head
 
 
-def _by_content(head: bytes) -> str:
+def _detect_by_content(head: bytes) -> str:
     if head.startswith((b"PAR1", b"PARE")):
         return "parquet"
     return "arrow" if head.startswith((b"ARROW1", STREAM)) else ""

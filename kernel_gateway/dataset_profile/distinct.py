@@ -1,7 +1,7 @@
 """How many different values there are: exact up to a number, then estimated from the smallest of their hashes.
 
-The estimate (k minimum values) has a standard error of 1.6 %. Hashes of texts are seeded anew in each process, so that
-no file is made to deceive it.
+The estimate (k minimum values) has a standard error of 1.6 %. Hashes of texts have another seed in each process, so
+that no file is made to deceive it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Distinct:
         if self._counts is None:
             raise RuntimeError("values are not counted any more")
         for value, times in zip(values, counts, strict=True):
-            key = _key(value)
+            key = _shorten(value)
             self._counts[key] = self._counts.get(key, 0) + times
         if len(self._counts) > MOST_EXACT:
             self._give_up_counting()
@@ -44,7 +44,7 @@ class Distinct:
         """The 64-bit hashes of a batch's different values."""
         if self._counts is not None:
             self._give_up_counting()
-        merged = np.unique(np.concatenate([self._smallest, _mixed(hashes)]))
+        merged = np.unique(np.concatenate([self._smallest, _mix(hashes)]))
         self._smallest = merged[:MOST_EXACT]
 
     @property
@@ -66,23 +66,23 @@ class Distinct:
     def _give_up_counting(self) -> None:
         counts, self._counts = self._counts or {}, None
         if counts:
-            self.hash(hashes_of([key[1] if isinstance(key, tuple) else key for key in counts]))
+            self.hash(compute_hashes([key[1] if isinstance(key, tuple) else key for key in counts]))
 
 
-def hashes_of(values: list[Any]) -> Any:
-    """Hashes of Python values; of long texts those of `_key`."""
-    each = (value[1] if isinstance(value, tuple) else hash(value) for value in map(_key, values))
+def compute_hashes(values: list[Any]) -> Any:
+    """Hashes of Python values; of long texts those of `_shorten`."""
+    each = (value[1] if isinstance(value, tuple) else hash(value) for value in map(_shorten, values))
     return np.fromiter(each, np.int64, len(values)).view(np.uint64)
 
 
-def _key(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """A value as it is kept: of a long text only how it begins, and its hash."""
     if isinstance(value, str) and len(value) > LONGEST_KEY:
         return value[: LONGEST_KEY + 1], hash(value)
     return value
 
 
-def _mixed(hashes: Any) -> Any:
+def _mix(hashes: Any) -> Any:
     """Spread evenly (splitmix64): Python's hash of a small integer is the integer."""
     with np.errstate(over="ignore"):
         mixed = hashes.astype(np.uint64, copy=True) + np.uint64(0x9E3779B97F4A7C15)

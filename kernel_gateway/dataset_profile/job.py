@@ -61,7 +61,7 @@ class Batch:
 
 @dataclass
 class Reading:
-    """What a reader tells beside its batches, filled in while they are taken.
+    """What a reader reports besides its batches, filled in while they are taken.
 
     `rows` is known in advance where the format says it. `fraction` is how much of the file was read when reading ended
     early, `basis` which rows those are.

@@ -16,7 +16,7 @@ BATCH_LINES = 8192
 BATCH_BYTES = 8 * 1024 * 1024
 
 
-def jsonl(job: Job, head: bytes) -> Reading:
+def read_jsonl(job: Job, head: bytes) -> Reading:
     """Every line that is not empty is an object; raises Refused, naming the line."""
     if head.lstrip().startswith(b"["):
         raise Refused(
@@ -26,19 +26,19 @@ def jsonl(job: Job, head: bytes) -> Reading:
         )
     job.part_bytes = whole_lines(job)
     reading = Reading(about={"encoding": job.encoding})
-    reading.batches = _batches(job, reading)
+    reading.batches = _read_batches(job, reading)
     return reading
 
 
-def _batches(job: Job, reading: Reading) -> Iterator[Batch]:
+def _read_batches(job: Job, reading: Reading) -> Iterator[Batch]:
     source, known, first = Part(job), dict[str, None](), 0
-    for rows in _groups(job, source):
+    for rows in _read_groups(job, source):
         for row in rows:
             for name in row:
                 if name not in known and len(known) < MOST_COLUMNS:
                     known[name] = None
         names = list(known)
-        yield Batch(names, [_array([row.get(name) for row in rows]) for name in names], len(rows), first)
+        yield Batch(names, [_make_array([row.get(name) for row in rows]) for name in names], len(rows), first)
         first += len(rows)
         if job.late() and source.taken < job.part_bytes:
             reading.complete, reading.basis = False, "first_rows"
@@ -48,12 +48,12 @@ def _batches(job: Job, reading: Reading) -> Iterator[Batch]:
         raise Refused("empty", "the file holds no line with an object: write data into it first")
 
 
-def _groups(job: Job, source: Part) -> Iterator[list[dict[str, Any]]]:
+def _read_groups(job: Job, source: Part) -> Iterator[list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
     size = 0
-    for number, line in enumerate(_lines(job, source), 1):
+    for number, line in enumerate(_read_lines(job, source), 1):
         if line.strip():
-            rows.append(_object(line, number))
+            rows.append(_parse_object(line, number))
             size += len(line)
         if len(rows) >= BATCH_LINES or size >= BATCH_BYTES:
             yield rows
@@ -62,7 +62,7 @@ def _groups(job: Job, source: Part) -> Iterator[list[dict[str, Any]]]:
         yield rows
 
 
-def _lines(job: Job, source: Part) -> Iterator[str]:
+def _read_lines(job: Job, source: Part) -> Iterator[str]:
     encoding = "utf-8-sig" if job.encoding == "utf-8" else job.encoding  # with its mark, if there is one
     text, number = io.TextIOWrapper(io.BufferedReader(source, 1 << 20), encoding, newline="\n"), 0
     while True:
@@ -78,7 +78,7 @@ def _lines(job: Job, source: Part) -> Iterator[str]:
         yield line
 
 
-def _object(line: str, number: int) -> dict[str, Any]:
+def _parse_object(line: str, number: int) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ def _object(line: str, number: int) -> dict[str, Any]:
     return found
 
 
-def _array(values: list[Any]) -> Any:
+def _make_array(values: list[Any]) -> Any:
     """An Arrow array, or None when the values have no one type that Arrow has."""
     try:
         return pa.array(values)

@@ -38,7 +38,7 @@ def answer(asked: argparse.Namespace) -> dict[str, Any]:
     size = part if asked.size is None else asked.size
     try:
         job = Job(asked.path, size, part, asked.format, asked.encoding, until)
-        return {"profile": profile.fitting(profile.described(job, asked.name))}
+        return {"profile": profile.fit_profile(profile.describe_file(job, asked.name))}
     except Refused as refused:
         return {"refused": {"reason": refused.reason, "message": refused.message}}
     except MemoryError:

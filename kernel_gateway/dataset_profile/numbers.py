@@ -41,23 +41,25 @@ class Numbers:
 
     @property
     def mean(self) -> float | None:
-        return _finite(self._mean) if self.count else None
+        return _keep_finite(self._mean) if self.count else None
 
     @property
     def std(self) -> float | None:
         """With one degree of freedom less, as pandas has it."""
-        return _finite(math.sqrt(self._squares / (self.count - 1))) if self.count > 1 and self._squares >= 0 else None
+        return (
+            _keep_finite(math.sqrt(self._squares / (self.count - 1))) if self.count > 1 and self._squares >= 0 else None
+        )
 
     @property
     def quantiles_exact(self) -> bool:
         return self.count <= MOST_KEPT
 
-    def quantiles(self) -> list[float | None]:
+    def compute_quantiles(self) -> list[float | None]:
         """A quarter, half and three quarters of the numbers are at most these."""
         if not self.count:
             return [None, None, None]
         with np.errstate(all="ignore"):
-            return [_finite(float(each)) for each in np.quantile(self._kept, [0.25, 0.5, 0.75])]
+            return [_keep_finite(float(each)) for each in np.quantile(self._kept, [0.25, 0.5, 0.75])]
 
     def _keep(self, values: Any) -> None:
         keys = self._random.random(len(values))
@@ -71,5 +73,5 @@ class Numbers:
         self._kept, self._keys = kept, keys
 
 
-def _finite(value: float) -> float | None:
+def _keep_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -16,7 +16,7 @@ MAIN = f"from {INSIDE}.main import main\n\nmain()\n"
 
 
 @cache
-def archive() -> bytes:
+def build_archive() -> bytes:
     """The archive that Python runs as a program."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as sources:
@@ -27,8 +27,8 @@ def archive() -> bytes:
     return packed.getvalue()
 
 
-def command(python: str, arguments: list[str]) -> str:
+def build_command(python: str, arguments: list[str]) -> str:
     """The command for a sandbox's shell. Its only output is one JSON document."""
-    packed = base64.b64encode(archive()).decode()
+    packed = base64.b64encode(build_archive()).decode()
     run = shlex.join([python, "-I", "-B", "/tmp/profile.pyz", *arguments])  # noqa: S108 - the sandbox's own, all its
     return f"echo {packed} | base64 -d > /tmp/profile.pyz && exec {run}"

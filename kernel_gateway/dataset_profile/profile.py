@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from . import binary_files, detection
-from .cells import of_arrow
+from .cells import convert_scalar
 from .column import Column
 from .csv_files import CsvFile, Restart
 from .job import MOST_COLUMNS, Batch, Job, Reading
-from .jsonl_files import jsonl
+from .jsonl_files import read_jsonl
 
 MOST_BYTES = 200_000
 """Of the answer: sample rows are left out until it fits, then columns."""
@@ -21,32 +21,34 @@ SAMPLED_COLUMNS = 100
 SAMPLED_ROWS = 10
 
 
-def described(job: Job, name: str) -> dict[str, Any]:
+def describe_file(job: Job, name: str) -> dict[str, Any]:
     """Read the file as what it is; raises Refused."""
     head = detection.settle(job, name or job.path)
     if job.format == "csv":
-        return _described_csv(job, head)
+        return _describe_csv(job, head)
     if job.format == "jsonl":
-        return _told(job, jsonl(job, head))
-    return _told(job, binary_files.parquet(job) if job.format == "parquet" else binary_files.arrow(job))
+        return _describe_reading(job, read_jsonl(job, head))
+    return _describe_reading(
+        job, binary_files.read_parquet(job) if job.format == "parquet" else binary_files.read_arrow(job)
+    )
 
 
-def _described_csv(job: Job, head: bytes) -> dict[str, Any]:
+def _describe_csv(job: Job, head: bytes) -> dict[str, Any]:
     file = CsvFile(job, head)
     while True:
         try:
-            return _told(job, file.reading())
+            return _describe_reading(job, file.read())
         except Restart:
             continue
 
 
-def _told(job: Job, reading: Reading) -> dict[str, Any]:
+def _describe_reading(job: Job, reading: Reading) -> dict[str, Any]:
     """Take all batches in and say what came of them."""
     columns: list[Column] = []
     places: dict[tuple[str, int], int] = {}
     sample, rows = Sample(SAMPLED_COLUMNS), 0
     for batch in reading.batches:
-        where = _places(batch.names, places)
+        where = _match_columns(batch.names, places)
         for place in range(len(columns), len(places)):
             columns.append(Column(batch.names[where.index(place)]))
             columns[-1].skip(rows)
@@ -71,13 +73,13 @@ def _told(job: Job, reading: Reading) -> dict[str, Any]:
         "complete": complete,
         "basis": "all_rows" if complete else reading.basis if not reading.complete else "first_rows",
         "column_count": len(columns) if reading.columns is None else reading.columns,
-        "columns": [column.told() for column in columns],
+        "columns": [column.describe() for column in columns],
         "sample": sample.rows(min(len(columns), SAMPLED_COLUMNS)),
         **reading.about,
     }
 
 
-def _places(names: list[str], places: dict[tuple[str, int], int]) -> list[int]:
+def _match_columns(names: list[str], places: dict[tuple[str, int], int]) -> list[int]:
     """Which column each of a batch is: by its name, and by its turn among equal names."""
     found, turns = [], dict[str, int]()
     for name in names:
@@ -86,16 +88,16 @@ def _places(names: list[str], places: dict[tuple[str, int], int]) -> list[int]:
     return found
 
 
-def fitting(profile: dict[str, Any]) -> dict[str, Any]:
+def fit_profile(profile: dict[str, Any]) -> dict[str, Any]:
     """The description within its bound; `column_count` still tells how many columns there are."""
-    while profile["sample"] and _size(profile) > MOST_BYTES:
+    while profile["sample"] and _measure(profile) > MOST_BYTES:
         profile["sample"].pop()
-    while profile["columns"] and _size(profile) > MOST_BYTES:
+    while profile["columns"] and _measure(profile) > MOST_BYTES:
         del profile["columns"][-max(1, len(profile["columns"]) // 8) :]
     return profile
 
 
-def _size(profile: dict[str, Any]) -> int:
+def _measure(profile: dict[str, Any]) -> int:
     return len(json.dumps(profile))
 
 
@@ -126,4 +128,6 @@ class Sample:
 
     def _cells(self, batch: Batch, places: list[int], row: int) -> dict[int, Any]:
         pairs = zip(places, batch.columns, strict=True)
-        return {place: of_arrow(each[row]) for place, each in pairs if place < self._most_columns and each is not None}
+        return {
+            place: convert_scalar(each[row]) for place, each in pairs if place < self._most_columns and each is not None
+        }

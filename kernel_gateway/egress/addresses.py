@@ -76,25 +76,25 @@ _ISATAP: Final = (0x00005EFE, 0x02005EFE)
 """The upper half of an interface id whose lower half is an IPv4 address."""
 
 
-def meant(address: Address) -> Address:
+def unmap(address: Address) -> Address:
     """The address that is connected to: an IPv4-mapped one is IPv4."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
-def kind(address: Address) -> str:
+def classify(address: Address) -> str:
     """`public`, or why it is not: loopback, private, shared, link_local, metadata, multicast, reserved and so on."""
-    address = meant(address)
+    address = unmap(address)
     if address in _METADATA:
         return "metadata"
     if isinstance(address, IPv4Address):
         return next((kind for network, kind in _IPV4 if address in network), PUBLIC)
-    return _kind_of_ipv6(address)
+    return _classify_ipv6(address)
 
 
-def _kind_of_ipv6(address: IPv6Address) -> str:
+def _classify_ipv6(address: IPv6Address) -> str:
     if address in _NAT64:
-        return kind(IPv4Address(int(address) & 0xFFFFFFFF))
+        return classify(IPv4Address(int(address) & 0xFFFFFFFF))
     found = next((kind for network, kind in _IPV6 if address in network), None)
     if found is not None:
         return found

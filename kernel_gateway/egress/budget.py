@@ -45,7 +45,7 @@ class OverBudget(Exception):
 
 
 class Budget:
-    """The count of one session. Whoever serves a connection opens it, counts its bytes and closes it.
+    """The count of one session. What serves a connection opens it, counts its bytes and closes it.
 
     It goes on from what was `used` before: a new sandbox, or a restart of the service, gives a session nothing back.
     """

@@ -23,7 +23,7 @@ class Decision:
 
     `target` is `host:port` of a tunnel, the URL without its query of plain HTTP, bucket and key of S3. `address` is
     what the name resolved to, when it came to that. `reason` is a stable word, a colon and a sentence. A tunnel or a
-    transfer that was allowed is told a second time when it is over, `ended`, with the bytes it moved.
+    transfer that was allowed is recorded a second time when it is over, `ended`, with the bytes it moved.
     """
 
     party: Party

@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 from kernel_gateway.egress import policy
-from kernel_gateway.egress.addresses import Address, meant
+from kernel_gateway.egress.addresses import Address, unmap
 from kernel_gateway.egress.policy import OperatorRules, Verdict
 from kernel_gateway.egress.refusal import Refused
 from kernel_gateway.egress.resolver import Resolve
@@ -86,7 +86,7 @@ class Dialler:
         name = target.host if declared else target.host + "."
         try:
             answer = await asyncio.shield(await self._ask(name, target.port))
-            found = [meant(ip_address(text.partition("%")[0])) for text in answer[:_MOST_ADDRESSES]]
+            found = [unmap(ip_address(text.partition("%")[0])) for text in answer[:_MOST_ADDRESSES]]
         except (OSError, ValueError) as error:
             raise Refused(502, policy.no("not_resolved", f"{target.host} cannot be resolved: {error}")) from error
         if not found:
@@ -98,13 +98,13 @@ class Dialler:
         await self._looking_up.acquire()
         asking = asyncio.create_task(self._answer(name, port))
         self._asking.add(asking)
-        asking.add_done_callback(self._asked)
+        asking.add_done_callback(self._end_lookup)
         return asking
 
     async def _answer(self, name: str, port: int) -> list[str]:
         return await self._resolve(name, port)
 
-    def _asked(self, asking: asyncio.Task[list[str]]) -> None:
+    def _end_lookup(self, asking: asyncio.Task[list[str]]) -> None:
         self._looking_up.release()
         self._asking.discard(asking)
         if not asking.cancelled():

@@ -1,7 +1,7 @@
-"""One plain HTTP request passed on and its answer passed back, both parsed and written anew: no byte goes on unread.
+"""One plain HTTP request passed on and its answer passed back, both parsed and rewritten: no byte goes on unread.
 
-Each side speaks with this proxy alone: what concerns one connection, and what is said to proxies, is not passed on. One
-request a connection; redirects are answers like any other.
+Each side speaks with this proxy alone: what concerns one connection, and what is meant for proxies, is not passed on.
+One request a connection; redirects are answers like any other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernel_gateway.egress import head, linear
 from kernel_gateway.egress.budget import Meter
 from kernel_gateway.egress.head import BadHead
 from kernel_gateway.egress.stream import Stream
-from kernel_gateway.egress.target import Target, bracketed
+from kernel_gateway.egress.target import Target, bracket
 from kernel_gateway.egress.tunnel import Idle
 
 _CLOSE = (b"Connection", b"close")
@@ -28,18 +28,18 @@ class Exchange:
     def __init__(self, client: Stream, asked: h11.Connection, server: Stream, meter: Meter) -> None:
         self._client, self._asked = client, asked
         self._server = server
-        self._asking = linear.connection(h11.CLIENT, meter.limits.header_bytes)
+        self._asking = linear.open_connection(h11.CLIENT, meter.limits.header_bytes)
         self._meter = meter
         self._idle = Idle(meter.limits.idle_seconds)
         self.answered = False
 
     async def run(self, request: h11.Request, target: Target) -> None:
         """Do it. Raises OSError, `BadHead`, `h11.ProtocolError`, `OverBudget`, and TimeoutError when nothing moves."""
-        await self._idle.over(self._both(request, target))
+        await self._idle.over(self._move_both(request, target))
 
-    async def _both(self, request: h11.Request, target: Target) -> None:
+    async def _move_both(self, request: h11.Request, target: Target) -> None:
         """The request may still be on its way when the answer is complete: then the rest of it is not wanted."""
-        await self._to_server(self._asking.send(_passed_on(request, target)))
+        await self._to_server(self._asking.send(_rewrite(request, target)))
         if self._asked.they_are_waiting_for_100_continue:
             await self._client.write(self._asked.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
         sending = asyncio.create_task(self._send_body())
@@ -64,7 +64,7 @@ class Exchange:
                 raise BadHead("bad_body", f"the request's body is not what its head says: {error}") from error
             if event is h11.NEED_DATA:
                 self._asked.receive_data(await self._client.read())
-                self._idle.moved()
+                self._idle.restart()
             elif isinstance(event, h11.Data):
                 await self._to_server(self._asking.send(event))
             elif isinstance(event, h11.EndOfMessage):
@@ -84,9 +84,13 @@ class Exchange:
             event = self._asking.next_event()
             if event is h11.NEED_DATA:
                 self._asking.receive_data(await self._server.read())
-                self._idle.moved()
+                self._idle.restart()
             elif isinstance(event, h11.Response):
-                headers = [*head.passed_on(event.headers.raw_items()), *head.framing(event.headers), _CLOSE]
+                headers = [
+                    *head.select_forwarded(event.headers.raw_items()),
+                    *head.select_framing(event.headers),
+                    _CLOSE,
+                ]
                 await self._to_client(h11.Response(status_code=event.status_code, reason=event.reason, headers=headers))
             elif isinstance(event, h11.Data):
                 await self._to_client(event)
@@ -99,7 +103,7 @@ class Exchange:
         if data:
             self._meter.send(len(data))
             await self._server.write(data)
-            self._idle.moved()
+            self._idle.restart()
 
     async def _to_client(self, event: h11.Event) -> None:
         data = self._asked.send(event)
@@ -107,16 +111,16 @@ class Exchange:
             self._meter.receive(len(data))
             self.answered = True
             await self._client.write(data)
-            self._idle.moved()
+            self._idle.restart()
 
 
-def _passed_on(request: h11.Request, target: Target) -> h11.Request:
+def _rewrite(request: h11.Request, target: Target) -> h11.Request:
     """The request as the server gets it: the path alone, and a Host that is the target's."""
-    host = bracketed(target.host) if target.port == 80 else target.authority
+    host = bracket(target.host) if target.port == 80 else target.authority
     headers = [
         (b"Host", host.encode()),
-        *head.passed_on(request.headers.raw_items()),
-        *head.framing(request.headers),
+        *head.select_forwarded(request.headers.raw_items()),
+        *head.select_framing(request.headers),
         _CLOSE,
     ]
     return h11.Request(method=request.method, target=target.path + target.query, headers=headers)

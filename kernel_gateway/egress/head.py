@@ -1,7 +1,7 @@
 """The head of a request, read so strictly that no two programs could read it differently. Pure.
 
-h11 parses what passes here; it forgives what a proxy must not: bare line feeds, folded lines, a length beside a
-transfer coding. What a proxy says for itself and what it passes on is told apart here, too.
+h11 parses what passes here; it forgives what a proxy must not: bare line feeds, folded lines, a length next to a
+transfer coding. What a proxy says for itself and what it passes on is separated here, too.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _check_framing(fields: dict[bytes, list[bytes]], *, old: bool) -> None:
         raise BadHead("no_host", "a request of HTTP/1.1 has a Host")
 
 
-def passed_on(headers: Iterable[Header]) -> list[Header]:
-    """The fields that a proxy passes on: not what concerns one connection, not what is said to proxies, no framing."""
+def select_forwarded(headers: Iterable[Header]) -> list[Header]:
+    """The fields that a proxy passes on: none that concern one connection or are meant for proxies, no framing."""
     all_of_them = list(headers)
     named = {
         name.strip().lower() for key, value in all_of_them if key.lower() == b"connection" for name in value.split(b",")
@@ -87,7 +87,7 @@ def passed_on(headers: Iterable[Header]) -> list[Header]:
     ]
 
 
-def framing(headers: Iterable[Header]) -> list[Header]:
+def select_framing(headers: Iterable[Header]) -> list[Header]:
     """The fields that say how long the body is, as they are to be said to the other side."""
     said = {key.lower(): value for key, value in headers}
     if b"transfer-encoding" in said:

@@ -13,7 +13,7 @@ from kernel_gateway.egress.decision import Kind
 from kernel_gateway.egress.head import BadHead
 from kernel_gateway.egress.refusal import Refused
 from kernel_gateway.egress.stream import Stream
-from kernel_gateway.egress.target import BadTarget, Target, parse_tunnel, parse_url, same_authority
+from kernel_gateway.egress.target import BadTarget, Target, is_same_authority, parse_tunnel, parse_url
 
 _LONGEST_SHOWN = 1024
 
@@ -57,7 +57,7 @@ async def receive(client: Stream, limits: EgressLimits) -> Asked | None:
     data = bytearray()
     try:
         async with asyncio.timeout(limits.header_seconds):
-            end = await _head(client, data, limits.header_bytes)
+            end = await _read_head(client, data, limits.header_bytes)
     except TimeoutError:
         if not data:
             return None
@@ -67,7 +67,7 @@ async def receive(client: Stream, limits: EgressLimits) -> Asked | None:
     return read(bytes(data[:end]), bytes(data[end:]), limits) if end else None
 
 
-async def _head(client: Stream, data: bytearray, header_bytes: int) -> int:
+async def _read_head(client: Stream, data: bytearray, header_bytes: int) -> int:
     """Read until the head is there; where it ends, 0 when nothing ever came."""
     while True:
         looked_at = len(data)
@@ -89,12 +89,12 @@ def read(raw: bytes, rest: bytes, limits: EgressLimits) -> Asked:
     method, shown = _glimpse(raw)
     try:
         head.check(raw)
-        connection = linear.connection(h11.SERVER, limits.header_bytes)
+        connection = linear.open_connection(h11.SERVER, limits.header_bytes)
         connection.receive_data(raw)
         request = connection.next_event()
         if not isinstance(request, h11.Request):
             raise BadHead("bad_head", "the request's head is incomplete")
-        target = _target(request)
+        target = _read_target(request)
         if method != "CONNECT" and rest:  # to h11, nothing is the end of the connection
             connection.receive_data(rest)
     except h11.RemoteProtocolError as error:
@@ -105,11 +105,11 @@ def read(raw: bytes, rest: bytes, limits: EgressLimits) -> Asked:
     return Asked(connection, request, target, rest if method == "CONNECT" else b"")
 
 
-def _target(request: h11.Request) -> Target:
+def _read_target(request: h11.Request) -> Target:
     text = request.target.decode("ascii")
     target = parse_tunnel(text) if request.method == b"CONNECT" else parse_url(text)
     host = dict(request.headers).get(b"host")
-    if host is not None and not same_authority(target, host.decode("latin-1")):
+    if host is not None and not is_same_authority(target, host.decode("latin-1")):
         raise BadTarget("other_host", "the Host header names another host than the request's target")
     return target
 

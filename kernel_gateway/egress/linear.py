@@ -19,6 +19,6 @@ _readers.chunk_header_re = re.compile(
 )
 
 
-def connection(role: type[h11.CLIENT] | type[h11.SERVER], header_bytes: int) -> h11.Connection:
+def open_connection(role: type[h11.CLIENT] | type[h11.SERVER], header_bytes: int) -> h11.Connection:
     """One end of a connection, whose heads may have that many bytes."""
     return h11.Connection(role, max_incomplete_event_size=header_bytes)

@@ -20,7 +20,7 @@ _INVISIBLE = ("C", "Z")
 """Unicode's classes of control, format, private and unassigned characters, and of separators."""
 
 
-def plain(path: str) -> str | None:
+def unescape(path: str) -> str | None:
     """The path with every escape undone; None when servers could take it for another one."""
     if not _VISIBLE.fullmatch(path) or "\\" in path or _BAD_ESCAPE.search(path) or _NEVER_DECODED.search(path):
         return None

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from kernel_gateway.egress import addresses
 from kernel_gateway.egress.addresses import Address
 from kernel_gateway.egress.head import Header
-from kernel_gateway.egress.plain_path import plain
+from kernel_gateway.egress.plain_path import unescape
 from kernel_gateway.egress.target import Target
 from kernels.environment import Endpoint, NetworkMode, NetworkPolicy
 
@@ -69,8 +69,8 @@ def on_request(policy: NetworkPolicy, method: str, target: Target, headers: Iter
     declared = [one for one in policy.allow if covers(one, target)]
     if not declared:
         return no("not_declared", f"{target.authority} is not among the declared endpoints")
-    overriding = _overriding(target, headers)
-    refusals = [refusal for one in declared if (refusal := _narrowed(one, method, target, overriding))]
+    overriding = _find_override(target, headers)
+    refusals = [refusal for one in declared if (refusal := _check_narrowing(one, method, target, overriding))]
     if len(refusals) == len(declared):
         return refusals[-1]
     return yes("declared", f"{target.authority} is a declared endpoint")
@@ -78,10 +78,10 @@ def on_request(policy: NetworkPolicy, method: str, target: Target, headers: Iter
 
 def on_address(operator: OperatorRules, target: Target, address: Address, *, own: bool) -> Verdict:
     """Whether this address may be connected to for the target; `own` says that it is one of this host."""
-    kind = "host" if own and addresses.kind(address) == addresses.PUBLIC else addresses.kind(address)
+    kind = "host" if own and addresses.classify(address) == addresses.PUBLIC else addresses.classify(address)
     if kind == addresses.PUBLIC:
         return yes("public", f"{address} is a public address")
-    if _declared(operator, target, address, by_name=kind in addresses.PRIVATE and not own):
+    if _is_declared(operator, target, address, by_name=kind in addresses.PRIVATE and not own):
         return yes("operator", f"{address} ({kind}) is declared by the operator")
     return no(f"{kind}_address", f"{target.host} is {address}, which is not a public address ({kind})")
 
@@ -96,7 +96,7 @@ def covers(endpoint: Endpoint, target: Target) -> bool:
     return host == target.host
 
 
-def _overriding(target: Target, headers: Iterable[Header]) -> str:
+def _find_override(target: Target, headers: Iterable[Header]) -> str:
     """The first thing in a request that could make it another one; empty when there is none.
 
     Many servers read a field with underscores as the one with hyphens.
@@ -107,7 +107,7 @@ def _overriding(target: Target, headers: Iterable[Header]) -> str:
     return next(iter([*found, *(key for key in keys if key in _OTHER_METHOD)]), "")
 
 
-def _narrowed(endpoint: Endpoint, method: str, target: Target, overriding: str) -> Verdict | None:
+def _check_narrowing(endpoint: Endpoint, method: str, target: Target, overriding: str) -> Verdict | None:
     """Why an endpoint that covers the target does not allow the request; None when it does."""
     if not endpoint.methods and not endpoint.path_prefix:
         return None
@@ -119,22 +119,22 @@ def _narrowed(endpoint: Endpoint, method: str, target: Target, overriding: str) 
         return no("override", sentence)
     if endpoint.methods and method not in endpoint.methods:
         return no("method", f"{target.authority} is declared for {', '.join(endpoint.methods)}, not {method}")
-    return _outside(endpoint, target) if endpoint.path_prefix else None
+    return _check_outside(endpoint, target) if endpoint.path_prefix else None
 
 
-def _outside(endpoint: Endpoint, target: Target) -> Verdict | None:
-    path = plain(target.path)
+def _check_outside(endpoint: Endpoint, target: Target) -> Verdict | None:
+    path = unescape(target.path)
     if path is None:
         return no("unclear_path", "the path has dot segments, empty segments, or escapes that servers read differently")
-    if not _below(path, endpoint.path_prefix):
+    if not _is_below(path, endpoint.path_prefix):
         return no("path", f"{target.authority} is declared for paths below {endpoint.path_prefix}")
     return None
 
 
-def _below(path: str, prefix: str) -> bool:
+def _is_below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(prefix if prefix.endswith("/") else prefix + "/")
 
 
-def _declared(operator: OperatorRules, target: Target, address: Address, *, by_name: bool) -> bool:
+def _is_declared(operator: OperatorRules, target: Target, address: Address, *, by_name: bool) -> bool:
     literal = Target(str(address), target.port, address)
     return any(covers(one, literal) or (by_name and covers(one, target)) for one in operator.private)

@@ -1,4 +1,4 @@
-"""From a name to addresses, on threads of its own: a name server that says nothing holds up nobody else."""
+"""From a name to addresses, on threads of its own: a name server that does not answer holds up nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request asks for, read strictly: one way to write a host, so that nobody reads another one. Pure.
+"""What a request asks for, read strictly: one way to write a host, so that no other program reads another one. Pure.
 
 Hosts are names of letters, digits, hyphens and underscores, or addresses in their usual notation; a number that some
 resolvers would take for an address, as `0x7f.1`, is refused and never looked up.
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from kernel_gateway.egress.addresses import Address, meant
+from kernel_gateway.egress.addresses import Address, unmap
 
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -45,10 +45,10 @@ class Target:
     @property
     def authority(self) -> str:
         """`host:port`, IPv6 in brackets."""
-        return f"{bracketed(self.host)}:{self.port}"
+        return f"{bracket(self.host)}:{self.port}"
 
 
-def bracketed(host: str) -> str:
+def bracket(host: str) -> str:
     """The host as it stands before a port."""
     return f"[{host}]" if ":" in host else host
 
@@ -58,7 +58,7 @@ def parse_tunnel(text: str) -> Target:
     host, port = _split(text)
     if port is None:
         raise BadTarget("bad_target", "a tunnel needs a host and a port")
-    return _target(host, port)
+    return _make_target(host, port)
 
 
 def parse_url(text: str) -> Target:
@@ -70,14 +70,14 @@ def parse_url(text: str) -> Target:
         what = "https needs a tunnel (CONNECT)" if text.lower().startswith("https:") else "this is a proxy"
         raise BadTarget("bad_target", f"{what}; ask for http://host/path")
     host, port = _split(found[1])
-    return _target(host, port or 80, found[2] or "/", found[3] or "")
+    return _make_target(host, port or 80, found[2] or "/", found[3] or "")
 
 
-def same_authority(target: Target, host_header: str) -> bool:
+def is_same_authority(target: Target, host_header: str) -> bool:
     """Whether a Host header names the target; the port may be left out."""
     try:
         host, port = _split(host_header)
-        named = _target(host, port or target.port)
+        named = _make_target(host, port or target.port)
     except BadTarget:
         return False
     if port is None and target.path and target.port != 80:
@@ -85,7 +85,7 @@ def same_authority(target: Target, host_header: str) -> bool:
     return (named.host, named.port) == (target.host, target.port)
 
 
-def _target(host: str, port: int, path: str = "", query: str = "") -> Target:
+def _make_target(host: str, port: int, path: str = "", query: str = "") -> Target:
     name, address = parse_host(host)
     return Target(name, port, address, path, query)
 
@@ -93,7 +93,7 @@ def _target(host: str, port: int, path: str = "", query: str = "") -> Target:
 def parse_host(host: str) -> tuple[str, Address | None]:
     """A host in the form that is compared, and its address when it is one."""
     if host.startswith("["):
-        return _ipv6(host.removeprefix("[").removesuffix("]"))
+        return _parse_ipv6(host.removeprefix("[").removesuffix("]"))
     name = host.lower().removesuffix(".")
     if not name.isascii() or len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise BadTarget("bad_target", "the host is no host name; names in other scripts are written as xn--")
@@ -105,9 +105,9 @@ def parse_host(host: str) -> tuple[str, Address | None]:
         raise BadTarget("odd_address", "an address is written as four decimal numbers with dots") from None
 
 
-def _ipv6(text: str) -> tuple[str, Address]:
+def _parse_ipv6(text: str) -> tuple[str, Address]:
     try:
-        address = meant(IPv6Address(text)) if "%" not in text else None
+        address = unmap(IPv6Address(text)) if "%" not in text else None
     except AddressValueError:
         address = None
     if address is None:

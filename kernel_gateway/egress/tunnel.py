@@ -17,18 +17,18 @@ class Idle:
         self._seconds = seconds
         self._timeout = asyncio.timeout(seconds)
 
-    def moved(self) -> None:
-        """Start the wait anew."""
+    def restart(self) -> None:
+        """Start the wait again."""
         if not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
     def hurry(self, seconds: float) -> None:
         """Wait no longer than this from now on."""
         self._seconds = min(self._seconds, seconds)
-        self.moved()
+        self.restart()
 
     async def over(self, *both: Coroutine[Any, Any, None]) -> None:
-        """Run these beside each other to their end; the first that fails ends all. Raises TimeoutError when idle."""
+        """Run these concurrently to their end; the first that fails ends all. Raises TimeoutError when idle."""
         tasks = [asyncio.create_task(one) for one in both]
         try:
             async with self._timeout:
@@ -49,5 +49,5 @@ async def _pump(source: Stream, target: Stream, count: Callable[[int], None], id
     while piece := await source.read():
         count(len(piece))
         await target.write(piece)
-        idle.moved()
+        idle.restart()
     target.end()

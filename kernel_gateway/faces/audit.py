@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.httputil import HTTPServerRequest
 
-from kernel_gateway.client_address import client_address
+from kernel_gateway.client_address import find_client_address
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.audit.api_call import ApiCall
 
@@ -68,7 +68,7 @@ def take_record(
             read_only=record.read_only,
             principal=record.principal if record.principal.is_known else None,
             access_key_id=record.access_key_id,
-            source_ip=client_address(request, services.settings.trusted_proxies),
+            source_ip=find_client_address(request, services.settings.trusted_proxies),
             user_agent=request.headers.get("User-Agent", ""),
             target=f"{request.method} {request.path}",
             session_id=record.session_id,

@@ -101,7 +101,7 @@ class Body:
             self._whole.shrink(self.size)
 
     def hand_over(self) -> Share | None:
-        """The memory is somebody else's to release from now on."""
+        """The memory is the caller's to release from now on."""
         held, self._whole = self._whole, None
         return held
 

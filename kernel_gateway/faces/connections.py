@@ -56,13 +56,13 @@ class Server(HTTPServer):
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Called by tornado with each new connection."""
-        source = network_of(address[0]) if isinstance(address, tuple) else ""
+        source = find_network(address[0]) if isinstance(address, tuple) else ""
         most, most_each = self._settings.connections, self._settings.connections_per_address
         if self._open.total() >= most or self._open[source] >= most_each:
             self._turn_away(stream, source)
             return
         self._open[source] += 1
-        Head(stream, self._settings, lambda: self._closed(source))
+        Head(stream, self._settings, lambda: self._note_closed(source))
         super().handle_stream(stream, address)
 
     def _turn_away(self, stream: IOStream, source: str) -> None:
@@ -74,7 +74,7 @@ class Server(HTTPServer):
             self._said = now
             log.warning("connections_refused", address=source, open=self._open.total(), of_it=self._open[source])
 
-    def _closed(self, source: str) -> None:
+    def _note_closed(self, source: str) -> None:
         self._open[source] -= 1
         if not self._open[source]:
             del self._open[source]
@@ -152,6 +152,7 @@ class Head:
         # Tornado has no hook for what it says itself of a malformed request, but it says it while it handles the error.
         if isinstance(malformed, HTTPInputError):
             reason = str(malformed).encode("ascii", "backslashreplace").decode()[:_MOST_REASON_CHARACTERS]
+            # A face that has the request already finds it here when tornado says that the connection is over.
             self._stream.error = error = InvalidRequest(f"the request is malformed: {reason}")
             return asyncio.ensure_future(self._refuse(error))
         if self._discarding:
@@ -175,12 +176,12 @@ class Head:
         _say(self._write, error)
 
 
-def refusal_of(stream: IOStream) -> GatewayError | None:
+def find_refusal(stream: IOStream) -> GatewayError | None:
     """What was said of a request on this stream that turned out to be malformed after its face had taken it."""
     return stream.error if isinstance(stream.error, GatewayError) else None
 
 
-def network_of(address: str) -> str:
+def find_network(address: str) -> str:
     """What an address counts as: itself, or for IPv6 the network of 64 bits that one customer has at least."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])

@@ -24,7 +24,7 @@ from kernel_gateway.errors import (
     translate,
 )
 from kernel_gateway.faces.audit import CallRecord, Problem, take_record
-from kernel_gateway.faces.connections import refusal_of
+from kernel_gateway.faces.connections import find_refusal
 from kernel_gateway.faces.errors import MethodNotAllowed, RangeNotSatisfiable, UnknownRoute
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.receiving import ReceivingHandler
@@ -119,7 +119,7 @@ class FaceHandler(ReceivingHandler):
 
     def on_connection_close(self) -> None:
         """Called by tornado when the client is gone, and when what it sends cannot be understood any more."""
-        error = refusal_of(self._connection.stream)
+        error = find_refusal(self._connection.stream)
         if error is not None and self.failure is None:
             self.failure = self.describe_any(error)  # in other words than the answer's, which no face has written
             self.set_status(self.failure.status)
@@ -195,7 +195,7 @@ def write_error_response(handler: RequestHandler, response: ErrorResponse) -> No
     handler.write(response.body)
 
 
-def error_headers(error: GatewayError) -> dict[str, str]:
+def make_error_headers(error: GatewayError) -> dict[str, str]:
     """The headers that HTTP has for some errors."""
     headers: dict[str, str] = {}
     if isinstance(error, Unauthorized):

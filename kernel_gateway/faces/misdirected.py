@@ -1,4 +1,4 @@
-"""The way in for requests of every face: those addressed to a name that is not ours get no further than here."""
+"""The way in for requests of every face: those addressed to another name than this service's get no further."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tornado.httputil import HTTPServerRequest
 
 from kernel_gateway.errors import PayloadTooLarge, Unauthorized
 from kernel_gateway.faces.body import SMALL_BODY, Body
-from kernel_gateway.faces.connections import network_of
+from kernel_gateway.faces.connections import find_network
 from kernel_gateway.faces.errors import BodyTooSlow
 from kernel_gateway.identity.sigv4 import SignatureProblem
 
@@ -110,7 +110,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         raise NotImplementedError
 
     def audit(self) -> None:
-        """Called once, when the request is over, whatever came of it: take its record. Nobody is answered any more."""
+        """Called once, when the request is over, whatever came of it: take its record. Nothing is answered any more."""
         raise NotImplementedError
 
     async def push(self, data: bytes) -> None:
@@ -153,7 +153,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
     @property
     def announced(self) -> int:
         """The body's length as announced; 0 when it is not."""
-        return length_of(self.request.headers.get("Content-Length", ""))
+        return read_length(self.request.headers.get("Content-Length", ""))
 
     @property
     def has_body(self) -> bool:
@@ -242,14 +242,14 @@ class ReceivingHandler(tornado.web.RequestHandler):
         """Refuse the request in so many seconds, for what it is refused already or as too slow; `disarm` stops that."""
         if self.gone:
             return
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._too_slow)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._refuse_slow)
 
     def disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _too_slow(self) -> None:
+    def _refuse_slow(self) -> None:
         self.drop_body()
         self.refusal = self.refusal or BodyTooSlow("the body did not arrive in time")
         self.answered = True
@@ -322,16 +322,16 @@ class ReceivingHandler(tornado.web.RequestHandler):
             log.error("audit_call_lost", request_id=self.request_id, exc_info=error)
 
     def log_exception(self, *_exc_info: Any) -> None:
-        """What we do not handle is logged where it becomes one of our errors, once."""
+        """What is not handled here is logged where it becomes a GatewayError, once."""
 
 
 async def pause(services: Services, request: HTTPServerRequest, error: Exception) -> None:
     """After a credential that does not count: the more of them come from an address, the later they are answered."""
     if isinstance(error, Unauthorized | SignatureProblem):
-        await asyncio.sleep(services.limits.pause_after_failure(network_of(request.remote_ip or "")))
+        await asyncio.sleep(services.limits.pause_after_failure(find_network(request.remote_ip or "")))
 
 
-def length_of(announced: str) -> int:
+def read_length(announced: str) -> int:
     """The number in a Content-Length, as tornado reads it: zeros may stand before it, and it may stand there twice.
 
     0 for what tornado refuses. Of an endless number the first digits are too large too.

@@ -21,7 +21,7 @@ Json = msgspec.Struct | dict[str, Any] | list[Any]
 class Stream:
     """Bytes that come piece by piece, each sent when the client has taken the one before.
 
-    `size` is None when nobody knows it: an answer that is cut off shows that by its missing end.
+    `size` is None when it is not known: an answer that is cut off shows that by its missing end.
     """
 
     pieces: AsyncIterator[bytes]

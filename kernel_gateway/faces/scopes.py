@@ -77,18 +77,18 @@ AGENTCORE: Final[Table] = {
 }
 
 
-def of_rest(method: str, path: str) -> Scope | None:
+def find_rest_scope(method: str, path: str) -> Scope | None:
     """The scope that a route of the REST face needs; None for one that is open to all."""
     route = f"{method} {path}"
     return None if route in OPEN else _find(REST, route)
 
 
-def of_jupyter(event: str) -> Scope:
+def find_jupyter_scope(event: str) -> Scope:
     """The scope that a route of the Jupyter face needs, by its name in the audit log."""
     return _find(JUPYTER, event)
 
 
-def of_agentcore(operation: str) -> Scope:
+def find_agentcore_scope(operation: str) -> Scope:
     """The scope that an operation of the AgentCore face needs."""
     return _find(AGENTCORE, operation)
 

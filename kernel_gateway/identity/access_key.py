@@ -17,7 +17,7 @@ _SECRET_LETTERS: Final = string.ascii_letters + string.digits
 
 
 def new_key_id() -> str:
-    """An access key id of ours: 80 random bits, which are no secret."""
+    """A new access key id: 80 random bits, which are no secret."""
     return "SCAK" + "".join(secrets.choice(_ID_LETTERS) for _ in range(16))
 
 

@@ -39,7 +39,7 @@ class PublicKey:
 
     def verifies(self, name: str, statement: bytes, signature: bytes) -> bool:
         try:
-            self._key.verify(signature, _signed(name, statement))
+            self._key.verify(signature, _join_signed(name, statement))
         except InvalidSignature:
             return False
         return True
@@ -59,10 +59,10 @@ class AuditKey:
         return cls(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed)))
 
     def sign(self, name: str, statement: bytes) -> bytes:
-        return self._key.sign(_signed(name, statement))
+        return self._key.sign(_join_signed(name, statement))
 
 
-def public_key_in(directory: Path) -> PublicKey | None:
+def read_public_key(directory: Path) -> PublicKey | None:
     """The public half of the key of this directory, if there is one; raises OSError, ValueError."""
     file = directory / KEY_FILE
     if not file.exists():
@@ -70,5 +70,5 @@ def public_key_in(directory: Path) -> PublicKey | None:
     return AuditKey(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(file.read_text().strip()))).public
 
 
-def _signed(name: str, statement: bytes) -> bytes:
+def _join_signed(name: str, statement: bytes) -> bytes:
     return f"{_PURPOSE} {name}\n".encode() + statement

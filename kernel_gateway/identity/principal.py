@@ -58,10 +58,10 @@ def caller_of(principal: Principal, scope: Scope, credential_id: str, expires: f
 
 
 def new_token() -> str:
-    """A bearer token that nobody can guess."""
+    """A bearer token that cannot be guessed."""
     return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
 
-def token_digest(token: str) -> str:
+def hash_token(token: str) -> str:
     """What is stored of a token: SHA-256, in hex."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

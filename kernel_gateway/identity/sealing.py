@@ -47,7 +47,7 @@ class Sealing:
             raise CannotOpen from None
 
 
-def key_in(file: Path, without_one: str = "remove it, and create the access keys anew") -> str:
+def key_in(file: Path, without_one: str = "remove it, and create the access keys again") -> str:
     """The key in this file, which is made when it is not there; raises StartRefused.
 
     `without_one` is what to do when the file is damaged and there is no copy.

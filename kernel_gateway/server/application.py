@@ -46,12 +46,12 @@ async def run(
     stop = _stop_signal()
     looking = await _require_store(settings, runtime)
     async with _services(settings, environments, runtime) as services:
-        server = _server(application(services), services, settings)
+        server = _make_server(build_application(services), services, settings)
         server.add_sockets(sockets)
         port = sockets[0].getsockname()[1]
         await welcome.greet(settings, port, services.first_token, starter, runtime)
         telling = asyncio.create_task(_tell_of_store(looking))
-        await _until(stop, runtime)
+        await _wait(stop, runtime)
         telling.cancel()
         welcome.say("draining: running executions may finish, workspaces are flushed")
         server.stop()
@@ -59,7 +59,7 @@ async def run(
     welcome.say("stopped")
 
 
-async def _until(stop: asyncio.Event, runtime: LauncherRuntime) -> None:
+async def _wait(stop: asyncio.Event, runtime: LauncherRuntime) -> None:
     """Wait for the signal. Without the launcher nothing can be ended in order: this process just goes."""
     waits = [asyncio.create_task(each.wait()) for each in (stop, runtime.gone)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -85,7 +85,7 @@ async def _require_store(settings: Settings, runtime: SandboxRuntime) -> asyncio
 
 
 async def _tell_of_store(looking: asyncio.Task[Finding]) -> None:
-    """A store that is away stops no start: it may come back, and sessions wait for it. But it is said."""
+    """A store that is away stops no start: it may come back, and sessions wait for it. The operator is warned."""
     finding = await looking
     if finding.ok and finding.remedy:
         welcome.say(f"The store works less well than it could: {finding.remedy}")
@@ -94,17 +94,17 @@ async def _tell_of_store(looking: asyncio.Task[Finding]) -> None:
         welcome.say(f"The store {what}: {finding.detail}; {finding.remedy}")
 
 
-def application(services: Services) -> tornado.web.Application:
+def build_application(services: Services) -> tornado.web.Application:
     """The routes of every face over one set of services."""
-    return rest.application(services, [*agentcore.rules(services), *jupyter.rules(services)])
+    return rest.application(services, [*agentcore.make_rules(services), *jupyter.make_rules(services)])
 
 
 @contextlib.asynccontextmanager
 async def _services(settings: Settings, environments: str, runtime: LauncherRuntime) -> AsyncIterator[Services]:
     """Everything behind the faces, open; closed whatever happens."""
     store = open_store(settings.store_url)
-    installed = sandboxes.catalogue(settings, environments)
-    roles = sandboxes.roles(settings, environments)
+    installed = sandboxes.make_catalogue(settings, environments)
+    roles = sandboxes.read_roles(settings, environments)
     services = await Services.open(
         settings, runtime=runtime, store=store, installed=installed, roles=roles, view=runtime.view
     )
@@ -114,7 +114,7 @@ async def _services(settings: Settings, environments: str, runtime: LauncherRunt
         await services.aclose()
 
 
-def _server(application: tornado.web.Application, services: Services, settings: Settings) -> Server:
+def _make_server(application: tornado.web.Application, services: Services, settings: Settings) -> Server:
     return Server(
         OwnHosts(application, services, Hosts.of_setting(settings.allowed_hosts, settings.host)),
         settings,

@@ -1,7 +1,7 @@
 """The data directory: who owns what in it, and that one service at a time uses it. Done by root, before the service.
 
 The directory is root's, and so are `sandboxes/`, `guest/` and `environments/`. `state/` (the database, what waits for
-the store) and the default store belong to the service's user; nobody else enters them.
+the store) and the default store belong to the service's user; no other user enters them.
 """
 
 from __future__ import annotations
@@ -51,20 +51,25 @@ def prepare(settings: Settings) -> None:
             _give(data / "store", uid)
     except OSError as error:
         raise StartRefused(f"the data directory {data} cannot be prepared: {error}") from error
-    for place, what in _chosen(settings):
+    for place, what in _list_chosen(settings):
         _require(place, what, uid)
 
 
-def places(settings: Settings) -> list[Path]:
+def list_places(settings: Settings) -> list[Path]:
     """Directories and files outside the installation that the service uses."""
     chosen = [Path(settings.environments_file)] if settings.environments_file else []
     if settings.tls_cert:  # their directories: a renewed certificate is another file
         files = (Path(settings.tls_cert), Path(settings.tls_key))
         chosen += [each for file in files for each in dict.fromkeys((file.parent, file.resolve().parent))]
-    return [Path(settings.data_dir), settings.environments_path, *(place for place, _ in _chosen(settings)), *chosen]
+    return [
+        Path(settings.data_dir),
+        settings.environments_path,
+        *(place for place, _ in _list_chosen(settings)),
+        *chosen,
+    ]
 
 
-def _chosen(settings: Settings) -> list[tuple[Path, str]]:
+def _list_chosen(settings: Settings) -> list[tuple[Path, str]]:
     """Directories that an operator chose for what the service writes."""
     found = []
     if settings.store.startswith("file:"):
@@ -130,7 +135,7 @@ def _give_one(directory: int, name: str, before: int, uid: int) -> None:
 
 
 def _move_in(data: Path, state: Path, uid: int) -> None:
-    """Once, after an upgrade: take what lay beside into the service's own directory."""
+    """Once, after an upgrade: move what lay next to it into the service's own directory."""
     for name in _ONCE_BESIDE:
         old, new = data / name, state / name
         with contextlib.suppress(FileNotFoundError):

@@ -46,19 +46,19 @@ def run(settings: Settings, *, host_only: bool = False) -> tuple[Finding, ...]:
 async def _run(settings: Settings, *, host_only: bool) -> tuple[Finding, ...]:
     place = Path(settings.data_dir, _PLACE) if os.geteuid() == 0 else None  # others may not look there
     left = await remove_leftovers(settings) if place is not None else []
-    runtime = sandboxes.runtime(settings, place)
+    runtime = sandboxes.make_runtime(settings, place)
     try:
         findings = [*await runtime.check()]
         findings += [Finding("leftovers", ok=False, detail=each, remedy=_LATER, required=False) for each in left]
         if not host_only:
-            findings += [environments_found(settings), await asyncio.to_thread(_store_of_root, settings)]
+            findings += [find_environments(settings), await asyncio.to_thread(_store_of_root, settings)]
         findings.append(watch(settings.live_sessions))
         if isinstance(runtime, OciRuntime):  # another runtime's sandboxes may take nothing of this host
             findings.append(host_shares.terminals(settings.live_sessions))
             findings.append(host_shares.process_ids(settings.live_sessions, settings.pids))
-            findings.append(_processors(runtime, settings))
+            findings.append(_check_processors(runtime, settings))
         if not host_only and all(one.ok for one in findings if one.required):
-            findings.append(await _trial(settings))
+            findings.append(await _try_sandbox(settings))
         return tuple(findings)
     finally:
         await runtime.aclose()
@@ -84,7 +84,7 @@ async def remove_leftovers(settings: Settings) -> list[str]:
 
 
 async def _remove(settings: Settings, place: Path) -> None:
-    runtime = sandboxes.runtime(settings, place)
+    runtime = sandboxes.make_runtime(settings, place)
     try:
         for info in await runtime.list():
             await runtime.destroy(info.sandbox_id)
@@ -125,10 +125,10 @@ def _lock(place: Path) -> int | None:
     return None
 
 
-def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
+def _check_processors(runtime: OciRuntime, settings: Settings) -> Finding:
     """Whether the largest environment gets its vCPUs where this process runs."""
     try:
-        resources = [one.resources for one in sandboxes.installed(settings).values()]
+        resources = [one.resources for one in sandboxes.find_installed(settings).values()]
     except SettingInvalid:  # which has a line of its own
         resources = []
     vcpus = max((one.vcpus for one in resources), default=Resources().vcpus)
@@ -136,14 +136,14 @@ def _processors(runtime: OciRuntime, settings: Settings) -> Finding:
     return host_shares.processor_quota(runtime.cgroups, vcpus, top=top)
 
 
-async def _trial(settings: Settings) -> Finding:
+async def _try_sandbox(settings: Settings) -> Finding:
     """Start a sandbox of the first environment, count it, remove it."""
     environment = next(iter(environments.find_installed(settings.environments_path).values()))
     try:
         with _own_place(Path(settings.data_dir)) as place:
-            runtime = sandboxes.runtime(settings, place)
+            runtime = sandboxes.make_runtime(settings, place)
             try:
-                return await _start_and_count(runtime, sandboxes.bounded(environment, settings))
+                return await _start_and_count(runtime, sandboxes.bound_resources(environment, settings))
             finally:
                 await runtime.aclose()
     except (KernelsError, OSError) as error:
@@ -161,10 +161,10 @@ async def _start_and_count(runtime: SandboxRuntime, environment: Environment) ->
     return Finding("sandbox", ok=True, detail=f"one starts, held to {memory} MB of memory and {storage} MB of disk")
 
 
-def environments_found(settings: Settings) -> Finding:
+def find_environments(settings: Settings) -> Finding:
     """The environments there are, or what keeps them from being."""
     try:
-        names = sorted(sandboxes.installed(settings))
+        names = sorted(sandboxes.find_installed(settings))
     except SettingInvalid as error:
         return Finding("environments", ok=False, detail=str(error), remedy="mend the environments file, or remove it")
     if names:
@@ -175,7 +175,7 @@ def environments_found(settings: Settings) -> Finding:
 
 def watch(sessions: int) -> Finding:
     """How many workspaces the kernel tells us of changes in; after each execution of another all its names are read."""
-    instances = _most_instances()
+    instances = _read_most_instances()
     detail = f"the kernel reports changes in {min(instances, sessions):,} workspaces"
     if instances >= sessions:
         return Finding("watch", ok=True, detail=detail)
@@ -186,7 +186,7 @@ def watch(sessions: int) -> Finding:
     return Finding("watch", ok=True, detail=detail, remedy=remedy)
 
 
-def _most_instances() -> int:
+def _read_most_instances() -> int:
     try:
         return int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
     except (OSError, ValueError):  # a kernel without it

@@ -8,8 +8,8 @@ import uuid
 from dataclasses import dataclass
 
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.identity.principal import new_token, token_digest
-from kernel_gateway.server.token_file import local_url, open_token_file
+from kernel_gateway.identity.principal import hash_token, new_token
+from kernel_gateway.server.token_file import make_local_url, open_token_file
 from kernel_gateway.services.credentials.authentication import ADMIN
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import principals
@@ -39,7 +39,7 @@ def recover_token(settings: Settings) -> Recovered:
         owner = principals.find_by_name(connection, ADMIN)
         if owner is None:
             raise StartRefused("the service has not been started yet: its first start makes a token and prints it")
-        digest = token_digest(token)
+        digest = hash_token(token)
         principals.add_token(connection, owner, token_id=token_id, name="recovered", digest=digest, now=time.time())
     return Recovered(token, token_id, *_save(settings, token))
 
@@ -52,7 +52,7 @@ def _save(settings: Settings, token: str) -> tuple[str, str]:
     if file.descriptor < 0:
         return "", file.error
     try:
-        launcher.TokenFile(file.plan(local_url(settings, settings.port))).save(token)
+        launcher.TokenFile(file.plan(make_local_url(settings, settings.port))).save(token)
     except OSError as error:
         return "", str(error)
     finally:

@@ -17,7 +17,7 @@ from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime
 
 
-def runtime(settings: Settings, place: Path | None = None) -> SandboxRuntime:
+def make_runtime(settings: Settings, place: Path | None = None) -> SandboxRuntime:
     """The runtime that the settings name, in this process, which is root.
 
     Its sandboxes lie in `place`, or in the data directory.
@@ -25,13 +25,13 @@ def runtime(settings: Settings, place: Path | None = None) -> SandboxRuntime:
     While the environments file cannot be read it knows no other: of that the start and the doctor speak themselves.
     """
     try:
-        environments = installed(settings)
+        environments = find_installed(settings)
     except SettingInvalid:
         environments = {}
-    return open_runtime(runtime_settings(settings, environments.values(), place=place))
+    return open_runtime(make_runtime_settings(settings, environments.values(), place=place))
 
 
-def runtime_settings(
+def make_runtime_settings(
     settings: Settings, environments: Iterable[Environment], *, service_uid: int = 0, place: Path | None = None
 ) -> RuntimeSettings:
     """The runtime's part of the settings, with the runtimes that these environments name.
@@ -55,44 +55,44 @@ def runtime_settings(
     )
 
 
-def catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environment]]:
+def make_catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Environment]]:
     """The environments there are, asked again and again: those of the file's text, and newly built images.
 
     Raises SettingInvalid.
     """
-    declared, defaults = _declared(settings, text), _resources(settings)
-    return lambda: environments_file.applied(
+    declared, defaults = _parse_declared(settings, text), _make_resources(settings)
+    return lambda: environments_file.apply_declared(
         declared, environments.find_installed(settings.environments_path), defaults
     )
 
 
-def roles(settings: Settings, text: str) -> tuple[DeclaredRole, ...]:
+def read_roles(settings: Settings, text: str) -> tuple[DeclaredRole, ...]:
     """The roles that the environments file's text declares for environments that principals make."""
-    return environments_file.roles(text, str(_file(settings)))
+    return environments_file.parse_roles(text, str(_find_file(settings)))
 
 
-def installed(settings: Settings, text: str | None = None) -> dict[str, Environment]:
+def find_installed(settings: Settings, text: str | None = None) -> dict[str, Environment]:
     """Every environment, by name, as the environments file (or its text, already read) and the settings have it now.
 
     Raises SettingInvalid, also for an image that is not built.
     """
-    declared = _declared(settings, environments_text(settings) if text is None else text)
+    declared = _parse_declared(settings, read_environments_text(settings) if text is None else text)
     built = environments.find_installed(settings.environments_path)
-    environments_file.require_images(declared, built, str(_file(settings)))
-    return environments_file.applied(declared, built, _resources(settings))
+    environments_file.require_images(declared, built, str(_find_file(settings)))
+    return environments_file.apply_declared(declared, built, _make_resources(settings))
 
 
-def environments_text(settings: Settings) -> str:
+def read_environments_text(settings: Settings) -> str:
     """The environments file's text, empty when there is none; raises SettingInvalid."""
-    path = _file(settings)
+    path = _find_file(settings)
     return "" if path is None else environments_file.read(path)
 
 
-def _declared(settings: Settings, text: str) -> dict[str, Declared]:
-    return environments_file.parse(text, settings, str(_file(settings)))
+def _parse_declared(settings: Settings, text: str) -> dict[str, Declared]:
+    return environments_file.parse(text, settings, str(_find_file(settings)))
 
 
-def _file(settings: Settings) -> Path | None:
+def _find_file(settings: Settings) -> Path | None:
     """The environments file: the one that is named, which must be there, or the default one, if it is."""
     if settings.environments_file:
         return Path(settings.environments_file)
@@ -103,10 +103,10 @@ def _file(settings: Settings) -> Path | None:
         return default  # reading it says so
 
 
-def bounded(environment: Environment, settings: Settings) -> Environment:
+def bound_resources(environment: Environment, settings: Settings) -> Environment:
     """The environment with the memory, disk and processes that the settings give a sandbox."""
-    return dataclasses.replace(environment, resources=_resources(settings))
+    return dataclasses.replace(environment, resources=_make_resources(settings))
 
 
-def _resources(settings: Settings) -> Resources:
+def _make_resources(settings: Settings) -> Resources:
     return Resources(memory_mb=settings.memory_mb, storage_mb=settings.storage_mb, pids=settings.pids)

@@ -29,7 +29,7 @@ from kernel_gateway.errors import SettingInvalid, translated
 from kernel_gateway.logs import configure_logs
 from kernel_gateway.server import data_directory, doctor, sandboxes
 from kernel_gateway.server.inherited import Inherited
-from kernel_gateway.server.token_file import TokenFile, local_url, open_token_file
+from kernel_gateway.server.token_file import TokenFile, make_local_url, open_token_file
 from kernel_gateway.setting import PREFIX
 from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.viewers import viewer_plan
@@ -54,10 +54,10 @@ def serve(settings: Settings) -> None:
     """Become the launcher; returns never, or raises our errors when the service cannot start."""
     configure_logs(settings)
     with data_directory.only_one(Path(settings.data_dir)) as lock:
-        sockets = _bound(settings)
-        text = sandboxes.environments_text(settings)
-        environments = sandboxes.installed(settings, text)
-        oci = sandboxes.runtime_settings(settings, environments.values(), service_uid=settings.service_uid)
+        sockets = _bind(settings)
+        text = sandboxes.read_environments_text(settings)
+        environments = sandboxes.find_installed(settings, text)
+        oci = sandboxes.make_runtime_settings(settings, environments.values(), service_uid=settings.service_uid)
         _require_store_url(settings)
         asyncio.run(_require_host(oci))
         _require_any(environments, settings)
@@ -65,10 +65,10 @@ def serve(settings: Settings) -> None:
         for left in asyncio.run(doctor.remove_leftovers(settings)):
             log.warning("leftover", what=left)
         tokens = open_token_file()
-        inherited = in_memory("sandcell-settings", _handed_over(settings, text, sockets, tokens))
+        inherited = in_memory("sandcell-settings", _encode_inherited(settings, text, sockets, tokens))
         handed = [inherited, *(each.fileno() for each in sockets)]
-        token = tokens.plan(local_url(settings, sockets[0].getsockname()[1]))
-        plan = in_memory("sandcell-plan", _plan(settings, oci, environments, handed, token).encode())
+        token = tokens.plan(make_local_url(settings, sockets[0].getsockname()[1]))
+        plan = in_memory("sandcell-plan", _make_plan(settings, oci, environments, handed, token).encode())
         for descriptor in filter(lambda each: each >= 0, (lock.fileno(), plan, token.descriptor, *handed)):
             os.set_inheritable(descriptor, True)  # noqa: FBT003
         sys.stdout.flush()
@@ -96,7 +96,7 @@ def _require_store_url(settings: Settings) -> None:
         open_store(settings.store_url).close()
 
 
-def _bound(settings: Settings) -> list[socket.socket]:
+def _bind(settings: Settings) -> list[socket.socket]:
     """Take the address first: a start that cannot have it leaves everything else alone."""
     try:
         return bind_sockets(settings.port, settings.host)
@@ -106,16 +106,16 @@ def _bound(settings: Settings) -> list[socket.socket]:
         ) from None
 
 
-def _handed_over(settings: Settings, environments: str, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
+def _encode_inherited(settings: Settings, environments: str, sockets: list[socket.socket], tokens: TokenFile) -> bytes:
     numbers = [each.fileno() for each in sockets]
     values = dataclasses.asdict(settings)
     variables = [os.fsencode(f"{name}={value}") for name, value in _split_variables()[1].items()]
     return msgspec.json.encode(
-        Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one(), _command())
+        Inherited(values, environments, numbers, variables, tokens.path, tokens.holds_one(), _name_command())
     )
 
 
-def _command() -> str:
+def _name_command() -> str:
     """What a person types for `sandcell` in the directory that this process was started in."""
     script = Path(sys.executable).with_name("sandcell")
     if not script.exists():
@@ -136,7 +136,7 @@ def _split_variables() -> tuple[dict[str, str], dict[str, str]]:
     return plain, {name: value for name, value in every.items() if name not in plain}
 
 
-def _plan(
+def _make_plan(
     settings: Settings,
     oci: RuntimeSettings,
     environments: Mapping[str, Environment],
@@ -146,7 +146,7 @@ def _plan(
     return Plan(
         oci=oci,
         environments=str(settings.environments_path.absolute()),
-        bounds=_bounds(settings, oci, environments),
+        bounds=_compute_bounds(settings, oci, environments),
         service=ServicePlan(
             uid=settings.service_uid,
             command=[sys.executable, "-m", "kernel_gateway.server.serving", str(handed[0])],
@@ -157,11 +157,11 @@ def _plan(
             refusal=REFUSED,
         ),
         token=token,
-        viewer=viewer_plan(settings, installation()),
+        viewer=viewer_plan(settings, list_installation()),
     )
 
 
-def _bounds(settings: Settings, oci: RuntimeSettings, environments: Mapping[str, Environment]) -> Bounds:
+def _compute_bounds(settings: Settings, oci: RuntimeSettings, environments: Mapping[str, Environment]) -> Bounds:
     """What the environments ask for, or those may that principals make, is the most that any sandbox gets."""
     resources = [each.resources for each in environments.values()]
     return Bounds(
@@ -175,11 +175,11 @@ def _bounds(settings: Settings, oci: RuntimeSettings, environments: Mapping[str,
 
 def _reach(settings: Settings) -> list[str]:
     """What the service must be able to reach: Python, this installation, its data."""
-    data = [str(each.absolute()) for each in data_directory.places(settings) if each.exists()]
-    return list(dict.fromkeys([*installation(), *data]))
+    data = [str(each.absolute()) for each in data_directory.list_places(settings) if each.exists()]
+    return list(dict.fromkeys([*list_installation(), *data]))
 
 
-def installation() -> list[str]:
+def list_installation() -> list[str]:
     """Python, and all that it imports."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     path = [each for each in sys.path if each and Path(each).is_dir()]

@@ -40,7 +40,7 @@ class TokenFile:
 
 def open_token_file() -> TokenFile:
     """Open the file of the user who runs this process, or of whose home this is (under sudo)."""
-    path = saved.file(_settings())
+    path = saved.file(_find_settings())
     try:
         make_private_directory(path.parent)
         hand_over(path.parent)  # root may have made it before, and kept it
@@ -52,13 +52,13 @@ def open_token_file() -> TokenFile:
     return TokenFile(str(path), descriptor)
 
 
-def local_url(settings: Settings, port: int) -> str:
+def make_local_url(settings: Settings, port: int) -> str:
     """Where the commands of the user who starts the service find it."""
     host = "127.0.0.1" if settings.host in {"0.0.0.0", "::"} else settings.host  # noqa: S104  (a comparison)
     return f"{settings.scheme}://{host}:{port}"
 
 
-def _settings() -> ClientSettings:
+def _find_settings() -> ClientSettings:
     """Where the user's own directories are: under sudo its caller's, whose commands need the token."""
     environ = process_environment()
     caller = environ.get("SUDO_UID", "")

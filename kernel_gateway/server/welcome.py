@@ -28,7 +28,7 @@ async def greet(
     say(f"Sandcell listens on {settings.scheme}://{settings.host}:{port}")
     say(f"  data      {settings.data_dir}")
     say(f"  store     {settings.store_url.partition('?')[0]}")
-    say(f"  token     {await _token(settings, first_token, starter, launcher)}")
+    say(f"  token     {await _describe_token(settings, first_token, starter, launcher)}")
     if settings.access_key_id:
         say(f"  key       {settings.access_key_id}   (the administrator's access key; its secret is as given)")
     say("Try, in another terminal:")
@@ -37,11 +37,13 @@ async def greet(
     say(f"  {starter.command} notebook get -o history.ipynb")
 
 
-async def _token(settings: Settings, first_token: str | None, starter: Starter, launcher: LauncherRuntime) -> str:
-    """What to say of the token. A token that was given is not repeated: it may be in nobody's logs so far."""
+async def _describe_token(
+    settings: Settings, first_token: str | None, starter: Starter, launcher: LauncherRuntime
+) -> str:
+    """What to say of the token. A token that was given is not repeated: it may be in no log so far."""
     token = first_token or settings.token
     if not token:
-        return _earlier_token(starter)
+        return _describe_earlier_token(starter)
     try:
         await launcher.save_token(token)
     except (OSError, KernelsError) as error:
@@ -49,7 +51,7 @@ async def _token(settings: Settings, first_token: str | None, starter: Starter, 
     return f"{first_token or 'as given'}   (the administrator's; saved in {starter.token_path})"
 
 
-def _earlier_token(starter: Starter) -> str:
+def _describe_earlier_token(starter: Starter) -> str:
     """What to say of a token that was made at an earlier start."""
     if not starter.token_saved:
         return f"the one shown at the first start; if it is lost, as root: {starter.command} token recover"

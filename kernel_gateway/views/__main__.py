@@ -27,7 +27,7 @@ def main() -> None:
     """Read, make, write."""
     most_bytes, memory_bytes, seconds = map(int, sys.argv[1:4])
     gc.disable()  # what is imported stays: looking for garbage in it takes a seventh of the time of a page
-    make = _maker(sys.argv[4])
+    make = _find_maker(sys.argv[4])
     gc.freeze()
     gc.enable()
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
@@ -40,19 +40,21 @@ def main() -> None:
         word, content = REFUSED, str(error).encode("utf-8", "replace")
     except MemoryError:
         word, content = TOO_LARGE, b""
-    except Exception as error:  # a defect, of ours or of a parser: its name is all that is said of it
+    except (
+        Exception
+    ) as error:  # a defect, here or in a parser: the message has only its name, never the notebook's text
         word, content = FAILED, type(error).__name__.encode("ascii", "replace")
     sys.stdout.buffer.write(b"%s %d\n" % (word, len(content)))
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
 
 
-def _maker(form: str) -> Callable[[bytes, int], bytes]:
+def _find_maker(form: str) -> Callable[[bytes, int], bytes]:
     """What makes this form, with all that it imports and reads at its first use."""
     if form == "py":
-        from kernel_gateway.views.script import script as make  # noqa: PLC0415 - the page's parts take a second
+        from kernel_gateway.views.script import render_script as make  # noqa: PLC0415 - the page's parts take a second
     else:
-        from kernel_gateway.views.page import html as make  # noqa: PLC0415
+        from kernel_gateway.views.page import render_page as make  # noqa: PLC0415
     make(_EMPTY, len(_EMPTY))
     return make
 

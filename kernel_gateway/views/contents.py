@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, Final
 
-from kernel_gateway.views.facts import failed
+from kernel_gateway.views.facts import has_failed
 
 MOST_ENTRIES: Final = 500
 """Of one list; a longer session is read by searching in the page."""
@@ -20,9 +20,9 @@ _MARKS: Final = re.compile(r"\[([^\]\n]{0,100})\]\([^)\n]{0,500}\)|[*`_]{1,3}|[ 
 _LINE_CHARACTERS: Final = 60
 
 
-def contents(cells: list[dict[str, Any]]) -> str:
+def render_contents(cells: list[dict[str, Any]]) -> str:
     """A `nav` with links to cells, or nothing for a short notebook."""
-    entries = list(_entries(cells))
+    entries = list(_render_entries(cells))
     if len(entries) < FEWEST_ENTRIES:
         return ""
     shown, more = entries[:MOST_ENTRIES], len(entries) - MOST_ENTRIES
@@ -35,20 +35,20 @@ def contents(cells: list[dict[str, Any]]) -> str:
     )
 
 
-def _entries(cells: list[dict[str, Any]]) -> Iterator[str]:
+def _render_entries(cells: list[dict[str, Any]]) -> Iterator[str]:
     for cell in cells:
         link = f'<a href="#cell-{escape(cell["id"])}">'
         if cell["cell_type"] == "markdown":
-            for level, text in _headings(cell["source"]):
+            for level, text in _find_headings(cell["source"]):
                 yield f'<li class="sandcell-level-{"abc"[level - 1]}">{link}{escape(text)}</a></li>'
-        elif cell["cell_type"] == "code" and (line := _first_line(cell["source"])):
+        elif cell["cell_type"] == "code" and (line := _find_first_line(cell["source"])):
             count = cell["execution_count"]
             number = f'<span class="sandcell-count">[{" " if count is None else count}]</span> '
-            bad = ' class="sandcell-failed"' if failed(cell) else ""
+            bad = ' class="sandcell-failed"' if has_failed(cell) else ""
             yield f"<li{bad}>{link}{number}<code>{escape(line)}</code></a></li>"
 
 
-def _headings(source: str) -> Iterator[tuple[int, str]]:
+def _find_headings(source: str) -> Iterator[tuple[int, str]]:
     """Level and words of each heading; what stands in a block of code is none."""
     fenced = False
     for line in source.split("\n"):
@@ -58,7 +58,7 @@ def _headings(source: str) -> Iterator[tuple[int, str]]:
             yield len(found[1]), _MARKS.sub(lambda mark: mark[1] or "", found[2]).strip()
 
 
-def _first_line(source: str) -> str:
+def _find_first_line(source: str) -> str:
     """The first line that does something, or the first comment."""
     lines = [line.strip() for line in source[:2_000].split("\n") if line.strip()]
     line = next((each for each in lines if not each.startswith(("#", "//", "%%"))), lines[0] if lines else "")

@@ -23,7 +23,7 @@ _LANGUAGES: Final = {
 }
 
 
-def heading(document: dict[str, Any]) -> tuple[str, str]:
+def make_heading(document: dict[str, Any]) -> tuple[str, str]:
     """Title and subtitle of the page: the session's name, and what else identifies it."""
     record = _record(document)
     session, environment, name = (_text(record.get(key)) for key in ("session_id", "environment", "name"))
@@ -34,21 +34,21 @@ def heading(document: dict[str, Any]) -> tuple[str, str]:
     return (name, f"Session {session}, {count}, run{where}") if name else (f"Session {session}", f"{count}, run{where}")
 
 
-def failed(cell: dict[str, Any]) -> bool:
+def has_failed(cell: dict[str, Any]) -> bool:
     """Whether the record says that the cell did not end well."""
     status = _text(_record(cell).get("status"))
     return bool(status) and status not in _FINE
 
 
-def language_label(language: str) -> str:
+def name_language(language: str) -> str:
     """A language as people write it."""
     return _LANGUAGES.get(language, language.capitalize())
 
 
-def facts(cell: dict[str, Any]) -> list[dict[str, str]]:
+def collect_facts(cell: dict[str, Any]) -> list[dict[str, str]]:
     """Facts of one cell, each with the kind it is styled by: `plain`, `bad` or `time`."""
     record = _record(cell)
-    said = [_text(record.get("author")), _face(record)]
+    said = [_text(record.get("author")), _name_face(record)]
     made = [{"kind": "plain", "text": text} for text in said if text]
     status = _text(record.get("status"))
     if status and status not in _FINE:
@@ -56,19 +56,19 @@ def facts(cell: dict[str, Any]) -> list[dict[str, str]]:
     exit_code = record.get("exit_code")
     if type(exit_code) is int and exit_code:
         made.append({"kind": "bad", "text": f"exit code {exit_code}"})
-    if files := _files(record):
+    if files := _describe_files(record):
         made.append({"kind": "plain", "text": files})
     when = _text(record.get("started_at")) or _text(record.get("at"))
-    made += [{"kind": "time", "text": text} for text in (when[:19].replace("T", " "), _cost(record)) if text]
+    made += [{"kind": "time", "text": text} for text in (when[:19].replace("T", " "), _describe_cost(record)) if text]
     return made
 
 
-def _face(record: dict[str, Any]) -> str:
+def _name_face(record: dict[str, Any]) -> str:
     face = _text(record.get("face"))
     return f"via {face}" if face else ""
 
 
-def in_full(cell: dict[str, Any]) -> list[str]:
+def describe_full_outputs(cell: dict[str, Any]) -> list[str]:
     """Where the outputs lie of which the cell holds a part, a sentence each."""
     full = _record(cell).get("full")
     said = []
@@ -83,7 +83,7 @@ def in_full(cell: dict[str, Any]) -> list[str]:
     return said
 
 
-def _files(record: dict[str, Any]) -> str:
+def _describe_files(record: dict[str, Any]) -> str:
     """Which files it changed, in the order of the record: a few names, and how many more."""
     files = _object(record.get("provenance")).get("files")
     listed = files if isinstance(files, list) else []
@@ -92,10 +92,10 @@ def _files(record: dict[str, Any]) -> str:
     return f"changed {', '.join(names)}" + (f" and {more:,} more" if more else "") if names else ""
 
 
-def _cost(record: dict[str, Any]) -> str:
+def _describe_cost(record: dict[str, Any]) -> str:
     """How long it took, and what of the processor and of memory."""
     words = []
-    taken = _seconds(record.get("started_at"), record.get("ended_at"))
+    taken = _measure_seconds(record.get("started_at"), record.get("ended_at"))
     if taken is not None:
         words.append(f"{taken:,.2f} s")
     provenance = _object(record.get("provenance"))
@@ -106,7 +106,7 @@ def _cost(record: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _seconds(began: Any, ended: Any) -> float | None:
+def _measure_seconds(began: Any, ended: Any) -> float | None:
     try:
         return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
     except (TypeError, ValueError, OverflowError):

@@ -1,8 +1,8 @@
 r"""Formulas in LaTeX to MathML, which browsers show by themselves: no script, no font and no network.
 
 What a notebook holds is hostile, so the converter's elements are rebuilt from lists of harmless ones.
-The cleaner knows no MathML, so a token stands for each formula until the page has been cleaned. Nobody can write such a
-token into a notebook, because its key is the notebook's own digest.
+The cleaner knows no MathML, so a token stands for each formula until the page has been cleaned. No author can write
+such a token into a notebook, because its key is the notebook's own digest.
 """
 
 # mypy: allow-untyped-calls
@@ -85,20 +85,20 @@ def to_mathml(latex: str, *, block: bool) -> str | None:
     if len(latex) > LONGEST_FORMULA or _MACROS.search(latex):
         return None
     try:
-        return _written(convert_to_element(latex, display="block" if block else "inline"))
+        return _write(convert_to_element(latex, display="block" if block else "inline"))
     except MemoryError:
         raise
     except Exception:  # the converter has a dozen ways to say that it cannot read a text
         return None
 
 
-def _written(element: Element) -> str:
+def _write(element: Element) -> str:
     """The element as text, with the tags and attributes of our lists; raises ValueError when a part is missing."""
     if len(element) != _PARTS.get(element.tag, len(element)):
         raise ValueError(element.tag)
     if element.tag == "mover" and len(unescape("".join(element[0].itertext()))) == 1:
         element[1].set("stretchy", "false")  # the arrow of a vector, which browsers draw wider than a letter is
-    inside = _text(element.text) + "".join(_written(child) + _text(child.tail) for child in element)
+    inside = _escape(element.text) + "".join(_write(child) + _escape(child.tail) for child in element)
     if element.tag not in _TAGS:
         return f"<mrow>{inside}</mrow>"
     attributes = "".join(
@@ -109,6 +109,6 @@ def _written(element: Element) -> str:
     return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
 
 
-def _text(text: str | None) -> str:
+def _escape(text: str | None) -> str:
     """The converter writes some characters as entities, and what stands for itself as it is."""
     return escape(unescape(text)) if text else ""

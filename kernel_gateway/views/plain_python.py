@@ -1,6 +1,6 @@
 """The source of a cell, which is IPython's Python, to plain Python that stands in a script. Pure.
 
-What plain Python has a word for is said with it (`!ls` is a subprocess); other magics become comments. The result is
+What plain Python can express is written in it (`!ls` is a subprocess); other magics become comments. The result is
 always Python that compiles, or None: then the cell as a whole can only be a comment.
 """
 
@@ -50,36 +50,37 @@ def awaits(source: str) -> bool:
     return not compiles(source)
 
 
-def shell_script(source: str) -> str | None:
+def find_shell_script(source: str) -> str | None:
     """The script of a cell for the shell, or None."""
     magic = cell_magic(source)
     return magic.body if magic and magic.name in ("bash", "sh", "script") and "\0" not in magic.body else None
 
 
-def plain(source: str) -> str | None:
+def make_plain(source: str) -> str | None:
     """The cell's source as plain Python (with `await` where there was one), or None."""
     if compiles(source) or awaits(source):
         return source
     head, body = [], source
     if (magic := cell_magic(source)) is not None:
         if magic.name == "writefile" and magic.arguments.strip():
-            return f"pathlib.Path({literal(magic.arguments.strip())}).write_text({literal(magic.body + chr(10))})"
+            path, text = make_literal(magic.arguments.strip()), make_literal(magic.body + "\n")
+            return f"pathlib.Path({path}).write_text({text})"
         if magic.name not in _AROUND:
             return None
         head, body = [f"# %%{magic.name} {magic.arguments}".rstrip()], magic.body
-    made = "\n".join([*head, *(each if isinstance(each, str) else _line(each) for each in read_cell(body))])
+    made = "\n".join([*head, *(each if isinstance(each, str) else _make_line(each) for each in read_cell(body))])
     return made if compiles(made) or awaits(made) else None
 
 
-def shell(command: str, options: str = "", *, expand: bool = False) -> str:
+def make_shell_call(command: str, options: str = "", *, expand: bool = False) -> str:
     """A statement that runs a command line; `expand`: with the values of Python in it, as IPython runs it."""
-    text = literal(command)
+    text = make_literal(command)
     if expand and ("{" in command or "$" in command):
         text = f"_expanded({text}, {{**globals(), **locals()}})"
     return f'subprocess.run(["bash", "-c", {text}]{options})'
 
 
-def literal(text: str) -> str:
+def make_literal(text: str) -> str:
     """A string literal of it, over several lines when it has some."""
     text = text.encode("utf-8", "replace").decode()
     if "\n" in text and "\\" not in text and '"""' not in text and text.replace("\n", "").isprintable():
@@ -87,29 +88,29 @@ def literal(text: str) -> str:
     return repr(text)
 
 
-def _line(command: Command) -> str:
+def _make_line(command: Command) -> str:
     """A statement in place of a command; where plain Python has none, what does not compile."""
     match command.escape:
         case "?" | "??":
             return f"{command.before}pass  # {command.text}{command.escape}"
         case "!" if command.assigned:
-            run = shell(command.text, ", capture_output=True, text=True", expand=True)
+            run = make_shell_call(command.text, ", capture_output=True, text=True", expand=True)
             return f"{command.before}{run}.stdout.splitlines()"
         case "!" | "!!":
-            return command.before + shell(command.text, expand=True)
+            return command.before + make_shell_call(command.text, expand=True)
         case "%" if not command.assigned:
-            return command.before + _magic(command.text)
+            return command.before + _translate_magic(command.text)
     return f"{command.before}{command.escape}{command.text}"
 
 
-def _magic(text: str) -> str:
+def _translate_magic(text: str) -> str:
     name, _, argument = text.partition(" ")
     argument = argument.strip()
     match name:
         case "pip" | "uv":
-            return shell(f"{'python3 -m ' if name == 'pip' else ''}{name} {argument}", expand=True)
+            return make_shell_call(f"{'python3 -m ' if name == 'pip' else ''}{name} {argument}", expand=True)
         case "cd" if argument and argument != "-":
-            return f"os.chdir({literal(argument)})"
+            return f"os.chdir({make_literal(argument)})"
         case "time" | "timeit" if compiles(argument):
             return f"{argument}  # %{name}"
         case _:

@@ -14,17 +14,17 @@ from typing import Final
 import nh3
 
 
-def _words(text: str) -> set[str]:
+def _split_words(text: str) -> set[str]:
     return set(text.split())
 
 
-_TAGS: Final = _words(
+_TAGS: Final = _split_words(
     "a abbr b bdi bdo blockquote br caption center cite code col colgroup dd del details dfn div dl dt em figcaption "
     "figure font h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q rp rt ruby s samp small span strike strong sub "
     "summary sup table tbody td tfoot th thead time tr tt u ul var wbr"
 )
 _PAGE_TAGS: Final = _TAGS | {"article", "footer", "header", "main", "nav"}
-_WITH_CONTENT: Final = _words(
+_WITH_CONTENT: Final = _split_words(
     "applet audio base button canvas embed form frame frameset head iframe input link math meta noembed noframes "
     "noscript object option plaintext script select style svg template textarea title video xmp"
 )
@@ -44,7 +44,7 @@ _ATTRIBUTES: Final[dict[str, set[str]]] = {
     "td": {"colspan", "rowspan", "width"},
     "th": {"colspan", "rowspan", "scope", "width"},
 }
-_STYLES: Final = _words(
+_STYLES: Final = _split_words(
     "background-color border border-bottom border-collapse border-color border-left border-radius border-right "
     "border-spacing border-style border-top border-width caption-side color display font-family font-size font-style "
     "font-variant font-weight height line-height list-style-type max-height max-width min-width overflow-wrap padding "
@@ -65,12 +65,12 @@ _CELL_ID: Final = re.compile(r"cell-[a-zA-Z0-9_-]{1,64}")
 
 def clean(html: str) -> str:
     """A stranger's HTML without anything that acts, loads or hides."""
-    return _cleaner(whole_page=False).clean(html)
+    return _make_cleaner(whole_page=False).clean(html)
 
 
 def clean_page(html: str) -> str:
-    """The body of a page of ours, whatever got into it."""
-    return _cleaner(whole_page=True).clean(html)
+    """The body of a page that this service made, whatever got into it."""
+    return _make_cleaner(whole_page=True).clean(html)
 
 
 def shows_something(html: str) -> bool:
@@ -79,13 +79,13 @@ def shows_something(html: str) -> bool:
 
 
 @cache
-def _cleaner(*, whole_page: bool) -> nh3.Cleaner:
+def _make_cleaner(*, whole_page: bool) -> nh3.Cleaner:
     attributes = _ATTRIBUTES | ({"article": {"id"}} if whole_page else {})
     return nh3.Cleaner(
         tags=_PAGE_TAGS if whole_page else _TAGS,
         clean_content_tags=_WITH_CONTENT,
         attributes=attributes,
-        attribute_filter=_page_attribute if whole_page else _attribute,
+        attribute_filter=_filter_page_attribute if whole_page else _filter_attribute,
         strip_comments=True,
         link_rel="noopener noreferrer nofollow",
         url_schemes={"data", "http", "https", "mailto"},
@@ -93,17 +93,17 @@ def _cleaner(*, whole_page: bool) -> nh3.Cleaner:
     )
 
 
-def _attribute(tag: str, name: str, value: str) -> str | None:
-    return _filtered(tag, name, value, _CLASS)
+def _filter_attribute(tag: str, name: str, value: str) -> str | None:
+    return _filter_value(tag, name, value, _CLASS)
 
 
-def _page_attribute(tag: str, name: str, value: str) -> str | None:
+def _filter_page_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "id":
         return value if _CELL_ID.fullmatch(value) else None
-    return _filtered(tag, name, value, _PAGE_CLASS)
+    return _filter_value(tag, name, value, _PAGE_CLASS)
 
 
-def _filtered(tag: str, name: str, value: str, classes: re.Pattern[str]) -> str | None:
+def _filter_value(tag: str, name: str, value: str, classes: re.Pattern[str]) -> str | None:
     """The value as it may stay, or None."""
     match name:
         case "class":

@@ -11,15 +11,15 @@ import ast
 import re
 from typing import Any, Final
 
-from kernel_gateway.views.facts import facts, heading
+from kernel_gateway.views.facts import collect_facts, make_heading
 from kernel_gateway.views.plain_python import (
     awaits,
     compiles,
+    find_shell_script,
     is_one_file,
-    literal,
-    plain,
-    shell,
-    shell_script,
+    make_literal,
+    make_plain,
+    make_shell_call,
 )
 from kernels.notebook.cell_source import split_lines
 from kernels.notebook.notebook_file import read_document
@@ -72,10 +72,10 @@ except ImportError:
 _NAMES: Final = ("ast", "asyncio", "inspect", "os", "pathlib", "subprocess", "traceback")
 
 
-def script(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
+def render_script(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
     """The script, UTF-8; raises `InvalidNotebook`."""
     document = read_document(notebook, most_bytes)
-    futures, cells = _without_futures(document["cells"])
+    futures, cells = _split_futures(document["cells"])
     made = _put_together(document, futures, cells, apart=False)
     if not is_one_file(made):
         made = _put_together(document, futures, cells, apart=True)
@@ -83,7 +83,7 @@ def script(notebook: bytes, most_bytes: int = NOTEBOOK_BYTES) -> bytes:
 
 
 def _put_together(document: dict[str, Any], futures: list[str], cells: list[dict[str, Any]], *, apart: bool) -> str:
-    body = "\n\n".join(_cell(cell, apart=apart) for cell in cells)
+    body = "\n\n".join(_render_cell(cell, apart=apart) for cell in cells)
     prelude = [_RUN] if re.search(r"^_run_cell\(", body, re.MULTILINE) else []
     if "_expanded(" in body:
         prelude.append(_EXPANDED)
@@ -91,41 +91,45 @@ def _put_together(document: dict[str, Any], futures: list[str], cells: list[dict
         prelude.append(_DISPLAY)
     used = "\n".join([*prelude, body])
     imports = [f"import {name}" for name in _NAMES if re.search(rf"\b{name}\.", used)]
-    head = ["#!/usr/bin/env python3", "# -*- coding: utf-8 -*-", *(_comment(text)[0] for text in heading(document))]
+    head = [
+        "#!/usr/bin/env python3",
+        "# -*- coding: utf-8 -*-",
+        *(_make_comment(text)[0] for text in make_heading(document)),
+    ]
     if futures:
         head += ["", f"from __future__ import {', '.join(futures)}"]
     parts = ["\n".join(head), "\n".join(imports), *(each.rstrip("\n") for each in prelude), body]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _cell(cell: dict[str, Any], *, apart: bool) -> str:
-    said = ", ".join(fact["text"] for fact in facts(cell) if fact["kind"] != "time")
+def _render_cell(cell: dict[str, Any], *, apart: bool) -> str:
+    said = ", ".join(fact["text"] for fact in collect_facts(cell) if fact["kind"] != "time")
     if cell["cell_type"] != "code":
-        return "\n".join(["# %% [markdown]", *_comment(cell["source"])])
+        return "\n".join(["# %% [markdown]", *_make_comment(cell["source"])])
     number = cell["execution_count"]
-    mark = _comment(f"%% [{' ' if number is None else number}] {said}".rstrip())[0]
-    return "\n".join([mark, *_code(cell, apart=apart)])
+    mark = _make_comment(f"%% [{' ' if number is None else number}] {said}".rstrip())[0]
+    return "\n".join([mark, *_render_code(cell, apart=apart)])
 
 
-def _code(cell: dict[str, Any], *, apart: bool) -> list[str]:
-    status, source = _status(cell), cell["source"]
+def _render_code(cell: dict[str, Any], *, apart: bool) -> list[str]:
+    status, source = _find_status(cell), cell["source"]
     why = None
     if cell["metadata"].get("language", "python") != "python":
         why = "Not Python:"
     elif status in _STOPPED:
         why = f"This cell ended as `{status}`, and does not run here:"
-    elif (command := shell_script(source)) is not None:
-        return [shell(command)]
-    elif (made := plain(source)) is None:
+    elif (command := find_shell_script(source)) is not None:
+        return [make_shell_call(command)]
+    elif (made := make_plain(source)) is None:
         why = "This cell has no plain Python for what it says:"
     elif source.strip() and (status == "error" or apart or awaits(made)):
-        return [f"_run_cell({literal(made)}{', may_fail=True' if status == 'error' else ''})"]
+        return [f"_run_cell({make_literal(made)}{', may_fail=True' if status == 'error' else ''})"]
     else:
         return split_lines(made.rstrip())
-    return [f"# {why}", *_comment(source)]
+    return [f"# {why}", *_make_comment(source)]
 
 
-def _status(cell: dict[str, Any]) -> str:
+def _find_status(cell: dict[str, Any]) -> str:
     """How the cell ended; a notebook that does not say so has errors among its outputs."""
     record = cell["metadata"].get("sandcell")
     status = record.get("status") if isinstance(record, dict) else None
@@ -133,7 +137,7 @@ def _status(cell: dict[str, Any]) -> str:
     return status if isinstance(status, str) and status != "ok" else "error" if failed else "ok"
 
 
-def _without_futures(cells: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
+def _split_futures(cells: list[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
     """`from __future__ import` may only stand at the top of a script: the names, and the cells without these lines."""
     names: set[str] = set()
     made = []
@@ -152,7 +156,7 @@ def _without_futures(cells: list[dict[str, Any]]) -> tuple[list[str], list[dict[
     return sorted(names & {"annotations"}), made
 
 
-def _comment(text: str) -> list[str]:
+def _make_comment(text: str) -> list[str]:
     """Comment lines; nothing in them ends the comment early."""
     lines = split_lines(text.encode("utf-8", "replace").decode())
     return [("# " + re.sub(r"[\x00\x0b\x0c]", " ", line)).rstrip() for line in lines]

@@ -27,7 +27,7 @@ Output = dict[str, Any]
 Data = dict[str, Any]
 
 
-def shown(output: Output) -> Output:
+def show_output(output: Output) -> Output:
     """The nbformat output, valid: text, an error, or one representation (clean HTML, Markdown, LaTeX or text)."""
     kind = output["output_type"]
     if kind == "stream":
@@ -35,30 +35,30 @@ def shown(output: Output) -> Output:
     if kind == "error":
         lines = output["traceback"] or [f"{output['ename']}: {output['evalue']}"]
         return {"output_type": "error", "ename": "", "evalue": "", "traceback": [_cut("\n".join(lines))]}
-    media_type, value = _chosen(output["data"])
+    media_type, value = _choose(output["data"])
     return {"output_type": "display_data", "data": {media_type: value}, "metadata": {}}
 
 
-def _chosen(data: Data) -> tuple[str, str]:
+def _choose(data: Data) -> tuple[str, str]:
     for media_type, show in _WAYS.items():
         if media_type in data and (made := show(data[media_type])) is not None:
             return made
     return "text/plain", "\n".join(f"[{_plain(name)}: not shown]" for name in sorted(data)[:20]) or "[nothing to show]"
 
 
-def _html(html: str) -> tuple[str, str] | None:
+def _show_html(html: str) -> tuple[str, str] | None:
     """None when nothing is left of it; a bundle has another representation for those who run no scripts."""
     cleaned = clean(html)
     return ("text/html", cleaned) if shows_something(cleaned) else None
 
 
-def _svg(svg: str) -> tuple[str, str]:
+def _show_svg(svg: str) -> tuple[str, str]:
     """As an image: a browser neither runs nor loads what is in one."""
     encoded = base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
     return "text/html", f'<img alt="a drawing" src="data:image/svg+xml;base64,{encoded}">'
 
 
-def _image(media_type: str) -> Callable[[str], tuple[str, str] | None]:
+def _make_image_shower(media_type: str) -> Callable[[str], tuple[str, str] | None]:
     def show(encoded: str) -> tuple[str, str] | None:
         encoded = encoded.strip()
         if not encoded.startswith(_BEGINNINGS[media_type]) or not _BASE64.fullmatch(encoded):
@@ -68,39 +68,39 @@ def _image(media_type: str) -> Callable[[str], tuple[str, str] | None]:
     return show
 
 
-def _markdown(text: str) -> tuple[str, str]:
+def _show_markdown(text: str) -> tuple[str, str]:
     return "text/markdown", _cut(text)
 
 
-def _latex(text: str) -> tuple[str, str]:
+def _show_latex(text: str) -> tuple[str, str]:
     return "text/latex", _cut(text)
 
 
-def _text(text: str) -> tuple[str, str]:
+def _show_text(text: str) -> tuple[str, str]:
     return "text/plain", _cut(text)
 
 
-def _json(value: Any) -> tuple[str, str]:
+def _show_json(value: Any) -> tuple[str, str]:
     return "text/plain", _cut(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
 
 
 _WAYS: Final[dict[str, Callable[[Any], tuple[str, str] | None]]] = {
-    "text/html": _html,
-    "text/markdown": _markdown,
-    "image/svg+xml": _svg,
-    "image/png": _image("image/png"),
-    "image/jpeg": _image("image/jpeg"),
-    "image/gif": _image("image/gif"),
-    "image/webp": _image("image/webp"),
-    "text/latex": _latex,
-    "text/plain": _text,
-    "application/json": _json,
+    "text/html": _show_html,
+    "text/markdown": _show_markdown,
+    "image/svg+xml": _show_svg,
+    "image/png": _make_image_shower("image/png"),
+    "image/jpeg": _make_image_shower("image/jpeg"),
+    "image/gif": _make_image_shower("image/gif"),
+    "image/webp": _make_image_shower("image/webp"),
+    "text/latex": _show_latex,
+    "text/plain": _show_text,
+    "application/json": _show_json,
 }
 """In the order of preference."""
 
 
-def left_out(output: Output) -> str | None:
-    """What is said of an output whose scripts do not run here."""
+def describe_left_out(output: Output) -> str | None:
+    """The note in place of an output whose scripts do not run here."""
     names = [name for name in output.get("data", {}) if any(word in name.lower() for word in _INTERACTIVE)]
     html = output.get("data", {}).get("text/html")
     if not names and not (isinstance(html, str) and re.search(r"<script\b", html, re.IGNORECASE)):

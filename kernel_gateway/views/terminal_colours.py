@@ -34,13 +34,13 @@ class _Look:
             elif code in _SWITCHES:
                 setattr(self, *_SWITCHES[code])
             elif code in (38, 48):
-                setattr(self, "foreground" if code == 38 else "background", _extended(codes))
+                setattr(self, "foreground" if code == 38 else "background", _read_extended(codes))
             elif code in (39, 49):
                 setattr(self, "foreground" if code == 39 else "background", "")
             elif 30 <= code <= 37 or 90 <= code <= 97:
-                self.foreground = _named(code % 10, intense=code >= 90)
+                self.foreground = _name_colour(code % 10, intense=code >= 90)
             elif 40 <= code <= 47 or 100 <= code <= 107:
-                self.background = _named(code % 10, intense=code >= 100)
+                self.background = _name_colour(code % 10, intense=code >= 100)
 
     def around(self, text: str) -> str:
         """The text, escaped, in a span when it looks like anything."""
@@ -74,9 +74,9 @@ _SWITCHES: Final[dict[int, tuple[str, bool]]] = {
 }
 
 
-def coloured(text: str) -> str:
+def colour_text(text: str) -> str:
     """HTML of a stream, a traceback or a plain text."""
-    pieces = _COLOUR.split(_written_over(_OTHER.sub("", text)))
+    pieces = _COLOUR.split(_overwrite(_OTHER.sub("", text)))
     look = _Look()
     made = [look.around(_CONTROL.sub("", pieces[0]))]
     for codes, piece in zip(pieces[1::2], pieces[2::2], strict=True):
@@ -86,18 +86,18 @@ def coloured(text: str) -> str:
     return "".join(made)
 
 
-def _written_over(text: str) -> str:
+def _overwrite(text: str) -> str:
     """Of each line what came after its last carriage return, as of a progress bar."""
     if "\r" not in text:
         return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
-def _named(number: int, *, intense: bool) -> str:
+def _name_colour(number: int, *, intense: bool) -> str:
     return _COLOURS[number] + ("-intense" if intense else "")
 
 
-def _extended(codes: list[int]) -> str:
+def _read_extended(codes: list[int]) -> str:
     """One of the 256 colours, or red, green and blue; what cannot be meant is no colour."""
     kind = codes.pop(0) if codes else None
     if kind == 2 and len(codes) >= 3:
@@ -108,7 +108,7 @@ def _extended(codes: list[int]) -> str:
         return ""
     number = codes.pop(0)
     if number < 16:
-        return _named(number % 8, intense=number >= 8)
+        return _name_colour(number % 8, intense=number >= 8)
     if number < 232:
         number -= 16
         return f"rgb({_LEVELS[number // 36]}, {_LEVELS[number // 6 % 6]}, {_LEVELS[number % 6]})"

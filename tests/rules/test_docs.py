@@ -130,7 +130,7 @@ def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
     for text in blocks(page, "toml"):
         if all(isinstance(value, dict | list) for value in tomllib.loads(text).values()):
             given = settings.Settings(data_dir=str(tmp_path))
-            assert environments_file.parse(text, given) or environments_file.roles(text)
+            assert environments_file.parse(text, given) or environments_file.parse_roles(text)
             continue
         file = tmp_path / "settings.toml"
         file.write_text(text)
@@ -140,7 +140,7 @@ def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_addresses_exist(page: Path) -> None:
-    ours = [*(path for _, path, _ in routes.documented()), *(path for _, path, _, _ in jupyter.documented())]
+    ours = [*(path for _, path, _ in routes.list_routes()), *(path for _, path, _, _ in jupyter.list_routes())]
     known = [re.sub(r"\{\w+\}", "X", path) for path in ours]
     others = [re.compile(re.sub(r"\{\w+\}", "[^/]+", operation.path)) for operation in agentcore.TABLE]
     named = re.findall(r"(?:GET|PUT|POST|DELETE) (/[\w/{}.-]+)|`(/v1/[\w/{}.-]+)`", page.read_text())

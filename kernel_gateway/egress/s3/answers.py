@@ -1,4 +1,4 @@
-"""What a sandbox gets of S3's answers: listed headers, documents without who owns what, errors told anew. Pure.
+"""What a sandbox gets of S3's answers: listed headers, documents without who owns what, errors in other words. Pure.
 
 S3's errors may quote access keys, role names and addresses of the host's; a sandbox gets their code, and their message
 only where it speaks of objects.
@@ -53,7 +53,7 @@ _GENERIC: Final = {404: "NoSuchKey", 412: "PreconditionFailed", 416: "InvalidRan
 
 @dataclass(frozen=True)
 class Trouble:
-    """An error as a sandbox is told it."""
+    """An error as a sandbox sees it."""
 
     status: int
     code: str
@@ -61,10 +61,10 @@ class Trouble:
 
     @property
     def document(self) -> bytes:
-        return documents.error(self.code, self.message)
+        return documents.make_error(self.code, self.message)
 
 
-def headers(given: Iterable[tuple[bytes, bytes]], *, framed: bool) -> list[tuple[str, str]]:
+def select_headers(given: Iterable[tuple[bytes, bytes]], *, framed: bool) -> list[tuple[str, str]]:
     """The headers that are passed on; `framed` keeps those that describe the body."""
     found = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in given)
     return [
@@ -74,25 +74,25 @@ def headers(given: Iterable[tuple[bytes, bytes]], *, framed: bool) -> list[tuple
     ]
 
 
-def trouble(status: int, body: bytes) -> Trouble:
+def describe_trouble(status: int, body: bytes) -> Trouble:
     """What to say of an answer of S3 that is an error or a redirection."""
     if status < 400:
         return Trouble(
             403, "AccessDenied", "Execution role: region: S3 has the bucket in another region than the role says"
         )
-    code, message = _error(body)
-    return _told(status, code or _GENERIC.get(status, ""), message)
+    code, message = _read_error(body)
+    return _describe_code(status, code or _GENERIC.get(status, ""), message)
 
 
-def cleaned(body: bytes, scope: Scope, *, listing: bool) -> bytes:
+def clean(body: bytes, scope: Scope, *, listing: bool) -> bytes:
     """A document without owners and addresses; a listing without what is not inside the prefix. No declaration.
 
     Raises `BadDocument`.
     """
     root = documents.parse(body)
     if root.tag == "Error":
-        told = _told(500, root.findtext("Code", ""), root.findtext("Message", ""))
-        return documents.error(told.code, told.message).removeprefix(documents.DECLARATION)
+        told = _describe_code(500, root.findtext("Code", ""), root.findtext("Message", ""))
+        return documents.make_error(told.code, told.message).removeprefix(documents.DECLARATION)
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in _LEFT_OUT:
@@ -117,14 +117,14 @@ def _keep_inside(root: Element, scope: Scope) -> None:
 
 def _tell_errors(root: Element) -> None:
     for one in root.findall("Error"):
-        told = _told(403, one.findtext("Code", ""), one.findtext("Message", ""))
+        told = _describe_code(403, one.findtext("Code", ""), one.findtext("Message", ""))
         for name, text in (("Code", told.code), ("Message", told.message)):
             field = one.find(name)
             if field is not None:
                 field.text = text
 
 
-def _told(status: int, code: str, message: str) -> Trouble:
+def _describe_code(status: int, code: str, message: str) -> Trouble:
     if code in _OF_OBJECTS:
         return Trouble(status, code, message[:500] or code)
     if code in _OF_THE_ROLE or not _CODE.fullmatch(code):
@@ -135,7 +135,7 @@ def _told(status: int, code: str, message: str) -> Trouble:
     return Trouble(status, code, f"S3 answered {code}")
 
 
-def _error(body: bytes) -> tuple[str, str]:
+def _read_error(body: bytes) -> tuple[str, str]:
     try:
         root = documents.parse(body)
     except BadDocument:

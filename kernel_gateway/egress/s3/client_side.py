@@ -39,7 +39,7 @@ class ClientSide:
         self._reader, self._writer, self.meter = reader, writer, meter
         self._limits = meter.limits
         writer.transport.set_write_buffer_limits(high=0)  # what was written is gone when `_write` returns
-        self._http = linear.connection(h11.SERVER, self._limits.header_bytes)
+        self._http = linear.open_connection(h11.SERVER, self._limits.header_bytes)
         self.answering = False
 
     async def request(self) -> h11.Request | None:

@@ -1,4 +1,4 @@
-"""The XML that S3 operations take and give: read with bounds, and written anew from what was understood. Pure."""
+"""The XML that S3 operations take and give: read with bounds, and rewritten from what was understood. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write(root: Element) -> bytes:
     return bytes(tostring(root, encoding="unicode").encode())
 
 
-def made(name: str, **texts: str) -> Element:
+def make_document(name: str, **texts: str) -> Element:
     """A root with plain text children."""
     root = Element(name)
     for child, text in texts.items():
@@ -67,27 +67,27 @@ def made(name: str, **texts: str) -> Element:
     return root
 
 
-def error(code: str, message: str) -> bytes:
+def make_error(code: str, message: str) -> bytes:
     """The document of a refused or failed request."""
-    return DECLARATION + bytes(tostring(made("Error", Code=code, Message=message)))
+    return DECLARATION + bytes(tostring(make_document("Error", Code=code, Message=message)))
 
 
-def location(region: str) -> bytes:
+def make_location(region: str) -> bytes:
     """The answer to GetBucketLocation; the first of AWS's regions has no name in it."""
     root = Element("LocationConstraint")
     root.text = None if region == "us-east-1" else region
     return DECLARATION + write(root)
 
 
-def deletion(body: bytes, scope: Scope) -> bytes:
+def read_deletion(body: bytes, scope: Scope) -> bytes:
     """The body of DeleteObjects, when every key of it lies inside the prefix; raises `Refused`."""
     written = Element("Delete")
-    root = _request(body, "Delete", most_tags=5 * _MOST_DELETED)
+    root = _parse_request(body, "Delete", most_tags=5 * _MOST_DELETED)
     for child in root:
         if child.tag == "Quiet":
             SubElement(written, "Quiet").text = "true" if (child.text or "").strip() == "true" else "false"
         elif child.tag == "Object" and [grandchild.tag for grandchild in child] == ["Key"]:
-            SubElement(SubElement(written, "Object"), "Key").text = _inside(child[0], scope)
+            SubElement(SubElement(written, "Object"), "Key").text = _require_inside(child[0], scope)
         else:
             raise Refused("document", "DeleteObjects takes objects with a key each (no versions), and Quiet")
     if not 1 <= len(written.findall("Object")) <= _MOST_DELETED:
@@ -95,10 +95,10 @@ def deletion(body: bytes, scope: Scope) -> bytes:
     return write(written)
 
 
-def completion(body: bytes) -> bytes:
+def read_completion(body: bytes) -> bytes:
     """The body of CompleteMultipartUpload: parts with number, tag and checksums; raises `Refused`."""
     written = Element("CompleteMultipartUpload")
-    root = _request(body, "CompleteMultipartUpload", most_tags=2 * (len(_PART) + 2) * _MOST_PARTS)
+    root = _parse_request(body, "CompleteMultipartUpload", most_tags=2 * (len(_PART) + 2) * _MOST_PARTS)
     if len(root) > _MOST_PARTS:
         raise Refused("document", f"an upload has at most {_MOST_PARTS} parts")
     for part in root:
@@ -108,7 +108,7 @@ def completion(body: bytes) -> bytes:
     return write(written)
 
 
-def _request(body: bytes, name: str, *, most_tags: int) -> Element:
+def _parse_request(body: bytes, name: str, *, most_tags: int) -> Element:
     """The root of a body; in the encodings that are taken every tag has the byte that is counted."""
     if body.count(b"<") > most_tags:
         raise Refused("document", f"{name} has at most {most_tags} tags here: send it in parts")
@@ -121,7 +121,7 @@ def _request(body: bytes, name: str, *, most_tags: int) -> Element:
     return root
 
 
-def _inside(element: Element, scope: Scope) -> str:
+def _require_inside(element: Element, scope: Scope) -> str:
     key = keys.check(element.text or "", "key")
     if len(element) or not scope.holds(key):
         raise Refused("key", f"the execution role reaches {scope.uri}, and a key to delete is outside")

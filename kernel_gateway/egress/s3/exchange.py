@@ -17,7 +17,7 @@ from kernel_gateway.egress.s3.client_side import ClientSide, Gone
 from kernel_gateway.egress.s3.documents import BadDocument
 from kernel_gateway.egress.s3.policy import Allowed
 from kernel_gateway.egress.s3.scope import Scope
-from kernel_gateway.egress.s3.signing import Backend, body_headers
+from kernel_gateway.egress.s3.signing import Backend, describe_body
 
 XML: Final = ("content-type", "application/xml")
 _UNREACHED: Final = Trouble(503, "ServiceUnavailable", "Execution role: upstream: S3 was not reached; try again")
@@ -35,7 +35,7 @@ class Failed(Exception):
 
 
 class Exchange:
-    """Carries one request. `document` is its body when the operation takes one that was read and written anew."""
+    """Carries one request. `document` is its body when the operation takes one that was read and rewritten."""
 
     def __init__(self, asked: Allowed, client: ClientSide, backend: Backend, scope: Scope) -> None:
         self._asked, self._operation = asked, asked.operation
@@ -43,27 +43,27 @@ class Exchange:
 
     async def run(self, upstream: httpcore.AsyncConnectionPool, document: bytes | None, limits: EgressLimits) -> None:
         """Do it. Raises `Failed`, `Gone`, and what reading and writing the client's side raises."""
-        headers = await self._signed(document)
+        headers = await self._sign(document)
         target = self._asked.path + (f"?{self._asked.query_string}" if self._asked.query else "")
         self._client.meter.send(len(target) + sum(len(name) + len(value) for name, value in self._asked.headers))
         try:
             async with upstream.stream(
                 self._operation.method.encode(),
-                _url(self._backend.origin, target),
+                _make_url(self._backend.origin, target),
                 headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers],
-                content=self._content(document),
-                extensions={"timeout": _timeouts(limits)},
+                content=self._choose_content(document),
+                extensions={"timeout": _make_timeouts(limits)},
             ) as response:
                 await self._pass_back(response)
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
-            raise self._failed(_UNREACHED, error) from None
+            raise self._note_failure(_UNREACHED, error) from None
         except BadDocument as error:
-            raise self._failed(_UNREADABLE, error) from None
+            raise self._note_failure(_UNREADABLE, error) from None
 
-    async def _signed(self, document: bytes | None) -> list[tuple[str, str]]:
+    async def _sign(self, document: bytes | None) -> list[tuple[str, str]]:
         headers, payload_hash = [*self._asked.headers, ("accept-encoding", "identity")], self._asked.payload_hash
         if document is not None:
-            described, payload_hash = body_headers(document)
+            described, payload_hash = describe_body(document)
             headers += described
         elif self._operation.body == "bytes":
             headers.append(("content-length", str(self._asked.length)))
@@ -74,9 +74,9 @@ class Exchange:
                 self._operation.method, self._asked.path, self._asked.query_string, headers, payload_hash
             )
         except (BotoCoreError, OSError) as error:
-            raise self._failed(_UNSIGNED, error) from None
+            raise self._note_failure(_UNSIGNED, error) from None
 
-    def _content(self, document: bytes | None) -> bytes | AsyncIterator[bytes] | None:
+    def _choose_content(self, document: bytes | None) -> bytes | AsyncIterator[bytes] | None:
         if document is not None:
             return document
         return self._client.body() if self._operation.body == "bytes" else None
@@ -90,32 +90,32 @@ class Exchange:
         elif self._operation.answer == "slow":
             await self._pass_slowly(response)
         else:
-            body = await _whole(response, answers.MOST_DOCUMENT_BYTES)
-            headers = answers.headers(response.headers, framed=False)
+            body = await _read_whole(response, answers.MOST_DOCUMENT_BYTES)
+            headers = answers.select_headers(response.headers, framed=False)
             listing = self._operation.answer == "listing"
-            written = documents.DECLARATION + answers.cleaned(body, self._scope, listing=listing) if body else b""
+            written = documents.DECLARATION + answers.clean(body, self._scope, listing=listing) if body else b""
             await self._client.answer(response.status, [*headers, XML], written)
 
     async def _pass_object(self, response: httpcore.Response) -> None:
         """As it comes; a head that speaks of trouble keeps its status, and a redirection becomes a refusal."""
-        status, headers = response.status, answers.headers(response.headers, framed=True)
+        status, headers = response.status, answers.select_headers(response.headers, framed=True)
         if status >= 300 and status != 304:
-            status, headers = answers.trouble(status, b"").status, [("content-length", "0")]
+            status, headers = answers.describe_trouble(status, b"").status, [("content-length", "0")]
         await self._client.start(status, headers)
         async for piece in response.aiter_stream():
             await self._client.send(piece)
         await self._client.end()
 
     async def _pass_trouble(self, response: httpcore.Response) -> None:
-        told = answers.trouble(response.status, await _whole(response, answers.MOST_ERROR_BYTES))
+        told = answers.describe_trouble(response.status, await _read_whole(response, answers.MOST_ERROR_BYTES))
         if told.message.startswith("Execution role:"):
             log.warning("s3_role_refused", operation=self._operation.name, status=response.status, told=told.message)
-        headers = answers.headers(response.headers, framed=False)
+        headers = answers.select_headers(response.headers, framed=False)
         await self._client.answer(told.status, [*headers, XML], told.document)
 
     async def _pass_slowly(self, response: httpcore.Response) -> None:
-        """S3 sends spaces while it works on some requests, and its verdict after them: so that nobody gives up."""
-        await self._client.start(response.status, [*answers.headers(response.headers, framed=False), XML])
+        """S3 sends spaces while it works on some requests, and its verdict after them: so that no client gives up."""
+        await self._client.start(response.status, [*answers.select_headers(response.headers, framed=False), XML])
         await self._client.send(documents.DECLARATION)
         body = bytearray()
         async for piece in response.aiter_stream():
@@ -124,10 +124,10 @@ class Exchange:
             body += piece
             if len(body) > answers.MOST_DOCUMENT_BYTES:
                 raise BadDocument("longer than any that S3 sends")
-        await self._client.send(answers.cleaned(bytes(body.lstrip()), self._scope, listing=False))
+        await self._client.send(answers.clean(bytes(body.lstrip()), self._scope, listing=False))
         await self._client.end()
 
-    def _failed(self, trouble: Trouble, error: Exception) -> Exception:
+    def _note_failure(self, trouble: Trouble, error: Exception) -> Exception:
         """What to raise: once the client has a part of an answer, its connection can only be cut."""
         log.warning(
             "s3_role_failed", operation=self._operation.name, error=type(error).__name__, detail=str(error)[:200]
@@ -135,7 +135,7 @@ class Exchange:
         return Gone(str(error)) if self._client.answering else Failed(trouble)
 
 
-async def _whole(response: httpcore.Response, most_bytes: int) -> bytes:
+async def _read_whole(response: httpcore.Response, most_bytes: int) -> bytes:
     body = bytearray()
     async for piece in response.aiter_stream():
         body += piece
@@ -144,11 +144,11 @@ async def _whole(response: httpcore.Response, most_bytes: int) -> bytes:
     return bytes(body)
 
 
-def _url(origin: str, target: str) -> httpcore.URL:
+def _make_url(origin: str, target: str) -> httpcore.URL:
     parts = urlsplit(origin)
     return httpcore.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target)
 
 
-def _timeouts(limits: EgressLimits) -> dict[str, float]:
+def _make_timeouts(limits: EgressLimits) -> dict[str, float]:
     idle, connect = limits.idle_seconds, limits.connect_seconds
     return {"connect": connect, "pool": connect, "read": idle, "write": idle}

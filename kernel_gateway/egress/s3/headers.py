@@ -26,7 +26,7 @@ _OF_THIS_HOP: Final = frozenset(
     }
 )  # fmt: skip
 _OF_NO_USE: Final = frozenset({"content-type", "content-md5", "x-amz-sdk-checksum-algorithm"})
-"""What clients send with operations that make nothing of it, or (DeleteObjects) with a body that is written anew."""
+"""What clients send with operations that make nothing of it, or (DeleteObjects) with a body that is rewritten."""
 
 
 class RequestHeaders:
@@ -81,16 +81,16 @@ class RequestHeaders:
         value = self.get("content-length")
         return int(value) if value.isdecimal() else None
 
-    def forwarded(self, operation: Operation) -> tuple[tuple[str, str], ...]:
+    def select_forwarded(self, operation: Operation) -> tuple[tuple[str, str], ...]:
         """Those that the operation takes, but the copy source; refuses the ones that it does not."""
         kept = []
         for name, value in self._values.items():
             if name in operation.headers or ("x-amz-meta-*" in operation.headers and _META.fullmatch(name)):
                 kept.append((name, value))
-            elif name not in _OF_THIS_HOP and not self._useless(name, operation):
+            elif name not in _OF_THIS_HOP and not self._is_useless(name, operation):
                 raise Refused("header", f"{name} is not taken by {operation.name} here; leave it out")
         return tuple((name, value) for name, value in kept if name != "x-amz-copy-source")
 
-    def _useless(self, name: str, operation: Operation) -> bool:
+    def _is_useless(self, name: str, operation: Operation) -> bool:
         rewritten = operation.name == "DeleteObjects" and name.startswith("x-amz-checksum-")
         return name in _OF_NO_USE or rewritten

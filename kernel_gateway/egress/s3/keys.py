@@ -25,14 +25,14 @@ def decode(raw: str, word: str = "key") -> str:
         raise Refused(word, "it is not percent-encoded as a URL is")
     if "%2f" in raw.lower():
         raise Refused(word, "write the slashes of a key as slashes, not as %2F")
-    return _text(raw, word)
+    return _decode(raw, word)
 
 
 def decode_value(raw: str) -> str:
     """The text of a query parameter's name or value, where `+` is a space."""
     if not _PLAIN.fullmatch(raw) or _BAD_ESCAPE.search(raw):
         raise Refused("query", "the query is not percent-encoded as a URL's is")
-    return _text(raw.replace("+", " "), "query")
+    return _decode(raw.replace("+", " "), "query")
 
 
 def check(key: str, word: str = "key") -> str:
@@ -42,7 +42,7 @@ def check(key: str, word: str = "key") -> str:
     layer = key
     for _ in range(_DEEPEST_ENCODING):
         _check_plain(layer, word)
-        inner = _text(layer, word)
+        inner = _decode(layer, word)
         if inner == layer:
             return key
         if inner.count("/") != layer.count("/"):
@@ -71,7 +71,7 @@ def _check_plain(key: str, word: str) -> None:
         raise Refused(word, "a key must not have . or .. between slashes")
 
 
-def _text(raw: str, word: str) -> str:
+def _decode(raw: str, word: str) -> str:
     try:
         return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:

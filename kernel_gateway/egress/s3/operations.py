@@ -1,4 +1,4 @@
-"""The closed set of S3 operations of an execution role, told apart by method, query parameters and copy source. Pure.
+"""The closed set of S3 operations of an execution role: each has its method, query parameters and copy source. Pure.
 
 Names and parameters are those of the S3 API reference.
 """

@@ -1,6 +1,6 @@
 """Whether a request of a sandbox is one that its execution role allows, and what of it is forwarded. Pure.
 
-Everything is refused that is not known: operations, query parameters, headers. What is allowed is written anew, so
+Everything is refused that is not known: operations, query parameters, headers. What is allowed is rewritten, so
 that S3 reads what was checked here.
 """
 
@@ -71,9 +71,9 @@ def decide(method: str, target: str, headers: Iterable[tuple[str, str]], scope: 
     found = RequestHeaders(headers)
     found.check_hop()
     path, _, query = _plain(target).partition("?")
-    parameters = _parameters(query)
-    key = _key(path, scope)
-    operation = _operation(method, key, parameters, copies="x-amz-copy-source" in found)
+    parameters = _parse_parameters(query)
+    key = _parse_key(path, scope)
+    operation = _find_operation(method, key, parameters, copies="x-amz-copy-source" in found)
     if operation.write and not scope.write:
         raise Refused("read-only", f"the execution role reads {scope.uri}; {operation.name} writes")
     found.check_payload()
@@ -88,8 +88,8 @@ def decide(method: str, target: str, headers: Iterable[tuple[str, str]], scope: 
         bucket=scope.bucket,
         key=key,
         query=tuple(sorted(parameters.items())),
-        headers=found.forwarded(operation) + source,
-        length=_length(operation, found),
+        headers=found.select_forwarded(operation) + source,
+        length=_read_length(operation, found),
         payload_hash=found.payload_hash,
     )
 
@@ -100,7 +100,7 @@ def _plain(target: str) -> str:
     return target
 
 
-def _parameters(query: str) -> dict[str, str]:
+def _parse_parameters(query: str) -> dict[str, str]:
     """Query parameters by name; `x-id`, with which some clients name the operation, is left out."""
     found: dict[str, str] = {}
     pieces = query.split("&") if query else []
@@ -116,7 +116,7 @@ def _parameters(query: str) -> dict[str, str]:
     return found
 
 
-def _key(path: str, scope: Scope) -> str:
+def _parse_key(path: str, scope: Scope) -> str:
     """The decoded key of a path in the role's bucket; empty for the bucket itself."""
     bucket, _, raw = path[1:].partition("/")
     if bucket != scope.bucket:
@@ -124,7 +124,7 @@ def _key(path: str, scope: Scope) -> str:
     return keys.check(keys.decode(raw)) if raw else ""
 
 
-def _operation(method: str, key: str, parameters: Mapping[str, str], *, copies: bool) -> Operation:
+def _find_operation(method: str, key: str, parameters: Mapping[str, str], *, copies: bool) -> Operation:
     on = "key" if key else "bucket"
     for operation in OPERATIONS:
         if operation.matches(method, on, parameters.keys(), copies=copies):
@@ -156,7 +156,7 @@ def _check_listing(parameters: Mapping[str, str], scope: Scope) -> None:
 
 
 def _copy_source(headers: RequestHeaders, scope: Scope) -> tuple[tuple[str, str], ...]:
-    """The header that names the source of a copy, written anew; it comes as `bucket/key`, maybe after a slash."""
+    """The header that names the source of a copy, rewritten; it comes as `bucket/key`, maybe after a slash."""
     raw = headers.get("x-amz-copy-source")
     if raw.startswith("arn:") or "?" in raw or "+" in raw:
         raise Refused("copy-source", "name the source as bucket/key, percent-encoded, without a version or an ARN")
@@ -169,7 +169,7 @@ def _copy_source(headers: RequestHeaders, scope: Scope) -> tuple[tuple[str, str]
     return (("x-amz-copy-source", f"/{scope.bucket}/{keys.encode(key)}"),)
 
 
-def _length(operation: Operation, headers: RequestHeaders) -> int:
+def _read_length(operation: Operation, headers: RequestHeaders) -> int:
     length = headers.length
     if operation.body == "none":
         if length:

@@ -51,14 +51,14 @@ class S3Proxy:
         """Serve one connection to its end; the caller counts it as open and closes the writer."""
         client = ClientSide(reader, writer, Meter(self._budget))
         try:
-            async with self._upstream() as upstream:
+            async with self._open_upstream() as upstream:
                 while await self._serve_one(client, upstream):
                     pass
             await client.linger()
         except Gone:
             return
 
-    def _upstream(self) -> httpcore.AsyncConnectionPool:
+    def _open_upstream(self) -> httpcore.AsyncConnectionPool:
         """One connection to S3 for one from the sandbox: no two sessions ever share one."""
         tls = self._backend.tls
         return httpcore.AsyncConnectionPool(tls, max_connections=1, keepalive_expiry=_KEPT_OPEN_SECONDS)
@@ -84,32 +84,32 @@ class S3Proxy:
 
     async def _answer(self, request: h11.Request, client: ClientSide, upstream: httpcore.AsyncConnectionPool) -> None:
         self._budget.ask()
-        asked = self._decided(request)
+        asked = self._decide(request)
         if asked.operation.body != "document":
             self._say(asked, f"role: {asked.operation.name}")
             return await self._carry(asked, client, upstream, None)
         async with self._documents:
-            document = await self._document(asked, client)
+            document = await self._read_document(asked, client)
             self._say(asked, f"role: {asked.operation.name}")
             return await self._carry(asked, client, upstream, document)
 
-    def _decided(self, request: h11.Request) -> Allowed:
+    def _decide(self, request: h11.Request) -> Allowed:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers]
         return decide(request.method.decode(), request.target.decode("latin-1"), headers, self._scope)
 
-    async def _document(self, asked: Allowed, client: ClientSide) -> bytes:
-        """The body of an operation that takes XML, checked and written anew beside the loop: it may take a while."""
+    async def _read_document(self, asked: Allowed, client: ClientSide) -> bytes:
+        """The body of an operation that takes XML, checked and rewritten off the loop: it may take a while."""
         if asked.length > documents.MOST_REQUEST_BYTES:
             raise Refused("document", f"the body may have {documents.MOST_REQUEST_BYTES} bytes")
         body = b"".join([piece async for piece in client.body()])
         if asked.operation.name == "DeleteObjects":
-            return await asyncio.to_thread(documents.deletion, body, self._scope)
-        return await asyncio.to_thread(documents.completion, body)
+            return await asyncio.to_thread(documents.read_deletion, body, self._scope)
+        return await asyncio.to_thread(documents.read_completion, body)
 
     async def _carry(
         self, asked: Allowed, client: ClientSide, upstream: httpcore.AsyncConnectionPool, document: bytes | None
     ) -> None:
-        """Do what is allowed; a transfer of an object's bytes is told again when it is over."""
+        """Do what is allowed; a transfer of an object's bytes is recorded again when it is over."""
         if asked.operation.answer == "local":
             return await self._answer_locally(asked, client)
         sent, received = client.meter.sent_bytes, client.meter.received_bytes
@@ -125,7 +125,7 @@ class S3Proxy:
         region = self._scope.region
         if asked.operation.name == "HeadBucket":
             return await client.answer(200, [("x-amz-bucket-region", region)], b"")
-        return await client.answer(200, [XML], documents.location(region))
+        return await client.answer(200, [XML], documents.make_location(region))
 
     async def _refuse(self, client: ClientSide, request: h11.Request | None, trouble: Trouble) -> None:
         self._budget.refuse()
@@ -140,7 +140,7 @@ class S3Proxy:
         if client.answering:
             raise Gone(trouble.message)
         head = request is not None and request.method == b"HEAD"
-        await client.refuse(trouble.status, [XML, _reason(trouble)], trouble.document, head=head)
+        await client.refuse(trouble.status, [XML, _make_reason(trouble)], trouble.document, head=head)
 
     def _say(self, asked: Allowed, reason: str, moved: tuple[int, int] | None = None) -> None:
         target = f"s3://{asked.bucket}/{asked.key}"[:_LONGEST_SHOWN]
@@ -161,7 +161,7 @@ class S3Proxy:
         )
 
 
-def _reason(trouble: Trouble) -> tuple[str, str]:
+def _make_reason(trouble: Trouble) -> tuple[str, str]:
     """The message as a header too: an answer to HEAD has no body to say it in."""
     text = trouble.message.encode("ascii", "replace").decode()
     return "x-sandcell-reason", "".join(letter if letter.isprintable() else "?" for letter in text)[:500]

@@ -26,7 +26,7 @@ WORDS: Final = {
 
 
 class Refused(Exception):
-    """A request that the role does not allow. `word` is one of `WORDS`; the message is a sentence for whoever asked."""
+    """A request that the role does not allow. `word` is one of `WORDS`; the message is a sentence for the caller."""
 
     def __init__(self, word: str, sentence: str) -> None:
         super().__init__(sentence)

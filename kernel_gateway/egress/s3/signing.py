@@ -71,17 +71,17 @@ class Backend:
         for name, value in headers:
             request.headers[name] = value
         request.context["payload"] = payload_hash
-        _Signer(await self._frozen(), "s3", self.region).add_auth(request)
+        _Signer(await self._freeze(), "s3", self.region).add_auth(request)
         return [(str(name), str(value)) for name, value in request.headers.items()]
 
-    async def _frozen(self) -> ReadOnlyCredentials:
+    async def _freeze(self) -> ReadOnlyCredentials:
         """The keys of this moment; fetching new ones may ask another service, and so takes a thread."""
         if isinstance(self.credentials, RefreshableCredentials) and self.credentials.refresh_needed():
             return await self.threads.run(self.credentials.get_frozen_credentials)
         return self.credentials.get_frozen_credentials()
 
 
-def body_headers(body: bytes) -> tuple[list[tuple[str, str]], str]:
+def describe_body(body: bytes) -> tuple[list[tuple[str, str]], str]:
     """What a request says of a body that is wholly here, and its hash for the signature."""
     checksum = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
     return [("content-length", str(len(body))), ("content-md5", checksum)], hashlib.sha256(body).hexdigest()
@@ -99,13 +99,15 @@ class Credentialed:
         try:
             origin, tls, credentials = await self._threads.run(self._find, role)
         except TimeoutError:
-            raise RoleUnusable(f"no credentials {_named(role)} within {_CREDENTIALS_SECONDS} s") from None
+            raise RoleUnusable(f"no credentials {_name_source(role)} within {_CREDENTIALS_SECONDS} s") from None
         except (BotoCoreError, OSError) as error:  # its text may quote files of the host, or what a program of its said
             log.error("role_unusable", profile=role.profile, error=str(error))
             why = f"{type(error).__name__}; the service's log has the particulars"
-            raise RoleUnusable(f"the execution role's credentials {_named(role)} cannot be used: {why}") from None
+            raise RoleUnusable(f"the execution role's credentials {_name_source(role)} cannot be used: {why}") from None
         except ValueError as error:
-            raise RoleUnusable(f"the execution role's credentials {_named(role)} cannot be used: {error}") from None
+            raise RoleUnusable(
+                f"the execution role's credentials {_name_source(role)} cannot be used: {error}"
+            ) from None
         return Backend(origin, role.region, tls, credentials, self._threads)
 
     def close(self) -> None:
@@ -120,10 +122,10 @@ class Credentialed:
         credentials.get_frozen_credentials()
         self._sessions[role.profile] = session  # one without credentials is not kept: they may come
         tls = ssl.create_default_context(cafile=session.get_config_variable("ca_bundle") or None)
-        return role.endpoint_url.rstrip("/") or _aws(session, role.region), tls, credentials
+        return role.endpoint_url.rstrip("/") or _make_aws_url(session, role.region), tls, credentials
 
 
-def _aws(session: botocore.session.Session, region: str) -> str:
+def _make_aws_url(session: botocore.session.Session, region: str) -> str:
     """AWS's own S3 endpoint of a region, whatever this process's environment says of endpoints."""
     client = session.create_client("s3", region_name=region, config=_AWS_ALONE)
     try:
@@ -132,5 +134,5 @@ def _aws(session: botocore.session.Session, region: str) -> str:
         client.close()
 
 
-def _named(role: ExecutionRole) -> str:
+def _name_source(role: ExecutionRole) -> str:
     return f"of profile {role.profile!r}" if role.profile else "of the service"

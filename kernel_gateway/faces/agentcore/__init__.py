@@ -1,7 +1,7 @@
 """The face of AWS Bedrock AgentCore Code Interpreter: its data and its control plane, as its clients send them.
 
-`operations` lists every operation once; `rules` routes to them what is addressed to this face. It shares the port with
-every other face.
+`operations` lists every operation once; `make_rules` routes to them what is addressed to this face. It shares the port
+with every other face.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernel_gateway.faces.agentcore.handler import AgentCoreHandler
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-__all__ = ["rules"]
+__all__ = ["make_rules"]
 
 ROOTS = ("code-interpreters", "tags")
 
@@ -31,6 +31,6 @@ class Addressed(Matcher):
         return {} if root in ROOTS or signed else None
 
 
-def rules(services: Services) -> list[Rule]:
+def make_rules(services: Services) -> list[Rule]:
     """The rules of this face over one set of services."""
     return [Rule(Addressed(), AgentCoreHandler, {"face": Face.over(services)})]

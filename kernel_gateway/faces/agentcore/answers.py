@@ -7,13 +7,13 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kernel_gateway.faces.agentcore.identifiers import SYSTEM, Identifiers, shown_session, system_arn
+from kernel_gateway.faces.agentcore.identifiers import SYSTEM, Identifiers, format_session_id, make_system_arn
 from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.sessions import Session
 
 LONGEST_NAME = 100
 UNKNOWN_TIME = "1970-01-01T00:00:00.000Z"
-"""When the system interpreter was created: nobody knows, and clients require a time."""
+"""When the system interpreter was created: no time is known, and clients require one."""
 SYSTEM_NAME = "aws_codeinterpreter_v1"
 Status = Literal["CREATING", "CREATE_FAILED", "READY", "DELETING", "DELETE_FAILED", "DELETED"]
 
@@ -113,7 +113,7 @@ class ListedTags(Answer):
     tags: dict[str, str]
 
 
-def milliseconds(moment: str) -> str:
+def format_time(moment: str) -> str:
     """One of our times as AWS writes it: with three fractional digits."""
     return f"{moment[:23]}Z"
 
@@ -121,16 +121,16 @@ def milliseconds(moment: str) -> str:
 def describe_start(identifier: str, session: Session) -> Started:
     return Started(
         code_interpreter_identifier=identifier,
-        session_id=shown_session(session.id),
-        created_at=milliseconds(session.created_at),
+        session_id=format_session_id(session.id),
+        created_at=format_time(session.created_at),
     )
 
 
 def describe_session(identifier: str, session: Session) -> Shown:
     return Shown(
         code_interpreter_identifier=identifier,
-        session_id=shown_session(session.id),
-        created_at=milliseconds(session.created_at),
+        session_id=format_session_id(session.id),
+        created_at=format_time(session.created_at),
         name=session.name[:LONGEST_NAME],
         session_timeout_seconds=session.timeout_seconds,
         status=session.status,
@@ -140,31 +140,31 @@ def describe_session(identifier: str, session: Session) -> Shown:
 def describe_item(identifier: str, session: Session) -> Listed:
     return Listed(
         code_interpreter_identifier=identifier,
-        session_id=shown_session(session.id),
-        created_at=milliseconds(session.created_at),
+        session_id=format_session_id(session.id),
+        created_at=format_time(session.created_at),
         name=session.name[:LONGEST_NAME],
         status=session.status,
-        last_updated_at=_last_updated(session),
+        last_updated_at=_find_last_update(session),
     )
 
 
 def describe_stop(identifier: str, session: Session) -> Stopped:
     return Stopped(
         code_interpreter_identifier=identifier,
-        session_id=shown_session(session.id),
-        last_updated_at=_last_updated(session),
+        session_id=format_session_id(session.id),
+        last_updated_at=_find_last_update(session),
     )
 
 
-def _last_updated(session: Session) -> str:
-    return milliseconds(session.ended.at if session.ended is not None else session.last_activity_at)
+def _find_last_update(session: Session) -> str:
+    return format_time(session.ended.at if session.ended is not None else session.last_activity_at)
 
 
 def describe_creation(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Created:
     return Created(
         code_interpreter_id=info.id,
         code_interpreter_arn=identifiers.custom_arn(region, info.id),
-        created_at=milliseconds(info.created_at or UNKNOWN_TIME),
+        created_at=format_time(info.created_at or UNKNOWN_TIME),
         status="READY",
     )
 
@@ -172,16 +172,16 @@ def describe_creation(info: EnvironmentInfo, identifiers: Identifiers, region: s
 def describe_interpreter(info: EnvironmentInfo, identifiers: Identifiers, region: str) -> Interpreter:
     """One code interpreter, made or the system's."""
     custom = info.kind == "made"
-    created_at = milliseconds(info.created_at or UNKNOWN_TIME)
+    created_at = format_time(info.created_at or UNKNOWN_TIME)
     return Interpreter(
         code_interpreter_id=info.id if custom else SYSTEM,
-        code_interpreter_arn=identifiers.custom_arn(region, info.id) if custom else system_arn(region),
+        code_interpreter_arn=identifiers.custom_arn(region, info.id) if custom else make_system_arn(region),
         name=info.name if custom else SYSTEM_NAME,
         description=info.description or UNSET,
         status="CREATE_FAILED" if info.status == "UNAVAILABLE" else "READY",
         failure_reason=info.failure or UNSET,
         created_at=created_at,
-        last_updated_at=milliseconds(info.updated_at) if info.updated_at else created_at,
+        last_updated_at=format_time(info.updated_at) if info.updated_at else created_at,
         network_configuration=NetworkConfiguration(
             network_mode="PUBLIC" if info.network.mode == "PUBLIC" else "SANDBOX"
         ),
@@ -196,4 +196,4 @@ def summarize_interpreter(info: EnvironmentInfo, identifiers: Identifiers, regio
 
 def describe_deletion(info: EnvironmentInfo) -> Deleted:
     moment = info.updated_at or info.created_at or UNKNOWN_TIME
-    return Deleted(code_interpreter_id=info.id, status="DELETED", last_updated_at=milliseconds(moment))
+    return Deleted(code_interpreter_id=info.id, status="DELETED", last_updated_at=format_time(moment))

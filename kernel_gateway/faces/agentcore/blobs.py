@@ -1,7 +1,7 @@
-"""Files in an invocation's body, from base64 to bytes: a large one in pieces, so that it holds up nobody else. Pure.
+"""Files in an invocation's body, from base64 to bytes: a large one in pieces, to hold up no other request. Pure.
 
-The body is read with its blobs left as they came (`SentFile`); `unpacked` then makes of it what tools take. Long texts
-that are not ASCII become bytes too: a single emoji makes a string of any length four times as large as its bytes.
+The body is read with its blobs left as they came (`SentFile`); `unpack_files` then makes of it what tools take. Long
+texts that are not ASCII become bytes too: a single emoji makes a string of any length four times as large as its bytes.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ async def unpack_files(name: str, sent: SentArguments | None) -> Invoked:
     given = {each: getattr(sent, each) for each in Arguments.__struct_fields__ if each != "content"}
     if sent.content is None:
         return Invoked(name, Arguments(**given))
-    texts = [_long_text(each) for each in sent.content]  # before anybody else's body is decoded
+    texts = [_decode_long_text(each) for each in sent.content]  # before anybody else's body is decoded
     files, decoded = [], 0
     for number, each in enumerate(sent.content):
-        blob = await _blob(memoryview(each.blob), number) if texts[number] is None else texts[number]
+        blob = await _decode_blob(memoryview(each.blob), number) if texts[number] is None else texts[number]
         files.append(FileContent(each.path, each.text, blob))
         decoded += len(memoryview(each.blob))
         if decoded > PIECE_CHARACTERS:
@@ -63,7 +63,7 @@ async def unpack_files(name: str, sent: SentArguments | None) -> Invoked:
     return Invoked(name, Arguments(**given, content=files))
 
 
-def _long_text(file: SentFile) -> bytes | None:
+def _decode_long_text(file: SentFile) -> bytes | None:
     """A file's text, taken out of it, when it is smaller as bytes; not one that is refused anyway."""
     text = file.text
     if text is None or text.isascii() or len(text) <= LONG_TEXT or not _is_none(memoryview(file.blob)):
@@ -79,12 +79,12 @@ def _is_none(sent: memoryview) -> bool:
     return len(sent) <= 4 and bytes(sent) in NONE
 
 
-async def _blob(sent: memoryview, number: int) -> bytes | None:
+async def _decode_blob(sent: memoryview, number: int) -> bytes | None:
     """One blob; raises InvalidRequest."""
     if _is_none(sent):
         return None
     if len(sent) > PIECE_CHARACTERS:
-        pieces = await _in_pieces(sent[1:-1])
+        pieces = await _decode_in_pieces(sent[1:-1])
         if pieces is not None:
             return pieces
     try:
@@ -93,7 +93,7 @@ async def _blob(sent: memoryview, number: int) -> bytes | None:
         raise describe_refusal(f"{error} - at `$.arguments.content[{number}].blob`", "the body") from None
 
 
-async def _in_pieces(text: memoryview) -> bytes | None:
+async def _decode_in_pieces(text: memoryview) -> bytes | None:
     """The bytes of a large blob; None for what is no plain base64: escaped characters, or an error to be told."""
     found: list[bytes] = []
     for start in range(0, len(text), PIECE_CHARACTERS):

@@ -88,7 +88,7 @@ class Call:
         self._let_go()
 
     def end(self) -> None:
-        """Called when the request is over: release what nobody has taken."""
+        """Called when the request is over: release what no work has taken over."""
         self.over = True
         self._let_go()
 

@@ -79,7 +79,7 @@ class ClientTokens:
             log.warning("client_token_not_kept", operation=key[1], error=type(error).__name__)
 
 
-def digest_of(*parts: Any) -> str:
+def compute_digest(*parts: Any) -> str:
     """What makes two requests the same: plain values and structs, a `client_token` among their members left out."""
     plain = [
         {name: value for name, value in each.items() if name != "clientToken"} if isinstance(each, dict) else each

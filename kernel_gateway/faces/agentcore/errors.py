@@ -82,7 +82,7 @@ class Refusal:
         return found
 
 
-def refusal(error: e.GatewayError | SignatureProblem) -> Refusal:
+def make_refusal(error: e.GatewayError | SignatureProblem) -> Refusal:
     """An error as a caller sees it."""
     if isinstance(error, SignatureProblem):
         return Refusal(error.code, error.status, error.message or error.code)
@@ -90,7 +90,7 @@ def refusal(error: e.GatewayError | SignatureProblem) -> Refusal:
     message = error.message or error.code
     if shape == VALIDATION:
         named = str(error.details.get("field") or "")
-        return Refusal(shape, 400, message, _reason(error), ((named, message),) if named else ())
+        return Refusal(shape, 400, message, _find_reason(error), ((named, message),) if named else ())
     headers: dict[str, str] = {}
     if isinstance(error, e.LimitReached):
         headers["x-amz-retry-after"] = str(max(1, round(error.retry_after_seconds * 1000)))
@@ -100,7 +100,7 @@ def refusal(error: e.GatewayError | SignatureProblem) -> Refusal:
     return Refusal(shape, STATUS[shape], message, headers=headers)
 
 
-def _reason(error: e.GatewayError) -> str:
+def _find_reason(error: e.GatewayError) -> str:
     if isinstance(error, f.MalformedJson | f.BodyTooSlow | f.UnsupportedMediaType):
         return CANNOT_PARSE
     return MISMATCH if isinstance(error, e.IdempotencyConflict) else FIELD

@@ -18,20 +18,22 @@ PIECE_BYTES: Final = 1 << 20
 _TEXT: Final = 7
 
 
-def result(payload: bytes) -> Iterator[bytes]:
+def frame_result(payload: bytes) -> Iterator[bytes]:
     """The event that carries a tool's result, `payload` being its JSON; piece by piece."""
-    return pieces({":event-type": "result", ":content-type": "application/json", ":message-type": "event"}, payload)
+    return frame_message(
+        {":event-type": "result", ":content-type": "application/json", ":message-type": "event"}, payload
+    )
 
 
-def exception(member: str, payload: bytes) -> Iterator[bytes]:
+def frame_exception(member: str, payload: bytes) -> Iterator[bytes]:
     """A modelled error once the answer has begun; `member` is the stream's member, as `throttlingException`."""
     headers = {":exception-type": member, ":content-type": "application/json", ":message-type": "exception"}
-    return pieces(headers, payload)
+    return frame_message(headers, payload)
 
 
-def pieces(headers: dict[str, str], payload: bytes) -> Iterator[bytes]:
+def frame_message(headers: dict[str, str], payload: bytes) -> Iterator[bytes]:
     """A message, its payload not copied as a whole."""
-    head = _head(headers, len(payload))
+    head = _frame_head(headers, len(payload))
     tail = struct.pack(">I", crc32(payload, crc32(head)))
     if len(payload) <= PIECE_BYTES:
         yield head + payload + tail
@@ -43,17 +45,17 @@ def pieces(headers: dict[str, str], payload: bytes) -> Iterator[bytes]:
     yield tail
 
 
-def _head(headers: dict[str, str], payload_bytes: int) -> bytes:
-    encoded = b"".join(_header(name.encode(), value.encode()) for name, value in headers.items())
+def _frame_head(headers: dict[str, str], payload_bytes: int) -> bytes:
+    encoded = b"".join(_frame_header(name.encode(), value.encode()) for name, value in headers.items())
     prelude = struct.pack(">II", 16 + len(encoded) + payload_bytes, len(encoded))
     return prelude + struct.pack(">I", crc32(prelude)) + encoded
 
 
-def _header(name: bytes, value: bytes) -> bytes:
+def _frame_header(name: bytes, value: bytes) -> bytes:
     return struct.pack(">B", len(name)) + name + struct.pack(">BH", _TEXT, len(value)) + value
 
 
 KEEP_ALIVE: Final = b"".join(
-    pieces({":event-type": "keepalive", ":content-type": "application/json", ":message-type": "event"}, b"{}")
+    frame_message({":event-type": "keepalive", ":content-type": "application/json", ":message-type": "event"}, b"{}")
 )
 """An event of a type that no client knows: they all skip it, and their read timeouts start again."""

@@ -17,8 +17,8 @@ from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agentcore import operations, requests
 from kernel_gateway.faces.agentcore.blobs import unpack_files
 from kernel_gateway.faces.agentcore.calls import Call, Face
-from kernel_gateway.faces.agentcore.errors import refusal
-from kernel_gateway.faces.agentcore.identifiers import session_of
+from kernel_gateway.faces.agentcore.errors import make_refusal
+from kernel_gateway.faces.agentcore.identifiers import parse_session_id
 from kernel_gateway.faces.agentcore.operations import Operation
 from kernel_gateway.faces.audit import CallRecord
 from kernel_gateway.faces.handler import FaceHandler
@@ -30,7 +30,7 @@ from kernel_gateway.services.audit.api_call import AGENTCORE
 from kernel_gateway.services.audit.parameters import select_values
 
 MOST_BESIDE_FILES = 1_048_576
-"""What a body may have beside the files in it, and the most of one that carries none."""
+"""What a body may have besides the files in it, and the most of one that carries none."""
 UNKNOWN: Final = "UnknownOperation"
 """The event of requests that no operation takes."""
 
@@ -70,7 +70,7 @@ class AgentCoreHandler(FaceHandler):
         method = str(request.method)
         self.operation = operations.require(self.address, method)
         self._signed = sigv4.SignedRequest(method, request.path, request.query, list(request.headers.get_all()))
-        self.claim = sigv4.claimed(self._signed)
+        self.claim = sigv4.read_claim(self._signed)
         self._admitted = services.clock.now()  # what takes long to arrive was signed in time all the same
         sigv4.require_timely(self.claim, self._admitted)
         self._key = await services.access_keys.find(self.claim.access_key_id)
@@ -117,7 +117,9 @@ class AgentCoreHandler(FaceHandler):
         """What the request says, in memory that the call answers for from now on."""
         body = await self.body.whole(call.principal.id)
         call.reservation = self.body.hand_over()
-        call.outside = operations.outside(operation, self.address.parameters, self.request.query, self.request.headers)
+        call.outside = operations.read_outside(
+            operation, self.address.parameters, self.request.query, self.request.headers
+        )
         call.body = decode(body, operation.body)
         if isinstance(call.body, requests.Invoke):
             call.body = await unpack_files(call.body.name, call.body.arguments)
@@ -163,19 +165,19 @@ class AgentCoreHandler(FaceHandler):
     def record_call(self) -> CallRecord:
         """In CloudTrail's names; no code, no content of files."""
         operation, call, claim = self.operation, self.call, self.claim
-        answer = self._recorded_answer()
+        answer = self._describe_answer()
         return CallRecord(
             event=operation.event if operation else UNKNOWN,
             source=AGENTCORE,
             read_only=bool(operation and operation.read_only),
             principal=call.principal if call else ANONYMOUS,
             access_key_id=claim.access_key_id if claim else "",
-            session_id=_session_id(call, answer),
+            session_id=_find_session_id(call, answer),
             parameters=self._recorded_parameters or select_values(self.address.parameters if operation else {}),
             answer=answer,
         )
 
-    def _recorded_answer(self) -> dict[str, Any] | None:
+    def _describe_answer(self) -> dict[str, Any] | None:
         """Of an answer that changed something its members, of a tool's result whether it is an error, and its size."""
         if self.call is not None and self.call.result is not None:
             return select_values(self.call.result)
@@ -185,14 +187,14 @@ class AgentCoreHandler(FaceHandler):
 
 
 def _describe(error: GatewayError | sigv4.SignatureProblem) -> ErrorResponse:
-    found = refusal(error)
+    found = make_refusal(error)
     headers = {"x-amzn-ErrorType": found.shape, **found.headers}
     return ErrorResponse(encode(found.body()), found.status, headers, code=found.shape, message=found.message)
 
 
-def _session_id(call: Call | None, answer: dict[str, Any] | None) -> str | None:
+def _find_session_id(call: Call | None, answer: dict[str, Any] | None) -> str | None:
     """The session that was named, or that was started: only the answer names that one."""
     if call is None or call.session_id is not None:
         return call.session_id if call else None
     started = (answer or {}).get("sessionId")
-    return session_of(started) if started else None
+    return parse_session_id(started) if started else None

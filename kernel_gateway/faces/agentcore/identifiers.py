@@ -62,7 +62,7 @@ class Identifiers:
         return found["id"]
 
 
-def system_arn(region: str) -> str:
+def make_system_arn(region: str) -> str:
     """The ARN of the interpreter that everybody has."""
     return f"arn:aws:bedrock-agentcore:{region}:aws:code-interpreter/{SYSTEM}"
 
@@ -72,12 +72,12 @@ def unknown_interpreter(identifier: str) -> NotFound:
     return NotFound(f"there is no code interpreter {identifier[:300]!r}")
 
 
-def shown_session(session_id: str) -> str:
+def format_session_id(session_id: str) -> str:
     """One of our session ids as this face has it."""
     return session_id.replace("-", "")
 
 
-def session_of(shown: str) -> str:
+def parse_session_id(shown: str) -> str:
     """The service's id of a session; raises NotFound for what cannot be one."""
     if not _HEX.fullmatch(shown):
         raise unknown_session(shown)
@@ -85,7 +85,7 @@ def session_of(shown: str) -> str:
 
 
 def unknown_session(shown: str) -> NotFound:
-    """The error for a session that is not there, has ended, or belongs to somebody else."""
+    """The error for a session that is not there, has ended, or belongs to another principal."""
     return NotFound(
         f"there is no session {shown[:40]!r} of this code interpreter: it has ended or never was; start another"
     )

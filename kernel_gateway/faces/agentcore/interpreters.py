@@ -10,7 +10,7 @@ from msgspec import UNSET
 from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.faces.agentcore.client_tokens import digest_of
+from kernel_gateway.faces.agentcore.client_tokens import compute_digest
 from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
@@ -41,14 +41,14 @@ async def create_interpreter(call: Call) -> Response:
         info = await call.services.environments.create(call.principal, wanted)
         return encode(answers.describe_creation(info, call.face.identifiers, call.region))
 
-    digest = digest_of(wanted)
+    digest = compute_digest(wanted)
     return Response(
         await call.face.tokens.once(call.principal, "CreateCodeInterpreter", body.client_token, digest, work)
     )
 
 
 async def get_interpreter(call: Call) -> answers.Interpreter:
-    return answers.describe_interpreter(await _info(call), call.face.identifiers, call.region)
+    return answers.describe_interpreter(await _find_interpreter(call), call.face.identifiers, call.region)
 
 
 async def list_interpreters(call: Call) -> answers.ListedInterpreters:
@@ -75,12 +75,12 @@ async def delete_interpreter(call: Call) -> Response:
     call.services.limits.take_invocation(call.principal)
 
     async def work() -> bytes:
-        info = await _info(call)
+        info = await _find_interpreter(call)
         if info.kind != "made":
             raise Forbidden(f"{SYSTEM} is everybody's and cannot be deleted")
         return encode(answers.describe_deletion(await call.services.environments.delete(call.principal, info.id)))
 
-    digest, token = digest_of(call.outside.code_interpreter_id), call.outside.client_token
+    digest, token = compute_digest(call.outside.code_interpreter_id), call.outside.client_token
     return Response(await call.face.tokens.once(call.principal, "DeleteCodeInterpreter", token, digest, work))
 
 
@@ -99,7 +99,7 @@ async def list_tags(call: Call) -> answers.ListedTags:
     return answers.ListedTags(tags=info.tags)
 
 
-async def _info(call: Call) -> EnvironmentInfo:
+async def _find_interpreter(call: Call) -> EnvironmentInfo:
     """The code interpreter that is named, by its id or its ARN."""
     identifier, identifiers = call.outside.code_interpreter_id, call.face.identifiers
     environment = identifiers.environment(identifier)

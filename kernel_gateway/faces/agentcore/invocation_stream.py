@@ -18,7 +18,7 @@ from kernel_gateway.faces.responses import Response, Stream
 _ENDED: Final = encode(
     {
         "message": "the service is shutting down before the tool has ended. Where sessions outlive a restart, code that"
-        " waits runs after it: look at the session before you send it anew"
+        " waits runs after it: look at the session before you send it again"
     }
 )
 IS_ERROR: Final = b',"isError":true'
@@ -44,7 +44,7 @@ async def _stream(call: Call, start: Callable[[], asyncio.Task[bytes]]) -> Async
         if not work.done():
             yield event_stream.KEEP_ALIVE
     if work.cancelled():  # only the end of the service ends work without a result
-        for piece in event_stream.exception("internalServerException", _ENDED):
+        for piece in event_stream.frame_exception("internalServerException", _ENDED):
             yield piece
         return
     result = work.result()
@@ -52,5 +52,5 @@ async def _stream(call: Call, start: Callable[[], asyncio.Task[bytes]]) -> Async
         "isError": IS_ERROR in result,
         "resultBytes": len(result),
     }  # before it goes out: its client may leave
-    for piece in event_stream.result(result):
+    for piece in event_stream.frame_result(result):
         yield piece

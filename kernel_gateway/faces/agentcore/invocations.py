@@ -1,7 +1,7 @@
 """Invocations under way, and the results of those that ended lately: a client that sends one again joins it.
 
 Clients repeat a request whose answer they did not get, with the same `amz-sdk-invocation-id`. Code must not run twice
-because of that. An invocation belongs to the service: nobody cancels it by going away.
+because of that. An invocation belongs to the service: a client that goes away does not cancel it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEPT_BYTES: Final = 64 * 1024 * 1024
 """Results that ended lately, all together; the oldest go."""
 MOST_KEPT: Final = 10_000
 MOST_REPEATABLE_BYTES: Final = 1024 * 1024
-"""A larger result is not kept where asking again is safe: it would push out those that nobody can ask for twice."""
+"""A larger result is not kept where asking again is safe: it would push out those that cannot be asked for twice."""
 Key = tuple[str, str, str]
 """Principal, session, and a hash of the client's own id of the invocation and of its body."""
 

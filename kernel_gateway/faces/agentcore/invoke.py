@@ -1,4 +1,4 @@
-"""InvokeCodeInterpreter: what is refused before the answer begins, and the tool's run, which nobody cancels.
+"""InvokeCodeInterpreter: what is refused before the answer begins, and the tool's run, which is never cancelled.
 
 Everything that can be known at once is an HTTP error: who calls, what the arguments lack, whether the session takes
 work. After that the headers go out, and whatever happens is a result.
@@ -12,10 +12,10 @@ from typing import Final
 
 from kernel_gateway.errors import NotFound, SessionTerminated
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
+from kernel_gateway.faces.agentcore.identifiers import parse_session_id, unknown_session
 from kernel_gateway.faces.agentcore.invocation_stream import answer_invocation
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
-from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, tool_of
+from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, find_tool
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.services.admission.fair_shares import Share
@@ -31,11 +31,11 @@ RESULT_ROOM: Final = 2
 async def invoke(call: Call) -> Response:
     """Admit the call; the answer's headers go out before the tool begins."""
     shown, name = call.outside.session_id, call.body.name
-    call.session_id = session_id = session_of(shown)
+    call.session_id = session_id = parse_session_id(shown)
     arguments, call.body = call.body.arguments, None
     repeated = _hash_request(call)
     key = (call.principal.id, session_id, repeated) if repeated else None
-    tool = tool_of(name, arguments)
+    tool = find_tool(name, arguments)
     if call.face.invocations.find(key) is None:
         await _admit(call, session_id, name)
 

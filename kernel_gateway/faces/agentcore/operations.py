@@ -44,7 +44,7 @@ class Operation(routing.Route[Call]):
     carries_files: bool = False
 
     def find_scope(self) -> Scope:
-        return scopes.of_agentcore(self.name)
+        return scopes.find_agentcore_scope(self.name)
 
     @property
     def read_only(self) -> bool:
@@ -182,9 +182,9 @@ def require(address: Address[Operation], method: str) -> Operation:
     return address.require(method)
 
 
-def outside(operation: Operation, labels: Mapping[str, str], raw_query: str, headers: Mapping[str, str]) -> Any:
+def read_outside(operation: Operation, labels: Mapping[str, str], raw_query: str, headers: Mapping[str, str]) -> Any:
     """What stands outside of the body, as the operation's type; raises InvalidRequest."""
-    members: dict[str, Any] = _query(operation, raw_query)
+    members: dict[str, Any] = _read_query(operation, raw_query)
     for member, header in operation.headers.items():
         members.pop(member, None)
         if header in headers:
@@ -197,10 +197,10 @@ def outside(operation: Operation, labels: Mapping[str, str], raw_query: str, hea
         raise describe_refusal(str(error), "the request") from None
 
 
-def _query(operation: Operation, raw_query: str) -> dict[str, Any]:
+def _read_query(operation: Operation, raw_query: str) -> dict[str, Any]:
     """The parameters of the query, but for those of a presigned address."""
     found: dict[str, Any] = {name: [] for name in operation.lists}
-    for raw_name, raw_value in sigv4.parameters(raw_query):
+    for raw_name, raw_value in sigv4.parse_parameters(raw_query):
         name, value = raw_name.decode(errors="replace"), raw_value.decode(errors="replace")
         if name in operation.lists:
             found[name].append(value)

@@ -14,8 +14,8 @@ from msgspec import UNSET
 from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.faces.agentcore.client_tokens import digest_of
-from kernel_gateway.faces.agentcore.identifiers import session_of, unknown_session
+from kernel_gateway.faces.agentcore.client_tokens import compute_digest
+from kernel_gateway.faces.agentcore.identifiers import parse_session_id, unknown_session
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
@@ -43,7 +43,7 @@ async def start_session(call: Call) -> Response:
         call.services.limits.take_invocation(call.principal)
         return encode(answers.describe_start(identifier, await _start_once(call, wanted, body.client_token)))
 
-    digest, token = digest_of(identifier, wanted), body.client_token
+    digest, token = compute_digest(identifier, wanted), body.client_token
     return Response(await call.face.tokens.once(call.principal, "StartCodeInterpreterSession", token, digest, work))
 
 
@@ -64,7 +64,7 @@ async def _start_once(call: Call, wanted: StartSession, token: str | None) -> Se
 
 
 async def get_session(call: Call) -> answers.Shown:
-    session = await _session(call)
+    session = await _find_session(call)
     return answers.describe_session(call.outside.code_interpreter_identifier, session)
 
 
@@ -90,18 +90,18 @@ async def stop_session(call: Call) -> Response:
     identifier = call.outside.code_interpreter_identifier
 
     async def work() -> bytes:
-        session = await _session(call)
+        session = await _find_session(call)
         return encode(answers.describe_stop(identifier, await call.services.sessions.stop(call.principal, session.id)))
 
-    digest = digest_of(identifier, call.outside.session_id)
+    digest = compute_digest(identifier, call.outside.session_id)
     token = call.body.client_token
     return Response(await call.face.tokens.once(call.principal, "StopCodeInterpreterSession", token, digest, work))
 
 
-async def _session(call: Call) -> Session:
+async def _find_session(call: Call) -> Session:
     """The session that is named, if it is the caller's and of the code interpreter that is named."""
     shown = call.outside.session_id
-    call.session_id = session_id = session_of(shown)
+    call.session_id = session_id = parse_session_id(shown)
     try:
         session = await call.services.sessions.get(call.principal, session_id)
     except NotFound:

@@ -1,7 +1,7 @@
 """The Jupyter face: JupyterLab, VS Code and other Jupyter clients attach to a session's live kernel.
 
 A kernel's id, its Jupyter session's id and our session's id are one. `routes` lists what is asked and answered,
-`channels` is the socket; `rules` serves both beside the other faces.
+`channels` is the socket; `make_rules` serves both next to the other faces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernel_gateway.faces.jupyter.routes import SOCKET
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
-__all__ = ["rules"]
+__all__ = ["make_rules"]
 
 ROOTS = ("api", "kernelspecs")
 
@@ -40,7 +40,7 @@ class Addressed(Matcher):
         return {} if (root in ROOTS and request.path.startswith("/")) or request.path in PUBLIC else None
 
 
-def rules(services: Services) -> list[Rule]:
+def make_rules(services: Services) -> list[Rule]:
     """The rules of this face over one set of services."""
     face = {"face": Face(services)}
     return [Rule(Socket(), ChannelsHandler, face), Rule(Addressed(), JupyterHandler, face)]

@@ -54,7 +54,7 @@ class Call:
 
     @property
     def caller(self) -> Caller:
-        """Who calls, and with which credential; raises Unauthorized for nobody."""
+        """Who calls, and with which credential; raises Unauthorized when it is not known."""
         if self.visitor.caller is None:
             raise Unauthorized
         return self.visitor.caller

@@ -27,7 +27,7 @@ from kernel_gateway.faces.handler import (
 )
 from kernel_gateway.faces.jupyter import delivery, framing, records, responses
 from kernel_gateway.faces.jupyter.calls import Call, Face, within_reach
-from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
+from kernel_gateway.faces.jupyter.credentials import find_client_session, find_token, parse_query
 from kernel_gateway.faces.jupyter.frame_writer import FrameWriter
 from kernel_gateway.faces.jupyter.routes import CHANNELS
 from kernel_gateway.faces.receiving import pause
@@ -37,7 +37,7 @@ from kernel_gateway.services.audit.api_call import CLIENT_GONE
 
 log = structlog.get_logger(__name__)
 FRAME_BYTES: Final = 64 * 1024
-"""What a frame may have beside the message in it."""
+"""What a frame may have besides the message in it."""
 MOST_MALFORMED: Final = 20
 """Frames without a message in them that are ignored on one socket."""
 LONGEST_REASON_BYTES: Final = 120
@@ -123,9 +123,9 @@ class ChannelsHandler(WebSocketHandler):
 
     async def _admit(self, session_id: str) -> None:
         request, services = self.request, self.services
-        query = parameters(request.query)
+        query = parse_query(request.query)
         self.call.ids = {"session_id": session_id}
-        self._token = token_of(request.headers.get("Authorization", ""), query)
+        self._token = find_token(request.headers.get("Authorization", ""), query)
         self.call.visitor = await services.attach_tokens.visitor(self._token)
         services.limits.take_request(self.call.principal)
         scopes.require(self.call.caller, CHANNELS.scope)
@@ -136,7 +136,7 @@ class ChannelsHandler(WebSocketHandler):
             await services.registry.require(self.call.principal, within_reach(self.call.visitor, session_id))
         except SessionTerminated as error:
             raise NotFound(error.message) from None
-        self._client_session = client_session_of(query, self.request_id)
+        self._client_session = find_client_session(query, self.request_id)
         self._require_upgrade()
 
     def _require_upgrade(self) -> None:

@@ -15,7 +15,7 @@ MOST_PARAMETERS = 32
 LONGEST_CLIENT_SESSION = 128
 
 
-def parameters(query: str) -> dict[str, str]:
+def parse_query(query: str) -> dict[str, str]:
     """A query string's parameters, the first of each name; raises InvalidRequest."""
     try:
         found = parse_qs(query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
@@ -24,7 +24,7 @@ def parameters(query: str) -> dict[str, str]:
     return {name: values[0] for name, values in found.items()}
 
 
-def token_of(authorization: str, query: dict[str, str]) -> str:
+def find_token(authorization: str, query: dict[str, str]) -> str:
     """The token, or nothing."""
     scheme, _, token = authorization.strip().partition(" ")
     if scheme.lower() in SCHEMES and token.strip():
@@ -32,7 +32,7 @@ def token_of(authorization: str, query: dict[str, str]) -> str:
     return "" if token.strip() else query.get("token", "")
 
 
-def client_session_of(query: dict[str, str], otherwise: str) -> str:
+def find_client_session(query: dict[str, str], otherwise: str) -> str:
     """The name under which a client comes back, or another; raises InvalidRequest."""
     name = query.get("session_id") or otherwise
     if len(name) > LONGEST_CLIENT_SESSION or not (name.isascii() and name.isprintable()):

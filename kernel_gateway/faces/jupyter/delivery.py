@@ -21,36 +21,36 @@ def frame_v1(channel: str, message: Message) -> list[bytes]:
 def frame_legacy(channel: str, message: Message, where: str) -> list[bytes] | None:
     """The message as text without its buffers; a short word when it is too large, nothing when it is no JSON.
 
-    `where` is said in that word: the address at which the output can be read.
+    `where`, the address at which the output can be read, stands in that note.
     """
     if message.size_bytes - sum(map(len, message.buffers)) <= framing.LEGACY_BYTES:
         pieces = framing.pieces_of_legacy(channel, message)
         if pieces is None or sum(map(len, pieces)) <= framing.LEGACY_BYTES:
             return pieces
-    return _instead(channel, message, where)
+    return _make_substitute(channel, message, where)
 
 
-def _instead(channel: str, message: Message, where: str) -> list[bytes] | None:
+def _make_substitute(channel: str, message: Message, where: str) -> list[bytes] | None:
     """On iopub a line on standard error; elsewhere a reply of the same kind, for which the client waits."""
-    header, parent = _object(message.header_json), _object(message.parent_json)
+    header, parent = _parse_object(message.header_json), _parse_object(message.parent_json)
     if header is None or parent is None:
         return None
     word = f"[{message.size_bytes:,} bytes of {message.msg_type[:100]} are too large for this client: {where}]\n"
-    msg_type, content = message.msg_type, _reply(message.msg_type, word)
+    msg_type, content = message.msg_type, _make_reply(message.msg_type, word)
     if channel == "iopub":
         msg_type, content = "stream", {"name": "stderr", "text": word}
     header["msg_type"] = msg_type
-    parts = (_json(header), _json(parent), b"{}", _json(content))
+    parts = (_encode(header), _encode(parent), b"{}", _encode(content))
     return framing.legacy_pieces(channel, message.msg_id, msg_type, parts)
 
 
-def _reply(msg_type: str, word: str) -> dict[str, Any]:
+def _make_reply(msg_type: str, word: str) -> dict[str, Any]:
     if msg_type == "input_request":
         return {"prompt": word, "password": False}
     return {"status": "error", "ename": "MessageTooLarge", "evalue": word.strip(), "traceback": []}
 
 
-def _object(part: bytes) -> dict[str, Any] | None:
+def _parse_object(part: bytes) -> dict[str, Any] | None:
     if len(part) > framing.LENIENT_BYTES:
         return None
     try:
@@ -60,5 +60,5 @@ def _object(part: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _json(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return json.dumps(value).encode()

@@ -1,7 +1,7 @@
 """Messages on their way to one client: those that are ready together go out in one write, which is what costs most.
 
-Only what comes in one round of the loop waits here, `TOGETHER_BYTES` of it at most: whoever has more waits until the
-client has taken what was written.
+Only what comes in one round of the loop waits here, `TOGETHER_BYTES` of it at most: a caller that has more waits until
+the client has taken what was written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST: Final = 0x80
 
 
 class FrameWriter:
-    """Writes data frames beside tornado, which writes the control frames of the same connection."""
+    """Writes data frames alongside tornado, which writes the control frames of the same connection."""
 
     def __init__(self, protocol: WebSocketProtocol, stream: IOStream, *, binary: bool) -> None:
         self._protocol = protocol
@@ -38,7 +38,7 @@ class FrameWriter:
             await self.drain()
         self._require_open()
         size = sum(map(len, pieces))
-        self._waiting += (header(self._opcode, size), *pieces)
+        self._waiting += (make_header(self._opcode, size), *pieces)
         self._bytes += size
         if self._bytes >= TOGETHER_BYTES:
             await self.drain()
@@ -89,7 +89,7 @@ class FrameWriter:
             raise WebSocketClosedError
 
 
-def header(opcode: int, length: int) -> bytes:
+def make_header(opcode: int, length: int) -> bytes:
     """What stands before the data of a whole, unmasked frame (RFC 6455, section 5.2)."""
     if length < 126:
         return bytes((_LAST | opcode, length))

@@ -51,13 +51,13 @@ def unpack_v1(frame: bytes | str) -> Incoming:
     """The message in a v1 frame; raises MalformedFrame."""
     if isinstance(frame, str):
         raise MalformedFrame("a text frame, where v1 has binary ones")
-    offsets = _offsets_v1(frame)
+    offsets = _read_offsets_v1(frame)
     pieces = [frame[start:end] for start, end in pairwise(offsets)]
     try:
         channel = pieces[0].decode()
     except UnicodeDecodeError:
         raise MalformedFrame("the channel's name is not UTF-8") from None
-    return _incoming(channel, pieces[1 : 1 + PARTS], pieces[1 + PARTS :])
+    return _make_incoming(channel, pieces[1 : 1 + PARTS], pieces[1 + PARTS :])
 
 
 def pack_v1(channel: str, parts: Sequence[bytes]) -> bytes:
@@ -81,14 +81,14 @@ def unpack_legacy(frame: bytes | str) -> Incoming:
     """The message in a legacy frame: text, or binary when it has buffers; raises MalformedFrame."""
     buffers: list[bytes] = []
     if isinstance(frame, bytes):
-        offsets = _offsets_legacy(frame)
+        offsets = _read_offsets_legacy(frame)
         text, *buffers = [frame[start:end] for start, end in pairwise(offsets)]
     else:
         text = frame.encode("utf-8", "surrogatepass")
-    found = _legacy_object(text)
+    found = _parse_legacy(text)
     parts = (found.header, found.parent_header, found.metadata, found.content)
     plain = [b"{}" if bytes(each) == b"null" else bytes(each) for each in parts]
-    return _incoming(found.channel or "shell", plain, buffers)
+    return _make_incoming(found.channel or "shell", plain, buffers)
 
 
 def pack_legacy(channel: str, message: Message) -> bytes | None:
@@ -115,7 +115,7 @@ def legacy_pieces(channel: str, msg_id: str, msg_type: str, parts: tuple[bytes, 
     return [*pieces, b',"content":', content, b',"buffers":[]}']
 
 
-def _incoming(channel: str, parts: Sequence[bytes], buffers: Sequence[bytes]) -> Incoming:
+def _make_incoming(channel: str, parts: Sequence[bytes], buffers: Sequence[bytes]) -> Incoming:
     if len(buffers) > MOST_BUFFERS:
         raise MalformedFrame(f"more than {MOST_BUFFERS:,} buffers")
     for name, part in zip(("header", "parent_header", "metadata", "content"), parts, strict=True):
@@ -125,14 +125,14 @@ def _incoming(channel: str, parts: Sequence[bytes], buffers: Sequence[bytes]) ->
     return Incoming(channel, header, parent, metadata, content, tuple(buffers))
 
 
-def _offsets_v1(frame: bytes) -> Sequence[int]:
+def _read_offsets_v1(frame: bytes) -> Sequence[int]:
     count = int.from_bytes(frame[:8], "little")
     if not PARTS + 2 <= count <= PARTS + 2 + MOST_BUFFERS or 8 * (count + 1) > len(frame):
         raise MalformedFrame("the number of offsets fits no message")
     return _check(struct.unpack_from(f"<{count}Q", frame, 8), 8 * (count + 1), len(frame))
 
 
-def _offsets_legacy(frame: bytes) -> Sequence[int]:
+def _read_offsets_legacy(frame: bytes) -> Sequence[int]:
     count = int.from_bytes(frame[:4], "big")
     if not 1 <= count <= 1 + MOST_BUFFERS or 4 * (count + 1) > len(frame):
         raise MalformedFrame("the number of offsets fits no message")
@@ -148,7 +148,7 @@ def _check(offsets: Sequence[int], first: int, length: int) -> Sequence[int]:
     return offsets
 
 
-def _legacy_object(text: bytes) -> _Legacy:
+def _parse_legacy(text: bytes) -> _Legacy:
     try:
         return _LEGACY.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -15,7 +15,7 @@ from kernel_gateway.faces.handler import FaceHandler
 from kernel_gateway.faces.json_bodies import decode
 from kernel_gateway.faces.jupyter import records, responses, routes
 from kernel_gateway.faces.jupyter.calls import Call, Face
-from kernel_gateway.faces.jupyter.credentials import parameters, token_of
+from kernel_gateway.faces.jupyter.credentials import find_token, parse_query
 from kernel_gateway.faces.jupyter.routes import Route
 from kernel_gateway.faces.responses import Answer, ErrorResponse, as_response
 from kernel_gateway.faces.routing import is_read_only
@@ -48,7 +48,7 @@ class JupyterHandler(FaceHandler):
         if self.is_preflight:
             return
         self.call.ids = self.address.parameters
-        token = token_of(self.request.headers.get("Authorization", ""), parameters(self.request.query))
+        token = find_token(self.request.headers.get("Authorization", ""), parse_query(self.request.query))
         self.call.visitor = await self.services.attach_tokens.visitor(token)
         self.services.limits.take_request(self.call.principal)
         self.enter(self.call.caller)

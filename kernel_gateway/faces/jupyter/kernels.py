@@ -18,12 +18,12 @@ START_SECONDS = 38.0
 END_SECONDS = 30.0
 """How long a deletion waits for the session's files; the end goes on by itself."""
 COMMON_NAME = "python3"
-"""What clients ask for that were told no name."""
+"""What clients ask for that have no name to ask for."""
 DEFAULT_ENVIRONMENT = "python"
 
 
 async def list_kernels(call: Call) -> list[dict[str, Any]]:
-    return [describe(call, each) for each in await live_sessions(call)]
+    return [describe(call, each) for each in await list_live_sessions(call)]
 
 
 async def get_kernel(call: Call) -> dict[str, Any]:
@@ -33,7 +33,7 @@ async def get_kernel(call: Call) -> dict[str, Any]:
         return describe(call, session)
     if session.ended is not None and session.ended.reason == "stopped":
         raise NotFound("there is no such kernel: its session was stopped")
-    return models.dead_kernel(session)
+    return models.describe_dead_kernel(session)
 
 
 async def start_kernel(call: Call) -> Response:
@@ -62,7 +62,7 @@ async def restart_kernel(call: Call) -> dict[str, Any]:
     )
 
 
-async def live_sessions(call: Call) -> list[Session]:
+async def list_live_sessions(call: Call) -> list[Session]:
     """The live sessions within the visitor's reach, newest first."""
     sessions, principal = call.services.sessions, call.principal
     if call.visitor.session_id is not None:
@@ -89,7 +89,7 @@ async def start_session(call: Call, name: str | None, title: str = "") -> Sessio
     """A new session for its owner, ready before the client gives up; raises DeadlinePassed, and leaves none then."""
     call.require_owner("start kernels")
     call.services.limits.take_invocation(call.principal)
-    environment = await _environment(call, name)
+    environment = await _find_environment(call, name)
     session_id = str(uuid.uuid4())
     body = StartSession(environment=environment, name=title)
     starting = call.services.background.spawn(
@@ -118,10 +118,10 @@ async def stop_session(call: Call, session_id: str) -> None:
 def describe(call: Call, session: Session) -> dict[str, Any]:
     """A live session as a kernel."""
     attachments = call.services.attachments
-    return models.kernel(session, attachments.execution_state(session.id), attachments.connections(session.id))
+    return models.describe_kernel(session, attachments.execution_state(session.id), attachments.connections(session.id))
 
 
-async def _environment(call: Call, name: str | None) -> str | None:
+async def _find_environment(call: Call, name: str | None) -> str | None:
     """The environment that a kernelspec's name means; None is the default one, as `python3` is everywhere."""
     if name != COMMON_NAME:
         return name or None

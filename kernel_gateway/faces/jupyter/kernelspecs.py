@@ -19,14 +19,14 @@ POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 
 async def list_kernelspecs(call: Call) -> dict[str, Any]:
-    return models.kernelspecs(await _usable(call), DEFAULT_ENVIRONMENT)
+    return models.describe_kernelspecs(await _list_usable(call), DEFAULT_ENVIRONMENT)
 
 
 async def get_kernelspec(call: Call) -> dict[str, Any]:
     name = call.ids["kernel_name"]
-    for each in await _usable(call):
+    for each in await _list_usable(call):
         if each.id == name:
-            return models.kernelspec(each)
+            return models.describe_kernelspec(each)
     raise NotFound("there is no such kernelspec")
 
 
@@ -38,7 +38,7 @@ async def get_logo(call: Call) -> Response:
     return Response(PICTURES[file], headers=headers)
 
 
-async def _usable(call: Call) -> list[EnvironmentInfo]:
+async def _list_usable(call: Call) -> list[EnvironmentInfo]:
     """The environments that kernels can be started from; to an attach token the one of its session."""
     found: list[EnvironmentInfo] = []
     cursor: str | None = None

@@ -31,13 +31,13 @@ class Title:
     type: str = "notebook"
 
 
-def title_of(session: Session) -> Title:
+def make_title(session: Session) -> Title:
     """The title of a session that no client has given one."""
     path = session.name or f"sandcell {session.id[:SHORT_ID]}"
     return Title(path, path)
 
 
-def kernel(session: Session, execution_state: str, connections: int) -> dict[str, Any]:
+def describe_kernel(session: Session, execution_state: str, connections: int) -> dict[str, Any]:
     """The kernel of a live session."""
     return {
         "id": session.id,
@@ -48,14 +48,14 @@ def kernel(session: Session, execution_state: str, connections: int) -> dict[str
     }
 
 
-def dead_kernel(session: Session) -> dict[str, Any]:
+def describe_dead_kernel(session: Session) -> dict[str, Any]:
     """The kernel of a session that ended without anybody asking for it."""
     ended = session.ended
     reason = f"the session has ended ({ended.reason}): {ended.detail}" if ended else "the session has ended"
-    return {**kernel(session, "dead", 0), "reason": reason, "traceback": ""}
+    return {**describe_kernel(session, "dead", 0), "reason": reason, "traceback": ""}
 
 
-def jupyter_session(session_id: str, title: Title, of_kernel: dict[str, Any]) -> dict[str, Any]:
+def describe_session(session_id: str, title: Title, of_kernel: dict[str, Any]) -> dict[str, Any]:
     """A Jupyter session: a document that a kernel runs for. Ours has the id of its kernel."""
     return {
         "id": session_id,
@@ -67,14 +67,14 @@ def jupyter_session(session_id: str, title: Title, of_kernel: dict[str, Any]) ->
     }
 
 
-def kernelspecs(environments: Sequence[EnvironmentInfo], default: str) -> dict[str, Any]:
+def describe_kernelspecs(environments: Sequence[EnvironmentInfo], default: str) -> dict[str, Any]:
     """Every environment as a kernelspec. The default one is there, or the first."""
     names = [each.id for each in environments]
     chosen = default if default in names else next(iter(names), default)
-    return {"default": chosen, "kernelspecs": {each.id: kernelspec(each) for each in environments}}
+    return {"default": chosen, "kernelspecs": {each.id: describe_kernelspec(each) for each in environments}}
 
 
-def kernelspec(environment: EnvironmentInfo) -> dict[str, Any]:
+def describe_kernelspec(environment: EnvironmentInfo) -> dict[str, Any]:
     """An environment as a kernelspec; its name is the environment's id."""
     name = environment.id
     return {

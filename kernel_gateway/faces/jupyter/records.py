@@ -19,12 +19,12 @@ def describe_call(call: Call, event: str, *, read_only: bool, answer: Answer = N
         source=JUPYTER,
         read_only=read_only,
         principal=call.principal,
-        session_id=_session_id(call, answer),
+        session_id=_find_session_id(call, answer),
         parameters=select_values(dict(call.ids)) | select_values(call.body) | attached,
     )
 
 
-def _session_id(call: Call, answer: Answer) -> str | None:
+def _find_session_id(call: Call, answer: Answer) -> str | None:
     """The session that the address names, or that was started or found: the answer names that one."""
     named = call.ids.get("session_id")
     value = answer.body if isinstance(answer, Response) else answer

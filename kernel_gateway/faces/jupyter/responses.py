@@ -1,4 +1,4 @@
-"""Answers of this face beside those of endpoints: errors as `{"message", "reason"}`, which clients read, preflights.
+"""Answers of this face besides those of endpoints: errors as `{"message", "reason"}`, which clients read, preflights.
 
 No cookie is ever set. A web page of another origin may read an answer only when it came with a token. Pure.
 """
@@ -6,7 +6,7 @@ No cookie is ever set. A web page of another origin may read an answer only when
 from __future__ import annotations
 
 from kernel_gateway.errors import GatewayError
-from kernel_gateway.faces.handler import error_headers
+from kernel_gateway.faces.handler import make_error_headers
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import ErrorResponse, Response
 
@@ -32,6 +32,6 @@ PREFLIGHT = Response(
 
 
 def describe_error(error: GatewayError, *, open_to_pages: bool) -> ErrorResponse:
-    headers = (OPEN_TO_PAGES if open_to_pages else {}) | error_headers(error)
+    headers = (OPEN_TO_PAGES if open_to_pages else {}) | make_error_headers(error)
     body = encode({"message": error.message, "reason": error.code})
     return ErrorResponse(body, error.status, headers, code=error.code, message=error.message)

@@ -1,6 +1,6 @@
 """The one table of this face: methods, addresses, the codes of success that clients insist on, names in the audit log.
 
-The socket (`channels`) is beside it: it is no request and answer.
+The socket (`channels`) is not in it: it is no request and answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Route(routing.Route[Call]):
     """One method at one address; its name is the event's in the audit log too."""
 
     def find_scope(self) -> Scope:
-        return scopes.of_jupyter(self.name)
+        return scopes.find_jupyter_scope(self.name)
 
 
 async def no_endpoint(call: Call) -> None:
@@ -137,6 +137,6 @@ def find_address(path: str) -> Address[Route]:
     return ADDRESSES.find(path.rstrip("/") or "/")
 
 
-def documented() -> list[tuple[str, str, str, str]]:
+def list_routes() -> list[tuple[str, str, str, str]]:
     """Method, address, success and summary of every route and of the socket, for the docs."""
     return [(each.method, each.path, str(each.status), each.summary) for each in (*TABLE, CHANNELS)]

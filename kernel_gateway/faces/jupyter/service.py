@@ -17,7 +17,7 @@ async def get_version(call: Call) -> dict[str, Any]:
 
 async def get_status(call: Call) -> dict[str, Any]:
     """What is alive within the visitor's reach."""
-    sessions = await kernels.live_sessions(call)
+    sessions = await kernels.list_live_sessions(call)
     connections = sum(call.services.attachments.connections(each.id) for each in sessions)
     last = max((each.last_activity_at for each in sessions), default=None)
     return {"version": VERSION, "kernels": len(sessions), "connections": connections, "last_activity": last}

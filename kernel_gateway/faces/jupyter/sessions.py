@@ -16,7 +16,7 @@ LONGEST_NAME = 200
 
 
 async def list_sessions(call: Call) -> list[dict[str, Any]]:
-    return [_describe(call, each) for each in await kernels.live_sessions(call)]
+    return [_describe(call, each) for each in await kernels.list_live_sessions(call)]
 
 
 async def get_session(call: Call) -> dict[str, Any]:
@@ -28,7 +28,7 @@ async def create_session(call: Call) -> Response:
     wanted: PutSession = call.body
     if wanted.kernel is None:
         raise InvalidRequest("a Jupyter session needs a kernel, by its id or by a kernelspec's name", field="kernel")
-    session = await _with_kernel(call, wanted)
+    session = await _find_or_start(call, wanted)
     _entitle(call, session, wanted)
     return Response(_describe(call, session), headers={"Location": f"/api/sessions/{session.id}"})
 
@@ -39,7 +39,7 @@ async def change_session(call: Call) -> dict[str, Any]:
     wanted: PutSession = call.body
     asked = wanted.kernel
     if asked is not None and asked.id != session.id and (asked.id or asked.name):
-        session = await _with_kernel(call, wanted)
+        session = await _find_or_start(call, wanted)
     _entitle(call, session, wanted)
     return _describe(call, session)
 
@@ -48,7 +48,7 @@ async def delete_session(call: Call) -> None:
     await kernels.delete_kernel(call)
 
 
-async def _with_kernel(call: Call, wanted: PutSession) -> Session:
+async def _find_or_start(call: Call, wanted: PutSession) -> Session:
     """The session of the kernel that is asked for: one that lives, or a new one for its owner."""
     kernel = wanted.kernel
     if kernel is not None and kernel.id is not None:
@@ -65,12 +65,12 @@ def _entitle(call: Call, session: Session, wanted: PutSession) -> None:
     """Take what the client calls it; the holder of an attach token does not name an owner's sessions."""
     if call.visitor.attached or not (wanted.path or wanted.name):
         return
-    before = call.face.titles.get(session.id) or models.title_of(session)
+    before = call.face.titles.get(session.id) or models.make_title(session)
     path = wanted.path or before.path
     name = wanted.name if wanted.name is not None else before.name
     call.face.entitle(session.id, Title(path, name or path, wanted.type or before.type))
 
 
 def _describe(call: Call, session: Session) -> dict[str, Any]:
-    title = call.face.titles.get(session.id) or models.title_of(session)
-    return models.jupyter_session(session.id, title, kernels.describe(call, session))
+    title = call.face.titles.get(session.id) or models.make_title(session)
+    return models.describe_session(session.id, title, kernels.describe(call, session))

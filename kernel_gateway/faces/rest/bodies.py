@@ -1,4 +1,4 @@
-"""What is read of a request on this face beside its JSON: the query string, and whether a body says it is JSON. Pure.
+"""What is read of a request on this face besides its JSON: the query string, and whether a body says it is JSON. Pure.
 
 What does not fit raises `InvalidRequest`, naming the parameter.
 """

@@ -1,6 +1,6 @@
 """`If-Match`, `If-None-Match` and `If-Range` of a request (RFC 9110, section 13), held against a durable file. Pure.
 
-Entity tags are SHA-256 digests; a weak one stands for a file whose digest nobody knows, and never fits strongly.
+Entity tags are SHA-256 digests; a weak one stands for a file whose digest is not known, and never fits strongly.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from kernel_gateway.errors import InvalidRequest, PreconditionFailed
-from kernel_gateway.faces.rest.ranges import bounds
+from kernel_gateway.faces.rest.ranges import parse_range
 from sandcell.models.workspaces import DurableFile
 from workspace_sync import Expected
 
@@ -18,7 +18,7 @@ LIST = re.compile(rf"\s*{TAG.pattern}\s*(?:,\s*{TAG.pattern}\s*)*")
 LONGEST = 8_192
 
 
-def tags(header: str | None, name: str) -> frozenset[str] | None:
+def parse_tags(header: str | None, name: str) -> frozenset[str] | None:
     """The tags of a header, none of them for `*`; None without the header. Raises InvalidRequest."""
     if header is None:
         return None
@@ -31,10 +31,13 @@ def tags(header: str | None, name: str) -> frozenset[str] | None:
 
 def read_expected(headers: Mapping[str, str]) -> Expected:
     """What a caller expects of a file that is to be changed."""
-    match, none_match = tags(headers.get("If-Match"), "If-Match"), tags(headers.get("If-None-Match"), "If-None-Match")
+    match, none_match = (
+        parse_tags(headers.get("If-Match"), "If-Match"),
+        parse_tags(headers.get("If-None-Match"), "If-None-Match"),
+    )
     return Expected(
-        any_of=None if match is None else frozenset(map(_strong, match)),
-        none_of=None if none_match is None else frozenset(map(_opaque, none_match)),
+        any_of=None if match is None else frozenset(map(_strip_strong_tag, match)),
+        none_of=None if none_match is None else frozenset(map(_strip_tag, none_match)),
     )
 
 
@@ -43,8 +46,8 @@ class Wanted:
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = headers
-        self._match = tags(headers.get("If-Match"), "If-Match")
-        self._none_match = tags(headers.get("If-None-Match"), "If-None-Match")
+        self._match = parse_tags(headers.get("If-Match"), "If-Match")
+        self._none_match = parse_tags(headers.get("If-None-Match"), "If-None-Match")
         self.unchanged = False
 
     def __call__(self, file: DurableFile) -> tuple[int, int]:
@@ -52,19 +55,19 @@ class Wanted:
         if self._match and (tag.startswith("W/") or tag not in self._match):
             raise PreconditionFailed("the file is not the one that If-Match names")
         known = self._none_match
-        self.unchanged = known is not None and (not known or _opaque(tag) in set(map(_opaque, known)))
+        self.unchanged = known is not None and (not known or _strip_tag(tag) in set(map(_strip_tag, known)))
         if self.unchanged:
             return 0, 0
         fits = self._headers.get("If-Range", tag) == tag and not tag.startswith("W/")
         usable = fits or "If-Range" not in self._headers
-        return bounds(self._headers.get("Range") if usable else None, file.size)
+        return parse_range(self._headers.get("Range") if usable else None, file.size)
 
 
-def _opaque(tag: str) -> str:
+def _strip_tag(tag: str) -> str:
     """What is in the quotes."""
     return tag.removeprefix("W/").strip('"')
 
 
-def _strong(tag: str) -> str:
+def _strip_strong_tag(tag: str) -> str:
     """What is in the quotes; a weak tag as it is, which no digest is equal to."""
     return tag if tag.startswith("W/") else tag.strip('"')

@@ -20,7 +20,7 @@ from kernel_gateway.faces import scopes
 from kernel_gateway.faces.audit import LONGEST_ID, UNKNOWN_ROUTE, CallRecord
 from kernel_gateway.faces.body import SMALL_BODY
 from kernel_gateway.faces.errors import UnknownRoute
-from kernel_gateway.faces.handler import FaceHandler, error_headers
+from kernel_gateway.faces.handler import FaceHandler, make_error_headers
 from kernel_gateway.faces.json_bodies import decode, encode
 from kernel_gateway.faces.responses import Answer, ErrorResponse, Response
 from kernel_gateway.faces.rest import bodies, paths
@@ -177,10 +177,10 @@ class RestHandler(FaceHandler):
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
         body = encode(error.body())
-        return ErrorResponse(body, error.status, error_headers(error), code=error.code, message=error.message)
+        return ErrorResponse(body, error.status, make_error_headers(error), code=error.code, message=error.message)
 
     def record_call(self) -> CallRecord | None:
-        """Probes and the OpenAPI document are nobody's business. The token that a request came with is never kept."""
+        """Probes and the OpenAPI document are not recorded. The token that a request came with is never kept."""
         if self.is_public:
             return None
         route, call = self.address.routes.get(str(self.request.method)), self.call
@@ -189,12 +189,12 @@ class RestHandler(FaceHandler):
             source=REST,
             read_only=is_read_only(self.request.method),
             principal=call.principal,
-            session_id=self._session_id(),
-            parameters=self._recorded_parameters(),
-            answer=None if self.request.method == "GET" else select_answer(self._result()),
+            session_id=self._find_session_id(),
+            parameters=self._collect_parameters(),
+            answer=None if self.request.method == "GET" else select_answer(self._find_result()),
         )
 
-    def _recorded_parameters(self) -> dict[str, Any]:
+    def _collect_parameters(self) -> dict[str, Any]:
         """From the address, the query and the body; of a request that is refused early from the address alone."""
         call = self.call
         found = select_values(self.address.parameters) | select_values(call.query) | select_values(call.body)
@@ -202,15 +202,15 @@ class RestHandler(FaceHandler):
             found["content"] = {"bytes": self.received, "sha256": self._content_hash.hexdigest()}
         return found
 
-    def _session_id(self) -> str | None:
+    def _find_session_id(self) -> str | None:
         """The session that the address names, or that was started: then the answer names it."""
         named = self.address.parameters.get("session_id")
         if named is not None:
             return named if len(named) <= LONGEST_ID and named.isascii() and named.isprintable() else None
-        result = self._result()
+        result = self._find_result()
         return result.id if isinstance(result, Session) else None
 
-    def _result(self) -> msgspec.Struct | None:
+    def _find_result(self) -> msgspec.Struct | None:
         """The value that the answer has, if it is one."""
         answer = self.answer_value
         value = answer.body if isinstance(answer, Response) else answer

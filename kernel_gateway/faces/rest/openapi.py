@@ -30,14 +30,14 @@ def encode_document(table: Sequence[Route], settings: Settings) -> bytes:
 
 def describe(table: Sequence[Route], settings: Settings | None = None) -> dict[str, Any]:
     """The document as plain values, by default with the usual settings."""
-    types = _types(table)
+    types = _collect_types(table)
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     by_type = dict(zip(types, schemas, strict=True))
     for name, words in constraints.TOGETHER.items():
         components[name] |= words
     addresses: dict[str, Any] = {}
     for route in table:
-        addresses.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_type)
+        addresses.setdefault(route.path, {})[route.method.lower()] = _describe_operation(route, by_type)
     described = {
         "openapi": "3.1.0",
         "info": {"title": "Sandcell", "version": VERSION, "description": "A self-hosted, stateful code interpreter."},
@@ -52,7 +52,7 @@ def describe(table: Sequence[Route], settings: Settings | None = None) -> dict[s
     return found
 
 
-def _types(table: Sequence[Route]) -> list[Any]:
+def _collect_types(table: Sequence[Route]) -> list[Any]:
     wanted = [ErrorBody]
     for route in table:
         wanted += [
@@ -61,13 +61,13 @@ def _types(table: Sequence[Route]) -> list[Any]:
     return wanted
 
 
-def _operation(route: Route, schemas: Schemas) -> dict[str, Any]:
+def _describe_operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
         "tags": [tag(route)],
-        "parameters": [*_in_path(route), *_in_query(route), *_in_headers(route)],
-        "responses": _responses(route, schemas),
+        "parameters": [*_describe_path(route), *_describe_query(route), *_describe_headers(route)],
+        "responses": _describe_responses(route, schemas),
     }
     if route.body is not None:
         required = any(field.required for field in msgspec.structs.fields(route.body))
@@ -86,14 +86,14 @@ def tag(route: Route) -> str:
     return TAGS.get(parts[2], "operations") if len(parts) > 2 else "operations"
 
 
-def _in_path(route: Route) -> list[dict[str, Any]]:
+def _describe_path(route: Route) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": constraints.BY_NAME.get(name, constraints.ID)}
         for name in route.parameters
     ]
 
 
-def _in_query(route: Route) -> list[dict[str, Any]]:
+def _describe_query(route: Route) -> list[dict[str, Any]]:
     schema = msgspec.json.schema(route.query)["$defs"][route.query.__name__]
     return [
         {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": each}
@@ -101,21 +101,21 @@ def _in_query(route: Route) -> list[dict[str, Any]]:
     ]
 
 
-def _in_headers(route: Route) -> list[dict[str, Any]]:
+def _describe_headers(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "header", "required": False, "description": text, "schema": _header(name)}
+        {"name": name, "in": "header", "required": False, "description": text, "schema": _describe_header(name)}
         for name, text in route.headers.items()
     ]
 
 
-def _header(name: str) -> dict[str, Any]:
+def _describe_header(name: str) -> dict[str, Any]:
     return constraints.BY_NAME.get(name, {"type": "string"})
 
 
-def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
-    responses = {str(route.status): _success(route, schemas, "done")}
+def _describe_responses(route: Route, schemas: Schemas) -> dict[str, Any]:
+    responses = {str(route.status): _describe_success(route, schemas, "done")}
     if route.accepted:
-        responses["202"] = _success(route, schemas, "accepted; the work goes on")
+        responses["202"] = _describe_success(route, schemas, "accepted; the work goes on")
     if route.dry_run_result is not None:
         content = {JSON: {"schema": schemas[route.dry_run_result]}}
         responses["200"] = {"description": "the dry run's answer", "content": content}
@@ -131,7 +131,7 @@ def _responses(route: Route, schemas: Schemas) -> dict[str, Any]:
     return responses
 
 
-def _success(route: Route, schemas: Schemas, description: str) -> dict[str, Any]:
+def _describe_success(route: Route, schemas: Schemas, description: str) -> dict[str, Any]:
     if route.status == 204:
         return {"description": description}
     if route.method == "HEAD":

@@ -152,7 +152,7 @@ class CreateKey(NewCredential, forbid_unknown_fields=True):
 
 
 class RotateToken(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of `POST /v1/tokens/{token_id}/rotate`: how long the old token counts beside the new one."""
+    """Body of `POST /v1/tokens/{token_id}/rotate`: how long the old token counts along with the new one."""
 
     overlap_seconds: Annotated[int, msgspec.Meta(ge=0, le=LONGEST_OVERLAP_SECONDS)] = 0
 

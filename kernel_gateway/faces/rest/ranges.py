@@ -9,7 +9,7 @@ from kernel_gateway.faces.errors import RangeNotSatisfiable
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
-def bounds(header: str | None, size: int) -> tuple[int, int]:
+def parse_range(header: str | None, size: int) -> tuple[int, int]:
     """The first byte asked for and the one after the last, of `size`; all of them when no range is asked for.
 
     What is no single range of bytes is ignored, as the RFC has it; a range beyond the end raises RangeNotSatisfiable.

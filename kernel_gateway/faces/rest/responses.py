@@ -51,7 +51,7 @@ def answer_download(
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Response:
     """A file, never as something that a browser would run; `name` is what it would save the file as."""
-    fixed = {"Content-Type": media_type, "Content-Disposition": disposition(name)}
+    fixed = {"Content-Type": media_type, "Content-Disposition": make_disposition(name)}
     return Response(Stream(chunks, size), status, {**fixed, **headers})
 
 
@@ -69,7 +69,7 @@ def answer_output(
         "Etag": f'"{tag}"',
     }
     if media_type == OCTETS:
-        headers["Content-Disposition"] = disposition(tag)
+        headers["Content-Disposition"] = make_disposition(tag)
     partial = end - start < size
     if partial:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
@@ -81,7 +81,7 @@ def answer_events(events: AsyncIterator[Event]) -> Response:
     return Response(Stream(sse.stream(events)), headers={"Content-Type": EVENTS, "X-Accel-Buffering": "no"})
 
 
-def disposition(path: str) -> str:
+def make_disposition(path: str) -> str:
     """`Content-Disposition` for a file: its last name, any bytes, as RFC 6266 wants it."""
     name = path.rsplit("/", 1)[-1].encode("utf-8", "surrogateescape")
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"

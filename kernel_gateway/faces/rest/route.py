@@ -25,7 +25,7 @@ class Route(routing.Route[Call]):
     also answers 202. `more_media`: media types that it answers with when it is asked to. `dry_run_result`: what it
     answers in a dry run, with 200, where that is not `result`. `bare`: statuses without a body, and what they say.
     `large`: its body may be a whole notebook. `public`: needs no token, and is not recorded in the audit log. `errors`:
-    what it raises beside the ones any route may raise.
+    what it raises besides the ones any route may raise.
     """
 
     _: KW_ONLY
@@ -44,7 +44,7 @@ class Route(routing.Route[Call]):
     errors: Errors = ()
 
     def find_scope(self) -> Scope | None:
-        scope = scopes.of_rest(self.method, self.path)
+        scope = scopes.find_rest_scope(self.method, self.path)
         if self.public != (scope is None):
             raise LookupError(f"{self.method} {self.path} is public in one table and not in the other")
         return scope

@@ -41,7 +41,7 @@ def frame(event: Event) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.sequence, event.event.encode(), encode(event.data))
 
 
-def last_event_id(header: str | None) -> int:
+def read_last_event_id(header: str | None) -> int:
     """The sequence to go on after; 0 without the header."""
     if header is None:
         return 0

@@ -1,7 +1,7 @@
 """The one table of the REST face: what is served, the OpenAPI document and the docs are made from it.
 
-The rows are beside their endpoints, in `resources`. An address is written with its parameters in braces; `{path}` comes
-last and takes the rest, slashes included.
+The rows are next to their endpoints, in `resources`. An address is written with its parameters in braces; `{path}`
+comes last and takes the rest, slashes included.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kernel_gateway.settings import Settings
 
 
 async def get_openapi_document(call: Call) -> Response:
-    return answer_document(openapi_document(call.services.settings), JSON)
+    return answer_document(make_openapi_document(call.services.settings), JSON)
 
 
 TABLE: Final[tuple[Route, ...]] = (
@@ -76,11 +76,11 @@ TABLE: Final[tuple[Route, ...]] = (
 
 
 @cache
-def openapi_document(settings: Settings) -> bytes:
+def make_openapi_document(settings: Settings) -> bytes:
     """The OpenAPI document of a service with these settings, as JSON."""
     return openapi.encode_document(TABLE, settings)
 
 
-def documented() -> list[tuple[str, str, str]]:
+def list_routes() -> list[tuple[str, str, str]]:
     """Method, address and summary of every route, for the docs."""
     return [(route.method, route.path, route.summary) for route in TABLE]

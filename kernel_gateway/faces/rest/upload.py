@@ -19,11 +19,11 @@ class Upload(Generic[T]):
 
     def __init__(self, start: Callable[[AsyncIterator[bytes]], Coroutine[Any, Any, T]]) -> None:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_CHUNKS)
-        self.task: asyncio.Task[T] = asyncio.ensure_future(start(self._chunks()))
+        self.task: asyncio.Task[T] = asyncio.ensure_future(start(self._read_chunks()))
         self.task.add_done_callback(self._release)
 
     async def put(self, chunk: bytes) -> None:
-        """Hand on a chunk; returns at once when nobody reads any more."""
+        """Hand on a chunk; returns at once when the task has ended."""
         if not self.task.done():
             await self._queue.put(chunk)
 
@@ -38,7 +38,7 @@ class Upload(Generic[T]):
         self.task.cancel()
         await asyncio.wait({self.task})
 
-    async def _chunks(self) -> AsyncIterator[bytes]:
+    async def _read_chunks(self) -> AsyncIterator[bytes]:
         while (chunk := await self._queue.get()) is not None:
             yield chunk
 

@@ -19,17 +19,17 @@ SIGNATURE_PARAMETER: Final = b"X-Amz-Signature"
 _PATH_KEEPS: Final = "/~"
 
 
-def canonical_request(request: SignedRequest, signed_headers: Sequence[str], payload: str) -> str:
+def make_canonical_request(request: SignedRequest, signed_headers: Sequence[str], payload: str) -> str:
     """The text whose hash is signed; `payload` stands for the body."""
     headers: dict[str, list[str]] = {}
     for name, value in request.headers:
         headers.setdefault(name.lower(), []).append(value)
-    lines = [request.method, canonical_path(request.raw_path), canonical_query(request.raw_query)]
-    lines += [f"{name}:{_joined(headers.get(name, []))}" for name in signed_headers]
+    lines = [request.method, make_canonical_path(request.raw_path), make_canonical_query(request.raw_query)]
+    lines += [f"{name}:{_join_values(headers.get(name, []))}" for name in signed_headers]
     return "\n".join([*lines, "", ";".join(signed_headers), payload])
 
 
-def canonical_path(raw_path: str) -> str:
+def make_canonical_path(raw_path: str) -> str:
     """The received path without dot segments and empty ones, percent-encoded once more (`%3A` becomes `%253A`)."""
     kept: list[str] = []
     for segment in raw_path.split("/"):
@@ -41,28 +41,28 @@ def canonical_path(raw_path: str) -> str:
     return quote("/" + "/".join(kept) + last, safe=_PATH_KEEPS, encoding="latin-1")
 
 
-def canonical_query(raw_query: str) -> str:
-    """Every parameter but the signature itself, each encoded anew, sorted by name and then by value."""
-    pairs = (pair for pair in parameters(raw_query) if pair[0] != SIGNATURE_PARAMETER)
+def make_canonical_query(raw_query: str) -> str:
+    """Every parameter but the signature itself, each encoded again, sorted by name and then by value."""
+    pairs = (pair for pair in parse_parameters(raw_query) if pair[0] != SIGNATURE_PARAMETER)
     encoded = sorted((quote(name, safe=""), quote(value, safe="")) for name, value in pairs)
     return "&".join(f"{name}={value}" for name, value in encoded)
 
 
-def parameters(raw_query: str) -> list[tuple[bytes, bytes]]:
+def parse_parameters(raw_query: str) -> list[tuple[bytes, bytes]]:
     """The decoded parameters, in their order. A plus sign is a plus sign: clients that sign write blanks as `%20`.
 
-    Whoever acts on a signed query reads it with this, so that what was signed and what is done are the same.
+    What acts on a signed query reads it with this, so that what was signed and what is done are the same.
     """
     if not raw_query:
         return []
     pairs = (pair.partition("=") for pair in raw_query.split("&"))
-    return [(_decoded(name), _decoded(value)) for name, _, value in pairs]
+    return [(_decode(name), _decode(value)) for name, _, value in pairs]
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     return unquote_to_bytes(text.encode("latin-1"))
 
 
-def _joined(values: Sequence[str]) -> str:
+def _join_values(values: Sequence[str]) -> str:
     """Blanks around values go and blanks within them become one; several values are joined by commas."""
     return ",".join(" ".join(value.split()) for value in values)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from kernel_gateway.identity.sigv4.canonical import parameters
+from kernel_gateway.identity.sigv4.canonical import parse_parameters
 from kernel_gateway.identity.sigv4.problem import INCOMPLETE, INVALID, MISSING, UNRECOGNIZED, SignatureProblem
 from kernel_gateway.identity.sigv4.request import SignedRequest
 
@@ -46,7 +46,7 @@ _QUERY: Final = ("Algorithm", "Credential", "Date", "Expires", "SignedHeaders", 
 
 @dataclass(frozen=True)
 class Claim:
-    """Who is said to have signed what, and when; `expires_seconds` is a presigned URL's, else None."""
+    """Who claims to have signed what, and when; `expires_seconds` is a presigned URL's, else None."""
 
     access_key_id: str
     stamp: str
@@ -71,10 +71,10 @@ class Claim:
         return header in self.signed_headers
 
 
-def claimed(request: SignedRequest, service: str = SERVICE) -> Claim:
+def read_claim(request: SignedRequest, service: str = SERVICE) -> Claim:
     """What the request claims; raises SignatureProblem when it claims nothing, too much or nonsense."""
     authorizations = request.values("authorization")
-    in_query = _in_query(request.raw_query)
+    in_query = _find_presigned(request.raw_query)
     if authorizations and in_query:
         raise SignatureProblem(INCOMPLETE, "the request is signed in its headers and in its query; sign it once")
     if not authorizations and not in_query:
@@ -85,14 +85,14 @@ def claimed(request: SignedRequest, service: str = SERVICE) -> Claim:
             "the security token included in the request is invalid: Sandcell gives no session tokens; "
             "use an access key of `sandcell keys create` without AWS_SESSION_TOKEN",
         )
-    claim = _of_query(in_query) if in_query else _of_header(request, authorizations)
+    claim = _read_query(in_query) if in_query else _read_header(request, authorizations)
     _require_service(claim, service)
     _require_covered(request, claim)
     return claim
 
 
-def _of_header(request: SignedRequest, authorizations: list[str]) -> Claim:
-    authorization = _only(authorizations, "the Authorization header")
+def _read_header(request: SignedRequest, authorizations: list[str]) -> Claim:
+    authorization = _take_only(authorizations, "the Authorization header")
     if len(authorization) > LONGEST_AUTHORIZATION:
         raise SignatureProblem(INCOMPLETE, f"the Authorization header is longer than {LONGEST_AUTHORIZATION:,} bytes")
     if not authorization.startswith("AWS4-"):
@@ -103,39 +103,39 @@ def _of_header(request: SignedRequest, authorizations: list[str]) -> Claim:
             INCOMPLETE,
             f"the Authorization header must be '{ALGORITHM} Credential=..., SignedHeaders=..., Signature=...'",
         )
-    stamp = _only(request.values("x-amz-date"), "the X-Amz-Date header")
-    return _claim(found["credential"], stamp, found["names"], found["signature"], None)
+    stamp = _take_only(request.values("x-amz-date"), "the X-Amz-Date header")
+    return _make_claim(found["credential"], stamp, found["names"], found["signature"], None)
 
 
-def _in_query(raw_query: str) -> dict[str, list[str]]:
+def _find_presigned(raw_query: str) -> dict[str, list[str]]:
     """The parameters of a presigned URL by the rest of their names; empty when there is none."""
     if raw_query.count("&") >= MOST_PARAMETERS:
         raise SignatureProblem(INCOMPLETE, f"the query has more than {MOST_PARAMETERS} parameters")
     found: dict[str, list[str]] = {}
-    for name, value in parameters(raw_query):
+    for name, value in parse_parameters(raw_query):
         short = name.decode("latin-1").removeprefix("X-Amz-")
         if short in _QUERY and name.startswith(b"X-Amz-"):
             found.setdefault(short, []).append(value.decode("latin-1"))
     return found
 
 
-def _of_query(in_query: dict[str, list[str]]) -> Claim:
-    only = {name: _only(in_query.get(name, []), f"the parameter X-Amz-{name}") for name in _QUERY[:6]}
+def _read_query(in_query: dict[str, list[str]]) -> Claim:
+    only = {name: _take_only(in_query.get(name, []), f"the parameter X-Amz-{name}") for name in _QUERY[:6]}
     if only["Algorithm"] != ALGORITHM:
         raise SignatureProblem(INCOMPLETE, f"X-Amz-Algorithm must be {ALGORITHM}")
     expires = int(only["Expires"]) if _SECONDS.fullmatch(only["Expires"]) else 0
     if not 1 <= expires <= LONGEST_EXPIRES_SECONDS:
         raise SignatureProblem(INCOMPLETE, f"X-Amz-Expires must be from 1 to {LONGEST_EXPIRES_SECONDS:,} seconds")
-    return _claim(only["Credential"], only["Date"], only["SignedHeaders"], only["Signature"], expires)
+    return _make_claim(only["Credential"], only["Date"], only["SignedHeaders"], only["Signature"], expires)
 
 
-def _only(values: list[str], what: str) -> str:
+def _take_only(values: list[str], what: str) -> str:
     if len(values) != 1:
         raise SignatureProblem(INCOMPLETE, f"{what} is missing" if not values else f"{what} is there more than once")
     return values[0].strip()
 
 
-def _claim(credential: str, stamp: str, names: str, signature: str, expires: int | None) -> Claim:
+def _make_claim(credential: str, stamp: str, names: str, signature: str, expires: int | None) -> Claim:
     scope = _CREDENTIAL.fullmatch(credential)
     if scope is None:
         raise SignatureProblem(
@@ -151,10 +151,12 @@ def _claim(credential: str, stamp: str, names: str, signature: str, expires: int
             INCOMPLETE,
             f"SignedHeaders must be up to {MOST_SIGNED_HEADERS} names in lower case, each once, with ';' between",
         )
-    return Claim(scope["key"], stamp, _moment(stamp), scope["region"], scope["service"], signed, signature, expires)
+    return Claim(
+        scope["key"], stamp, _parse_stamp(stamp), scope["region"], scope["service"], signed, signature, expires
+    )
 
 
-def _moment(stamp: str) -> float:
+def _parse_stamp(stamp: str) -> float:
     found = _STAMP.fullmatch(stamp)
     try:
         if found is not None:

@@ -11,7 +11,7 @@ INVALID: Final = "InvalidSignatureException"
 
 
 class SignatureProblem(Exception):
-    """A request that counts as nobody's; `status` is 400 for a signature in the wrong form, else 403."""
+    """A request whose caller is not proven; `status` is 400 for a signature in the wrong form, else 403."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

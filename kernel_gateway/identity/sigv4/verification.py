@@ -7,7 +7,7 @@ import hmac
 from datetime import UTC, datetime
 from typing import Final
 
-from kernel_gateway.identity.sigv4.canonical import UNSIGNED_PAYLOAD, canonical_request
+from kernel_gateway.identity.sigv4.canonical import UNSIGNED_PAYLOAD, make_canonical_request
 from kernel_gateway.identity.sigv4.claim import ALGORITHM, Claim
 from kernel_gateway.identity.sigv4.problem import INVALID, SignatureProblem
 from kernel_gateway.identity.sigv4.request import SignedRequest
@@ -21,14 +21,14 @@ def require_timely(claim: Claim, now: float) -> None:
     if now > last:
         raise SignatureProblem(
             INVALID,
-            f"Signature expired: {claim.stamp} counted until {_stamp(last)}, and it is {_stamp(now)}; "
-            "set your clock, and sign the request anew",
+            f"Signature expired: {claim.stamp} counted until {_format_stamp(last)}, and it is {_format_stamp(now)}; "
+            "set your clock, and sign the request again",
         )
     if claim.moment > now + SKEW_SECONDS:
         raise SignatureProblem(
             INVALID,
             f"Signature not yet current: {claim.stamp} is more than {SKEW_SECONDS // 60} minutes after "
-            f"{_stamp(now)}, the time here; set your clock",
+            f"{_format_stamp(now)}, the time here; set your clock",
         )
 
 
@@ -37,7 +37,7 @@ def verify(request: SignedRequest, claim: Claim, secret: str, payload_sha256: st
     require_timely(claim, now)
     declared = request.values("x-amz-content-sha256")
     payload = declared[0].strip() if declared else payload_sha256
-    expected = signature(request, claim, secret, payload)
+    expected = compute_signature(request, claim, secret, payload)
     if not hmac.compare_digest(expected.encode(), claim.signature.encode()):
         raise SignatureProblem(
             INVALID,
@@ -48,9 +48,9 @@ def verify(request: SignedRequest, claim: Claim, secret: str, payload_sha256: st
         raise SignatureProblem(INVALID, "the X-Amz-Content-Sha256 header is not the SHA-256 of the body that came")
 
 
-def signature(request: SignedRequest, claim: Claim, secret: str, payload: str) -> str:
+def compute_signature(request: SignedRequest, claim: Claim, secret: str, payload: str) -> str:
     """The signature of the request, in hex."""
-    text = canonical_request(request, claim.signed_headers, payload)
+    text = make_canonical_request(request, claim.signed_headers, payload)
     digest = hashlib.sha256(text.encode()).hexdigest()
     key = f"AWS4{secret}".encode()
     for part in claim.scope.split("/"):
@@ -62,5 +62,5 @@ def _hmac(key: bytes, text: str) -> bytes:
     return hmac.digest(key, text.encode(), "sha256")
 
 
-def _stamp(moment: float) -> str:
+def _format_stamp(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import InvalidRequest, NotFound, QuotaReached, Unauthorized
-from kernel_gateway.identity.principal import Caller, Principal, token_digest
+from kernel_gateway.identity.principal import Caller, Principal, hash_token
 from kernel_gateway.services.attach.attachments import AttachedPrincipal
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import LONGEST_TOKEN, Identity
@@ -79,7 +79,7 @@ class AttachTokens:
                     f"{MOST_ATTACH_TOKENS} attach tokens of this session count, which is the most: revoke one",
                     quota=MOST_ATTACH_TOKENS,
                 )
-            attach_tokens.add(connection, principal, row, token_digest(token))
+            attach_tokens.add(connection, principal, row, hash_token(token))
 
         await self._database.run(add)
         made = _describe(row)
@@ -112,7 +112,7 @@ class AttachTokens:
             return AttachedPrincipal(caller.principal, caller.principal.name, caller)
         if len(token) > LONGEST_TOKEN:
             raise Unauthorized
-        digest = token_digest(token)
+        digest = hash_token(token)
         found = await self._remembered.ask(digest, lambda: self._look_up(digest))
         if found is None or not self._counts(found):
             raise Unauthorized

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy.engine import make_url
 
-from kernel_gateway.identity.audit_key import KEY_FILE, PublicKey, public_key_in
+from kernel_gateway.identity.audit_key import KEY_FILE, PublicKey, read_public_key
 from kernel_gateway.services.audit.verification import Report, lines_in_order, verify_database, verify_lines
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import reading
@@ -61,7 +61,7 @@ def _database_here(url: str) -> bool:
 
 def _key_here(state: Path) -> PublicKey | None:
     try:
-        return public_key_in(state)
+        return read_public_key(state)
     except PermissionError:
         return None
     except ValueError:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import SettingInvalid, Unauthorized
-from kernel_gateway.identity.principal import Caller, Principal, new_token, token_digest
+from kernel_gateway.identity.principal import Caller, Principal, hash_token, new_token
 from kernel_gateway.services.credentials.last_use import LastUse
 from kernel_gateway.services.credentials.remembered import Remembered
 from kernel_gateway.storage import principals
@@ -43,7 +43,7 @@ class Identity:
         """Who calls with this token; raises Unauthorized, the same for every token that does not count."""
         if not bearer_token or len(bearer_token) > LONGEST_TOKEN:
             raise Unauthorized
-        digest = token_digest(bearer_token)
+        digest = hash_token(bearer_token)
         caller = await self._remembered.ask(digest, lambda: self._look_up(digest))
         now = self._now()
         if caller is None or not caller.counts_at(now):
@@ -65,12 +65,12 @@ def _ensure_admin(connection: Connection, given_token: str, now: float) -> str |
         admin = Principal(str(uuid.uuid4()), ADMIN, admin=True)
         principals.add(connection, admin, now)
     if given_token:
-        _take_given(connection, admin, token_digest(given_token), now)
+        _take_given(connection, admin, hash_token(given_token), now)
         return None
     if principals.has_admin_token(connection, admin.id, now):
         return None
     made = new_token()
-    _add(connection, admin, "first", token_digest(made), now)
+    _add(connection, admin, "first", hash_token(made), now)
     return made
 
 

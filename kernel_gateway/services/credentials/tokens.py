@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import Conflict, Forbidden, GatewayError, InternalError, InvalidRequest, NotFound
-from kernel_gateway.identity.principal import Principal, new_token, token_digest
+from kernel_gateway.identity.principal import Principal, hash_token, new_token
 from kernel_gateway.services.clock import Clock, rfc3339, rfc3339_or_none
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.storage import principals
@@ -66,7 +66,7 @@ class Tokens:
                 owner,
                 token_id=token_id,
                 name=token_name,
-                digest=token_digest(token),
+                digest=hash_token(token),
                 now=now,
                 scope=scope or whole_scope(owner),
                 expires=expiry(now, ttl_seconds),
@@ -92,7 +92,7 @@ class Tokens:
                 raise Conflict("the token counts no longer: create another one")
             owner = principals.find_or_add(connection, old.principal, now)
             lifetime = None if old.expires is None else now + old.expires - old.created
-            digest = token_digest(token)
+            digest = hash_token(token)
             principals.add_token(
                 connection,
                 owner,

@@ -133,7 +133,7 @@ class DatasetSandbox:
         try:
             sha256 = await self._copy(wanted, kernel.info, min(wanted.size, settings.dataset_bytes))
             result = await kernel.guest.run_command(
-                packing.command(environment.python, self._arguments(wanted)),
+                packing.build_command(environment.python, self._arguments(wanted)),
                 timeout_seconds=settings.dataset_seconds + GRACE_SECONDS,
                 output_bytes=MOST_ANSWER_BYTES,
             )

@@ -21,7 +21,7 @@ from kernel_gateway.egress.policy import OperatorRules
 from kernel_gateway.egress.resolver import Resolve
 from kernel_gateway.egress.s3.proxy import SigningBackends
 from kernel_gateway.egress.session_egress import S3Backends, SessionEgress
-from kernel_gateway.endpoints import endpoints
+from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import EnvironmentUnavailable, GatewayError, UnknownEnvironment
 from kernel_gateway.services.audit.log import Audit
 from kernel_gateway.services.audit.text import cut_text
@@ -59,7 +59,7 @@ class Egress:
         self._resolve = resolve
         self._own_signer = SigningBackends() if signer is None else None
         self._signer = signer or self._own_signer
-        self._operator = OperatorRules(endpoints(settings.egress_private))
+        self._operator = OperatorRules(parse_endpoints(settings.egress_private))
         self._limits = EgressLimits(
             connections=settings.egress_connections,
             requests=settings.egress_requests,

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.server.starting import installation
+from kernel_gateway.server.starting import list_installation
 from kernel_gateway.settings import Settings
 from kernel_gateway.viewers import viewer_plan
 from kernels.environment import Environment
@@ -154,7 +154,7 @@ def launcher(
     plan = TokenPlan(token_file, 'url = "http://127.0.0.1:1"\ntoken = ', "\n", "")
 
     async def serve() -> None:
-        viewer = viewer_plan(Settings(), installation())
+        viewer = viewer_plan(Settings(), list_installation())
         viewers = Viewers(viewer, start_confined(viewer, ""))
         await Server(runtime, Checks(environments_dir, bounds), ours, TokenFile(plan), viewers).serve()
         await viewers.aclose()

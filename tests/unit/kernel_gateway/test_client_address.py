@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernel_gateway.client_address import client_address
+from kernel_gateway.client_address import find_client_address
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import load
 
@@ -32,8 +32,8 @@ TRUSTED = "10.0.0.0/8, 192.0.2.1, fd00::/8"
 )
 def test_the_nearest_address_that_is_no_proxys(peer: str, forwarded: str, found: str) -> None:
     request = SimpleNamespace(remote_ip=peer, headers={"X-Forwarded-For": forwarded})
-    assert client_address(request, TRUSTED) == found
-    assert client_address(request, "") == peer
+    assert find_client_address(request, TRUSTED) == found
+    assert find_client_address(request, "") == peer
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy.example", "10.0.0.1/8"])

@@ -50,7 +50,7 @@ network = "PUBLIC"
 def environments(text: str, **settings: int) -> dict[str, Environment]:
     declared = environments_file.parse(text, Settings(data_dir="/x", **settings), "the file")  # type: ignore[arg-type]
     environments_file.require_images(declared, BUILT, "the file")
-    return environments_file.applied(declared, BUILT, DEFAULTS)
+    return environments_file.apply_declared(declared, BUILT, DEFAULTS)
 
 
 def test_a_table_becomes_an_environment() -> None:
@@ -90,7 +90,7 @@ def test_what_a_table_leaves_out_is_the_images_and_the_settings() -> None:
 
 def test_an_image_that_is_gone_takes_its_environments_along() -> None:
     declared = environments_file.parse(WHOLE, Settings(data_dir="/x"))
-    left = environments_file.applied(declared, {"python": BUILT["python"]}, DEFAULTS)
+    left = environments_file.apply_declared(declared, {"python": BUILT["python"]}, DEFAULTS)
     assert set(left) == {"python", "web"}
 
 
@@ -206,18 +206,18 @@ def test_a_prefix_ends_with_a_slash(written: str) -> None:
 
 def test_the_file_is_the_named_one_or_the_one_in_the_data_directory(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path))
-    assert sandboxes.installed(settings) == {}
+    assert sandboxes.find_installed(settings) == {}
     (tmp_path / "environments.toml").write_text("[a]\nimage = 'python'")
     with pytest.raises(SettingInvalid, match=r"environments\.toml: \[a\] image 'python' is not built"):
-        sandboxes.installed(settings)
+        sandboxes.find_installed(settings)
     with pytest.raises(SettingInvalid, match="cannot be read: No such file"):
-        sandboxes.installed(Settings(data_dir=str(tmp_path), environments_file=str(tmp_path / "other.toml")))
+        sandboxes.find_installed(Settings(data_dir=str(tmp_path), environments_file=str(tmp_path / "other.toml")))
 
 
 def test_the_doctor_says_what_is_wrong_with_the_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path))
     (tmp_path / "environments.toml").write_text("[a]\nmemory = 1")
-    finding = doctor.environments_found(settings)
+    finding = doctor.find_environments(settings)
     assert not finding.ok
     assert "[a] has an unknown key 'memory'; did you mean 'memory_mb'?" in finding.detail
 
@@ -254,20 +254,20 @@ network = "PUBLIC"
 
 
 def test_roles_are_declared_beside_environments() -> None:
-    etl, everyone = environments_file.roles(ROLES)
+    etl, everyone = environments_file.parse_roles(ROLES)
     assert etl.arn == "arn:aws:iam::123456789012:role/team/etl"
     assert etl.role == ExecutionRole("warehouse", "etl/", write=True, profile="etl")
     assert [etl.is_for(name) for name in ("ann", "ben", "eve", "*")] == [True, True, False, False]
     assert everyone.role == ExecutionRole("public", "read/")
     assert everyone.is_for("eve")
     assert set(environments(ROLES)) == {"python", "data", "scraper"}
-    assert environments_file.roles("") == ()
+    assert environments_file.parse_roles("") == ()
 
 
 def test_an_environment_may_be_called_roles() -> None:
     text = '[roles]\nimage = "python"\n'
     assert "roles" in environments(text)
-    assert environments_file.roles(text) == ()
+    assert environments_file.parse_roles(text) == ()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernel_gateway import settings
-from kernel_gateway.endpoints import endpoints
+from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.setting import Setting
 from kernels.environment import Endpoint
@@ -116,7 +116,7 @@ def test_the_clients_variables_are_no_settings() -> None:
 
 def test_private_endpoints_are_a_list() -> None:
     loaded = settings.load({"egress_private": "db.internal:5432, [fd00::1]:80,"}, environ={})
-    assert endpoints(loaded.egress_private) == (Endpoint("db.internal", 5432), Endpoint("fd00::1", 80))
+    assert parse_endpoints(loaded.egress_private) == (Endpoint("db.internal", 5432), Endpoint("fd00::1", 80))
 
 
 def test_no_secret_is_shown() -> None:

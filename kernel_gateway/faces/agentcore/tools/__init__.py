@@ -1,6 +1,6 @@
 """The nine tools of AgentCore's InvokeCodeInterpreter: arguments checked, carried out by the services, answered.
 
-`tool_of` refuses what makes no sense before anything is sent; after that whatever happens is a `Result`.
+`find_tool` refuses what makes no sense before anything is sent; after that whatever happens is a `Result`.
 docs/reference/agentcore-tools.md says what each tool answers, and where that was ours to choose.
 """
 
@@ -24,7 +24,7 @@ from kernel_gateway.faces.agentcore.tools.results import (
     ResourceContent,
     Result,
     StructuredContent,
-    failure,
+    describe_failure,
     fit,
 )
 
@@ -38,8 +38,8 @@ __all__ = [
     "ResourceContent",
     "Result",
     "StructuredContent",
-    "failure",
-    "tool_of",
+    "describe_failure",
+    "find_tool",
 ]
 
 Tool = Callable[[Invocation], Awaitable[Result]]
@@ -54,11 +54,11 @@ TOOLS: dict[str, Tool] = {
     "getTask": get_task,
     "stopTask": stop_task,
 }
-"""By the model's names; callers take them from `tool_of`."""
+"""By the model's names; callers take them from `find_tool`."""
 log = structlog.get_logger(__name__)
 
 
-def tool_of(name: str, arguments: Arguments) -> Tool:
+def find_tool(name: str, arguments: Arguments) -> Tool:
     """The tool of this name, whose arguments are in order.
 
     Raises InvalidRequest, with `field` in its details, for an unknown name and for arguments that are missing or ill.
@@ -73,6 +73,6 @@ def tool_of(name: str, arguments: Arguments) -> Tool:
         except Exception as error:
             if not isinstance(error, GatewayError):
                 log.exception("tool_failed", tool=name, session=call.session_id)
-            return failure(translate(error))
+            return describe_failure(translate(error))
 
     return tool

@@ -18,10 +18,10 @@ MOST_FILES = 20_000
 """In one writeFiles, and paths in one readFiles or removeFiles."""
 
 
-def code(arguments: Arguments) -> None:
+def check_code(arguments: Arguments) -> None:
     """For executeCode."""
-    _text("code", arguments.code)
-    language = language_of(arguments)
+    _check_text("code", arguments.code)
+    language = find_language(arguments)
     if language not in RUNTIMES:
         raise _ill("language", f"must be one of {', '.join(RUNTIMES)}")
     try:
@@ -30,23 +30,23 @@ def code(arguments: Arguments) -> None:
         raise _ill("runtime", str(error)) from None
 
 
-def language_of(arguments: Arguments) -> str:
+def find_language(arguments: Arguments) -> str:
     """The language asked for; without one, Python, or JavaScript where the runtime is one of its."""
     if arguments.language is not None:
         return arguments.language
     return "python" if arguments.runtime in (None, *RUNTIMES["python"]) else "javascript"
 
 
-def command(arguments: Arguments) -> None:
+def check_command(arguments: Arguments) -> None:
     """For executeCommand and startCommandExecution."""
-    text = _text("command", arguments.command)
+    text = _check_text("command", arguments.command)
     if not text.strip():
         raise _ill("command", "must have text")
     if "\0" in text:
         raise _ill("command", "must not have a NUL character")
 
 
-def paths(arguments: Arguments) -> None:
+def check_paths(arguments: Arguments) -> None:
     """For readFiles and removeFiles."""
     if not arguments.paths:
         raise _ill("paths", "must name at least one file")
@@ -54,27 +54,27 @@ def paths(arguments: Arguments) -> None:
         raise _ill("paths", f"must name at most {MOST_FILES:,} files")
 
 
-def content(arguments: Arguments) -> None:
+def check_content(arguments: Arguments) -> None:
     """For writeFiles."""
     if not arguments.content:
         raise _ill("content", "must hold at least one file")
     if len(arguments.content) > MOST_FILES:
         raise _ill("content", f"must hold at most {MOST_FILES:,} files")
     for number, each in enumerate(arguments.content):
-        _file(number, each)
+        _check_file(number, each)
 
 
-def directory(arguments: Arguments) -> None:
+def check_directory(arguments: Arguments) -> None:
     """For listFiles, which needs nothing."""
 
 
-def task(arguments: Arguments) -> None:
+def check_task(arguments: Arguments) -> None:
     """For getTask and stopTask."""
     if not arguments.task_id:
         raise _ill("taskId", "is missing")
 
 
-def _file(number: int, file: FileContent) -> None:
+def _check_file(number: int, file: FileContent) -> None:
     where = f"content[{number}]"
     if (file.text is None) == (file.blob is None):
         raise _ill(where, "must have either text or blob")
@@ -84,7 +84,7 @@ def _file(number: int, file: FileContent) -> None:
         raise _ill(f"{where}.blob", f"has at most {LONGEST_TEXT:,} bytes")
 
 
-def _text(name: str, value: str | None) -> str:
+def _check_text(name: str, value: str | None) -> str:
     if value is None:
         raise _ill(name, "is missing")
     if len(value) > LONGEST_TEXT:
@@ -97,14 +97,14 @@ def _ill(name: str, why: str) -> InvalidRequest:
 
 
 CHECKS: dict[str, Callable[[Arguments], None]] = {
-    "executeCode": code,
-    "executeCommand": command,
-    "readFiles": paths,
-    "listFiles": directory,
-    "removeFiles": paths,
-    "writeFiles": content,
-    "startCommandExecution": command,
-    "getTask": task,
-    "stopTask": task,
+    "executeCode": check_code,
+    "executeCommand": check_command,
+    "readFiles": check_paths,
+    "listFiles": check_directory,
+    "removeFiles": check_paths,
+    "writeFiles": check_content,
+    "startCommandExecution": check_command,
+    "getTask": check_task,
+    "stopTask": check_task,
 }
 """By tool."""

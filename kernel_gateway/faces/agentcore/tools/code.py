@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 from kernel_gateway.errors import QueueFull
-from kernel_gateway.faces.agentcore.tools.checks import language_of
+from kernel_gateway.faces.agentcore.tools.checks import find_language
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import Result
@@ -20,7 +20,7 @@ PLACE_SECONDS: Final = 0.1
 async def execute_code(call: Invocation) -> Result:
     """Wait for its turn and its end; the same call sent again gets the same execution."""
     arguments, executions = call.arguments, call.services.executions
-    language = cast("Language", language_of(arguments))
+    language = cast("Language", find_language(arguments))
     submission = Submission(
         code=arguments.code or "",
         language=language,

@@ -1,4 +1,4 @@
-"""What can be wrong with one file among many: told apart from what is wrong with the session, and put in words."""
+"""What can be wrong with one file among many: distinguished from what is wrong with the session, and put in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_about_one(error: GatewayError) -> bool:
     return error.details.get("reason") in TROUBLES
 
 
-def trouble(asked: str, error: GatewayError, what: str = "File") -> str:
+def describe_trouble(asked: str, error: GatewayError, what: str = "File") -> str:
     """What is wrong with one file."""
     if error.details.get("reason") == "not_found":
         return f"{what} not found: {quote(asked)}"

@@ -21,7 +21,7 @@ for _extension, _type in {
 _PACKED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 
 
-def media_type(path: str, otherwise: str = OCTETS) -> str:
+def find_media_type(path: str, otherwise: str = OCTETS) -> str:
     """The media type that a file's name speaks of; `otherwise` when it speaks of none."""
     found, packed = _TYPES.guess_type(path.rpartition("/")[2].replace("?", "_").replace("#", "_"))
     if packed is not None:
@@ -29,7 +29,7 @@ def media_type(path: str, otherwise: str = OCTETS) -> str:
     return found or otherwise
 
 
-def text_of(content: bytes) -> str | None:
+def decode_text(content: bytes) -> str | None:
     """The content as text; None when it is none: no UTF-8, or with NUL characters."""
     if b"\0" in content:
         return None

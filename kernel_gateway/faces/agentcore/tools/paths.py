@@ -9,7 +9,7 @@ MOST_PATH_BYTES = 4096
 _SCHEME = "file://"
 
 
-def workspace_path(given: str) -> str:
+def parse_path(given: str) -> str:
     """The path relative to the workspace, "" for the workspace itself; raises InvalidRequest.
 
     A leading slash means nothing, as on AWS, but a path that begins with the workspace's own, which is how code sees
@@ -33,7 +33,7 @@ def workspace_path(given: str) -> str:
     return "/".join(parts)
 
 
-def uri(path: str) -> str:
+def make_uri(path: str) -> str:
     """The uri of a path in the workspace; nothing in it is escaped, so that clients get the path back from it."""
     return f"{_SCHEME}/{path}"
 

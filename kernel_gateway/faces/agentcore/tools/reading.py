@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from kernel_gateway.errors import GatewayError, PayloadTooLarge
-from kernel_gateway.faces.agentcore.tools.file_errors import AT_ONCE, attempt, is_about_one, trouble
+from kernel_gateway.faces.agentcore.tools.file_errors import AT_ONCE, attempt, describe_trouble, is_about_one
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
-from kernel_gateway.faces.agentcore.tools.media_types import OCTETS, TEXT, media_type, text_of
-from kernel_gateway.faces.agentcore.tools.paths import quote, uri, workspace_path
+from kernel_gateway.faces.agentcore.tools.media_types import OCTETS, TEXT, decode_text, find_media_type
+from kernel_gateway.faces.agentcore.tools.paths import make_uri, parse_path, quote
 from kernel_gateway.faces.agentcore.tools.results import (
     MOST_PAYLOAD_BYTES,
     ContentBlock,
     ResourceContent,
     Result,
     join_names,
-    text_result,
+    make_text_result,
 )
 
 SMALL_BYTES = 1024 * 1024
@@ -24,7 +24,7 @@ SMALL_BYTES = 1024 * 1024
 
 async def read_files(call: Invocation) -> Result:
     """The files that can be read; those that cannot are left out, unless that leaves none."""
-    paths = [(asked, workspace_path(asked)) for asked in dict.fromkeys(call.arguments.paths or [])]
+    paths = [(asked, parse_path(asked)) for asked in dict.fromkeys(call.arguments.paths or [])]
     blocks: list[ContentBlock] = []
     failures: list[str] = []
     left = MOST_PAYLOAD_BYTES
@@ -36,15 +36,15 @@ async def read_files(call: Invocation) -> Result:
         for (asked, path), early in zip(group, together, strict=True):
             content = await _read_large(call, path, left) if isinstance(early, PayloadTooLarge) else early
             if isinstance(content, bytes):
-                blocks.append(_resource(path, content))
-                left -= _weight(blocks[-1], content)
+                blocks.append(_make_resource(path, content))
+                left -= _estimate_bytes(blocks[-1], content)
             elif is_about_one(content):
-                failures.append(trouble(asked, content))
+                failures.append(describe_trouble(asked, content))
             elif not isinstance(content, PayloadTooLarge):
                 raise content
             if isinstance(content, PayloadTooLarge) or left < 0:
                 return _too_large(call, asked, path, alone=len(paths) == 1)
-    return Result(blocks, is_error=False) if blocks else text_result(join_names(failures), is_error=True)
+    return Result(blocks, is_error=False) if blocks else make_text_result(join_names(failures), is_error=True)
 
 
 async def _read(call: Invocation, path: str, most_bytes: int) -> bytes | GatewayError:
@@ -57,16 +57,16 @@ async def _read_large(call: Invocation, path: str, most_bytes: int) -> bytes | G
     return await _read(call, path, most_bytes)
 
 
-def _resource(path: str, content: bytes) -> ContentBlock:
-    text = text_of(content)
+def _make_resource(path: str, content: bytes) -> ContentBlock:
+    text = decode_text(content)
     if text is None:
-        held = ResourceContent("blob", uri(path), media_type(path, OCTETS), blob=content)
+        held = ResourceContent("blob", make_uri(path), find_media_type(path, OCTETS), blob=content)
     else:
-        held = ResourceContent("text", uri(path), media_type(path, TEXT), text=text)
+        held = ResourceContent("text", make_uri(path), find_media_type(path, TEXT), text=text)
     return ContentBlock("resource", resource=held)
 
 
-def _weight(block: ContentBlock, content: bytes) -> int:
+def _estimate_bytes(block: ContentBlock, content: bytes) -> int:
     """About what the content takes in the answer: bytes go as base64."""
     text = isinstance(block.resource, ResourceContent) and block.resource.type == "text"
     return len(content) if text else 4 * (len(content) + 2) // 3
@@ -75,7 +75,7 @@ def _weight(block: ContentBlock, content: bytes) -> int:
 def _too_large(call: Invocation, asked: str, path: str, *, alone: bool) -> Result:
     what = f"{quote(asked)} is" if alone else f"These files are together, from {quote(asked)} on,"
     fewer = "" if alone else " Read fewer at once."
-    return text_result(
+    return make_text_result(
         f"{what} too large to be read at once: one answer holds {MOST_PAYLOAD_BYTES:,} bytes, which is about 18 MB of"
         f" binary data.{fewer} Read a large file in pieces with code, or get it from"
         f" /v1/sessions/{call.session_id}/files/{path}",

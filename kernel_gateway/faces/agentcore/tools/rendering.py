@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, text_block
-from kernel_gateway.faces.agentcore.tools.terminal import code_text
+from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, make_text_block
+from kernel_gateway.faces.agentcore.tools.terminal import render_code_output
 from sandcell.models.executions import Execution
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
@@ -25,24 +25,24 @@ def render(execution: Execution) -> Result:
 
     In `structured_content`, stdout also has the texts of what was displayed, as an interactive Python prints them.
     """
-    printed, failed = code_text(execution.stdout), _failure(execution)
+    printed, failed = render_code_output(execution.stdout), _describe_failure(execution)
     shown = [block for output in execution.outputs for block in _render_display(output)]
     texts = [block.text for block in shown if isinstance(block.text, str)]
-    blocks = [*_blocks(printed), *shown, *_blocks(failed)]
+    blocks = [*_make_blocks(printed), *shown, *_make_blocks(failed)]
     return Result(
-        content=blocks or [text_block("")],
+        content=blocks or [make_text_block("")],
         is_error=execution.status != "ok",
         structured_content=StructuredContent(
             stdout="\n".join(filter(None, [printed, *texts])),
             stderr=failed,
-            exit_code=_exit_code(execution),
-            execution_time=_seconds(execution),
+            exit_code=_find_exit_code(execution),
+            execution_time=_measure_seconds(execution),
         ),
     )
 
 
-def _blocks(text: str) -> list[ContentBlock]:
-    return [text_block(text)] if text else []
+def _make_blocks(text: str) -> list[ContentBlock]:
+    return [make_text_block(text)] if text else []
 
 
 def _render_display(output: dict[str, Any]) -> Iterator[ContentBlock]:
@@ -51,16 +51,16 @@ def _render_display(output: dict[str, Any]) -> Iterator[ContentBlock]:
     if output.get("output_type") not in ("display_data", "execute_result") or not isinstance(data, dict):
         return
     for media_type in IMAGES:
-        image = _bytes_of(media_type, data.get(media_type))
+        image = _decode_image(media_type, data.get(media_type))
         if image:
             yield ContentBlock("image", data=image, mime_type=media_type)
             return
     text = data.get("text/plain")
     if isinstance(text, str) and text:
-        yield text_block(code_text(text))
+        yield make_text_block(render_code_output(text))
 
 
-def _bytes_of(media_type: str, value: object) -> bytes | None:
+def _decode_image(media_type: str, value: object) -> bytes | None:
     """An image's bytes: SVG comes as text, the others in base64; None for what is neither."""
     if not isinstance(value, str):
         return None
@@ -72,19 +72,21 @@ def _bytes_of(media_type: str, value: object) -> bytes | None:
         return None
 
 
-def _failure(execution: Execution) -> str:
+def _describe_failure(execution: Execution) -> str:
     """stderr, the traceback without colours, and what became of the kernel."""
-    return "\n".join(filter(None, [code_text(execution.stderr), _traceback(execution), _verdict(execution)]))
+    return "\n".join(
+        filter(None, [render_code_output(execution.stderr), _join_traceback(execution), _describe_end(execution)])
+    )
 
 
-def _traceback(execution: Execution) -> str:
+def _join_traceback(execution: Execution) -> str:
     error = execution.error
     if error is None:
         return ""
-    return code_text("\n".join(error.traceback) or f"{error.name}: {error.value}")
+    return render_code_output("\n".join(error.traceback) or f"{error.name}: {error.value}")
 
 
-def _verdict(execution: Execution) -> str:
+def _describe_end(execution: Execution) -> str:
     """A sentence for an end that the code did not choose."""
     death = execution.death
     if execution.status == "timeout":
@@ -97,14 +99,14 @@ def _verdict(execution: Execution) -> str:
     return ""
 
 
-def _exit_code(execution: Execution) -> int:
+def _find_exit_code(execution: Execution) -> int:
     death = execution.death
     if execution.status == "died" and death is not None and death.exit_code is not None:
         return death.exit_code
     return EXIT_CODES.get(execution.status, 1)
 
 
-def _seconds(execution: Execution) -> float:
+def _measure_seconds(execution: Execution) -> float:
     """How long the code ran."""
     if execution.started_at is None or execution.ended_at is None:
         return 0.0

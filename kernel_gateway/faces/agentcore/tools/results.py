@@ -65,19 +65,19 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True):
     structured_content: StructuredContent | UnsetType = UNSET
 
 
-def text_result(text: str, *, is_error: bool = False) -> Result:
+def make_text_result(text: str, *, is_error: bool = False) -> Result:
     """A result of one sentence."""
-    return Result([text_block(text)], is_error)
+    return Result([make_text_block(text)], is_error)
 
 
-def text_block(text: str) -> ContentBlock:
+def make_text_block(text: str) -> ContentBlock:
     """A block of text."""
     return ContentBlock("text", text=text)
 
 
-def failure(error: GatewayError) -> Result:
+def describe_failure(error: GatewayError) -> Result:
     """What went wrong in the service, as a result: the answer's status is out by then."""
-    return text_result(error.message, is_error=True)
+    return make_text_result(error.message, is_error=True)
 
 
 def fit(result: Result) -> Result:
@@ -94,7 +94,7 @@ def fit(result: Result) -> Result:
     if isinstance(about, StructuredContent):
         about = msgspec.structs.replace(about, stdout=_cut(about.stdout), stderr=_cut(about.stderr))
     return Result(
-        [text_block(text) for text in (advice, *texts) if isinstance(text, str)],
+        [make_text_block(text) for text in (advice, *texts) if isinstance(text, str)],
         is_error=True,
         structured_content=about,
     )

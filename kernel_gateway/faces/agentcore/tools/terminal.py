@@ -7,14 +7,14 @@ import re
 _BARE = re.compile(r"(?<!\r)\n")
 
 
-def code_text(text: str) -> str:
+def render_code_output(text: str) -> str:
     """Output of code as a screen would show it in the end, without the last line's end: a progress bar's last state."""
     if "\r" in text:
         text = "\n".join(_overwrite(line) for line in text.replace("\r\n", "\n").split("\n"))
     return text.removesuffix("\n")
 
 
-def command_text(text: str) -> str:
+def render_command_output(text: str) -> str:
     """Output of a command as a terminal passes it on."""
     return _BARE.sub("\r\n", text)
 

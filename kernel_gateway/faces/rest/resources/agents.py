@@ -88,7 +88,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         put_agent,
         name="putAgent",
         event="PutAgent",
-        summary="Register an agent with its environment, or replace what is said of it",
+        summary="Register an agent with its environment, or replace its registration",
         result=AgentInfo,
         body=PutAgent,
         errors=(*ENVIRONMENT, e.QuotaReached),

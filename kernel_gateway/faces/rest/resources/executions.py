@@ -12,7 +12,7 @@ from kernel_gateway.faces.rest.parameters import Followed, PageOf
 from kernel_gateway.faces.rest.resources.leases import HOLDS, LEASE_HEADER
 from kernel_gateway.faces.rest.responses import EVENTS, answer_accepted, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.faces.rest.sse import last_event_id
+from kernel_gateway.faces.rest.sse import read_last_event_id
 from sandcell.models.executions import Event, Execution, Submission
 from sandcell.models.model import Page
 
@@ -22,7 +22,7 @@ MOST_KEY_CHARACTERS: Final = 200
 async def run_execution(call: Call) -> Execution | Response:
     """Submit; with `wait` stay for the outcome. A caller who leaves while waiting cancels nothing."""
     session_id, executions = call.ids["session_id"], call.services.executions
-    key = idempotency_key(call.headers.get("Idempotency-Key"))
+    key = read_idempotency_key(call.headers.get("Idempotency-Key"))
     lease = call.headers.get(LEASE_HEADER)
     execution = await executions.submit(call.principal, session_id, call.body, key, lease=lease)
     if not call.body.wait:
@@ -41,7 +41,7 @@ async def get_execution(call: Call) -> Execution:
 
 
 async def follow_execution(call: Call) -> Response:
-    after = last_event_id(call.headers.get("Last-Event-ID"))
+    after = read_last_event_id(call.headers.get("Last-Event-ID"))
     session_id, execution_id, late = call.ids["session_id"], call.ids["execution_id"], call.query.late
     events = await call.services.executions.events(call.principal, session_id, execution_id, after, late=late)
     return answer_events(events)
@@ -51,7 +51,7 @@ async def interrupt_execution(call: Call) -> Execution:
     return await call.services.executions.interrupt(call.principal, call.ids["session_id"], call.ids["execution_id"])
 
 
-def idempotency_key(header: str | None) -> str | None:
+def read_idempotency_key(header: str | None) -> str | None:
     """The header's value, bounded and printable; raises InvalidRequest."""
     if header is None:
         return None

@@ -9,7 +9,7 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.ranges import bounds
+from kernel_gateway.faces.rest.ranges import parse_range
 from kernel_gateway.faces.rest.responses import OCTETS, answer_output
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
@@ -26,7 +26,9 @@ async def get_output(call: Call) -> Response:
     wanted = call.headers.get("Range")
     if call.headers.get("If-Range", f'"{digest}"') != f'"{digest}"':
         wanted = None
-    found = await call.services.outputs.read(call.principal, call.ids["session_id"], digest, partial(bounds, wanted))
+    found = await call.services.outputs.read(
+        call.principal, call.ids["session_id"], digest, partial(parse_range, wanted)
+    )
     media_type = found.media_type or OCTETS
     return answer_output(found.chunks, found.start, found.end, found.size, tag=digest, media_type=media_type)
 

@@ -12,7 +12,7 @@ from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import AnyObject
 from kernel_gateway.faces.rest.responses import EVENTS, NOTEBOOK, answer_accepted, answer_document, answer_events
 from kernel_gateway.faces.rest.route import Errors, Route
-from kernel_gateway.faces.rest.sse import last_event_id
+from kernel_gateway.faces.rest.sse import read_last_event_id
 from sandcell.models.executions import Event
 from sandcell.models.replays import Replay, ReplayRequest
 
@@ -20,7 +20,7 @@ from sandcell.models.replays import Replay, ReplayRequest
 async def create_replay(call: Call) -> Replay | Response:
     """Begin, then stream, stay for the end, or answer at once. A caller who leaves meanwhile stops nothing."""
     replays, request = call.services.replays, call.body
-    call.body = _without_notebook(request)
+    call.body = _omit_notebook(request)
     replay = await replays.start(call.principal, request)
     call.forget_body()
     if _wants_events(call.headers.get("Accept")):
@@ -37,7 +37,7 @@ async def get_replay(call: Call) -> Replay:
 
 
 async def follow_replay(call: Call) -> Response:
-    after = last_event_id(call.headers.get("Last-Event-ID"))
+    after = read_last_event_id(call.headers.get("Last-Event-ID"))
     return answer_events(await call.services.replays.events(call.principal, call.ids["replay_id"], after))
 
 
@@ -49,7 +49,7 @@ async def stop_replay(call: Call) -> Replay:
     return await call.services.replays.stop(call.principal, call.ids["replay_id"])
 
 
-def _without_notebook(request: ReplayRequest) -> dict[str, Any]:
+def _omit_notebook(request: ReplayRequest) -> dict[str, Any]:
     """What the audit log keeps of the request, at its end: the notebook itself is not in memory until then."""
     return msgspec.structs.asdict(request) | {"notebook": {"bytes": len(memoryview(request.notebook))}}
 

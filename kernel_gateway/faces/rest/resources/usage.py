@@ -1,4 +1,4 @@
-"""What workspaces hold, and the removal of those that nobody uses. Endpoints translate and decide nothing."""
+"""What workspaces hold, and the removal of those that are no longer used. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         expire_workspaces,
         name="expireWorkspaces",
         event="ExpireWorkspaces",
-        summary="Remove workspaces that nobody has used for long, or with `dry_run` (the default) say which they are",
+        summary="Remove workspaces that were not used for long, or with `dry_run` (the default) say which they are",
         result=Expired,
         body=ExpireWorkspaces,
         errors=(e.Forbidden, e.ShuttingDown),

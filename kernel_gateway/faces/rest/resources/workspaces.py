@@ -81,8 +81,8 @@ async def head_workspace_file(call: Call) -> Response:
     wanted = conditions.Wanted({name: call.headers[name] for name in call.headers if name.lower() != "range"})
     wanted(file)
     if wanted.unchanged:
-        return answer_head(304, _validators(file))
-    return answer_head(200, {**_validators(file), "Content-Length": str(file.size), "Content-Type": OCTETS})
+        return answer_head(304, _make_validators(file))
+    return answer_head(200, {**_make_validators(file), "Content-Length": str(file.size), "Content-Type": OCTETS})
 
 
 async def read_workspace_file(call: Call) -> Response:
@@ -91,8 +91,8 @@ async def read_workspace_file(call: Call) -> Response:
     file, start, end = reading.file, reading.start, reading.end
     if wanted.unchanged:
         await reading.chunks.aclose()
-        return answer_head(304, _validators(file))
-    status, headers = 200, _validators(file)
+        return answer_head(304, _make_validators(file))
+    status, headers = 200, _make_validators(file)
     if end - start < file.size:
         status = 206
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
@@ -117,7 +117,7 @@ async def delete_workspace_file(call: Call) -> Response | None:
     return answer_dry_run(removed) if call.query.dry_run else None
 
 
-def _validators(file: DurableFile) -> dict[str, str]:
+def _make_validators(file: DurableFile) -> dict[str, str]:
     """What a cache and a reader of ranges go by."""
     modified = datetime.fromisoformat(file.modified_at)
     return {

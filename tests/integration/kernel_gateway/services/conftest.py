@@ -88,10 +88,10 @@ class House:
     async def gateway(self, **settings: Any) -> AsyncIterator[Gateway]:
         changed = replace(self.settings, **settings)
         clock, store = TurnedClock(), AwayStore(open_store(changed.store_url))
-        runtime = sandboxes.runtime(changed)
+        runtime = sandboxes.make_runtime(changed)
         try:
             services = await Services.open(
-                changed, runtime=runtime, store=store, installed=lambda: sandboxes.installed(changed), clock=clock
+                changed, runtime=runtime, store=store, installed=lambda: sandboxes.find_installed(changed), clock=clock
             )
             try:
                 yield Gateway(services, (await services.identity.authenticate(TOKEN)).principal, clock, store)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from kernel_gateway.server.starting import installation
+from kernel_gateway.server.starting import list_installation
 from kernel_gateway.settings import Settings
 from kernel_gateway.viewers import viewer_plan
 from kernels.launcher.plan import ViewerPlan
@@ -80,7 +80,7 @@ print(len(open(os.__file__).read()) > 1000, flush=True)
 
 
 def a_plan(program: str = "", **changes: Any) -> ViewerPlan:
-    plan = viewer_plan(Settings(), installation())
+    plan = viewer_plan(Settings(), list_installation())
     command = [sys.executable, "-I", "-c", program] if program else plan.command
     return ViewerPlan(plan.uid, command, plan.reach, **{"seconds": 120.0, "at_once": 2, **changes})
 
@@ -122,8 +122,8 @@ def test_it_has_a_user_of_its_own_no_network_and_no_files_but_programs(tmp_path:
     assert seen.pop("ids") == [[VIEWER] * 3, [VIEWER] * 3, []]
     assert set(seen.pop("environment")) <= {"home", "lang", "lc_ctype", "path"}
     assert seen.pop("networks") == ["lo"]
-    needed = {Path(each).resolve().parts[1] for each in installation()} | {
-        Path(each).parts[1] for each in installation()
+    needed = {Path(each).resolve().parts[1] for each in list_installation()} | {
+        Path(each).parts[1] for each in list_installation()
     }
     assert set(seen.pop("top")) <= needed | {"bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr"}
     allowed = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_gateway.egress.addresses import kind, meant
+from kernel_gateway.egress.addresses import classify, unmap
 from kernel_gateway.egress.dialling import is_own
 
 KINDS = {
@@ -33,7 +33,7 @@ KINDS = {
 
 @pytest.mark.parametrize(("expected", "address"), [(word, one) for word, all_ in KINDS.items() for one in all_.split()])
 def test_kinds(expected: str, address: str) -> None:
-    assert kind(ip_address(address)) == expected
+    assert classify(ip_address(address)) == expected
 
 
 NAT64 = IPv6Network("64:ff9b::/96")
@@ -44,15 +44,15 @@ def test_an_address_in_an_address_is_no_better_than_itself(address: IPv4Address)
     mapped, translated = (
         IPv6Address(int(IPv6Address(prefix)) + int(address)) for prefix in ("::ffff:0:0", "64:ff9b::")
     )
-    assert meant(mapped) == address
-    assert kind(mapped) == kind(translated) == kind(address)
-    assert kind(IPv6Address(int(IPv6Address("2002::")) + (int(address) << 80))) == "transition"
-    assert kind(IPv6Address(int(address))) != "public"
+    assert unmap(mapped) == address
+    assert classify(mapped) == classify(translated) == classify(address)
+    assert classify(IPv6Address(int(IPv6Address("2002::")) + (int(address) << 80))) == "transition"
+    assert classify(IPv6Address(int(address))) != "public"
 
 
 @given(st.ip_addresses())
 def test_what_is_called_public_is_global_for_the_standard_library(address: IPv4Address | IPv6Address) -> None:
-    if kind(address) == "public" and not (address.version == 6 and address in NAT64):
+    if classify(address) == "public" and not (address.version == 6 and address in NAT64):
         assert address.is_global
         assert not address.is_multicast
 

@@ -9,7 +9,7 @@ import h11
 import pytest
 
 from kernel_gateway.egress.head import BadHead, check
-from kernel_gateway.egress.linear import connection
+from kernel_gateway.egress.linear import open_connection
 
 BLANKS = b" " * 20_000
 LETTERS = b"x" * 20_000
@@ -24,14 +24,14 @@ def of_head(line: bytes) -> None:
 
 
 def of_request(line: bytes) -> None:
-    asked = connection(h11.SERVER, 65_536)
+    asked = open_connection(h11.SERVER, 65_536)
     asked.receive_data(HEAD + line + b"\r\n\r\n")
     with pytest.raises(h11.RemoteProtocolError, match="illegal header line"):
         asked.next_event()
 
 
 def asking(head: bytes) -> h11.Connection:
-    made = connection(h11.CLIENT, 65_536)
+    made = open_connection(h11.CLIENT, 65_536)
     made.send(h11.Request(method="GET", target="/", headers=[("Host", "a")]))
     made.send(h11.EndOfMessage())
     made.receive_data(b"HTTP/1.1 200 OK\r\n" + head)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_gateway.egress.plain_path import plain
+from kernel_gateway.egress.plain_path import unescape
 from kernel_gateway.egress.policy import OperatorRules, covers, on_address, on_request
 from kernel_gateway.egress.target import Target, parse_tunnel, parse_url
 from kernels.environment import Endpoint, NetworkMode, NetworkPolicy
@@ -140,7 +140,7 @@ def test_an_allowlist(method: str, text: str, expected: str) -> None:
     ],
 )
 def test_a_path_that_servers_read_differently_is_below_no_prefix(path: str) -> None:
-    assert plain(path) is None
+    assert unescape(path) is None
     if path.isascii():
         assert word(ALLOWLIST, "GET", f"http://data.example{path}") == "unclear_path"
         assert word(ALLOWLIST, "GET", f"http://api.example{path}") == "declared"
@@ -154,7 +154,7 @@ def test_a_path_that_servers_read_differently_is_below_no_prefix(path: str) -> N
     ],
 )
 def test_other_paths_are_plain(path: str) -> None:
-    assert plain(path) == unquote(path)
+    assert unescape(path) == unquote(path)
 
 
 @given(
@@ -162,7 +162,7 @@ def test_other_paths_are_plain(path: str) -> None:
 )
 def test_however_often_a_plain_path_is_read_it_leads_nowhere_else(parts: list[str]) -> None:
     """Decoded again and again, without parameters and blanks, and with its steps taken, it is below the same prefix."""
-    read = plain("/open/" + "".join(parts))
+    read = unescape("/open/" + "".join(parts))
     for _ in range(3):
         if read is None:
             return

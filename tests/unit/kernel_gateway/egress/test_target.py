@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_gateway.egress.target import BadTarget, Target, parse_tunnel, parse_url, same_authority
+from kernel_gateway.egress.target import BadTarget, Target, is_same_authority, parse_tunnel, parse_url
 
 
 @pytest.mark.parametrize(
@@ -174,4 +174,4 @@ def test_what_is_no_url_for_a_proxy_is_refused(url: str) -> None:
     ],
 )
 def test_the_host_header_says_the_same_as_the_target(target: Target, header: str, same: bool) -> None:
-    assert same_authority(target, header) is same
+    assert is_same_authority(target, header) is same

@@ -14,7 +14,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, stream_request_body
 from tornado.websocket import WebSocketHandler
 
-from kernel_gateway.faces.connections import MOST_HEAD_BYTES, Server, network_of
+from kernel_gateway.faces.connections import MOST_HEAD_BYTES, Server, find_network
 from kernel_gateway.settings import Settings
 
 PLAIN = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
@@ -258,4 +258,4 @@ async def served(connect: Connect) -> None:
     ],
 )
 def test_what_an_address_counts_as(address: str, network: str) -> None:
-    assert network_of(address) == network
+    assert find_network(address) == network

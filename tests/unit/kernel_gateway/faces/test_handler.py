@@ -18,7 +18,7 @@ from kernel_gateway.errors import Conflict, GatewayError, NotFound
 from kernel_gateway.faces import connections, receiving
 from kernel_gateway.faces.audit import CallRecord
 from kernel_gateway.faces.connections import Server
-from kernel_gateway.faces.handler import FaceHandler, error_headers
+from kernel_gateway.faces.handler import FaceHandler, make_error_headers
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Answer, ErrorResponse, Response, Stream
 from kernel_gateway.identity.principal import ANONYMOUS
@@ -51,7 +51,7 @@ class Handler(FaceHandler):
 
     def describe_error(self, error: GatewayError) -> ErrorResponse:
         return ErrorResponse(
-            encode(error.body()), error.status, error_headers(error), code=error.code, message=error.message
+            encode(error.body()), error.status, make_error_headers(error), code=error.code, message=error.message
         )
 
     def record_call(self) -> CallRecord:

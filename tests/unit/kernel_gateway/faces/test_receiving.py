@@ -17,23 +17,23 @@ from tornado.web import Application
 from kernel_gateway.errors import Forbidden, Unauthorized
 from kernel_gateway.faces import receiving
 from kernel_gateway.faces.body import SMALL_BODY
-from kernel_gateway.faces.receiving import LENGTH_DIGITS, ReceivingHandler, length_of
+from kernel_gateway.faces.receiving import LENGTH_DIGITS, ReceivingHandler, read_length
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.settings import Settings
 
 
 @pytest.mark.parametrize("announced", ["134000000", "0" * LENGTH_DIGITS + "134000000", "134000000,134000000"])
 def test_every_form_of_a_length_is_that_length(announced: str) -> None:
-    assert length_of(announced) == 134_000_000
+    assert read_length(announced) == 134_000_000
 
 
 def test_an_endless_length_is_a_large_one() -> None:
-    assert length_of("9" * 5_000) == 10**LENGTH_DIGITS - 1
+    assert read_length("9" * 5_000) == 10**LENGTH_DIGITS - 1
 
 
 @pytest.mark.parametrize("announced", ["", "0", "0,0", "-5", "+5", "1_0", "0x10", "²", "many"])
 def test_what_is_no_length_is_none(announced: str) -> None:
-    assert length_of(announced) == 0
+    assert read_length(announced) == 0
 
 
 def services(**settings: float) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernel_gateway.views.contents import MOST_ENTRIES, contents
+from kernel_gateway.views.contents import MOST_ENTRIES, render_contents
 from tests.unit.kernel_gateway.views.notebooks import code, markdown
 
 
@@ -12,7 +12,7 @@ def numbered(*cells: dict[str, object]) -> list[dict[str, object]]:
 
 def test_headings_and_cells_are_listed_in_order() -> None:
     text = "# The `data` <b>\n\n```python\n# no heading\n```\n## See [here](https://a.example) ##\n#### too deep\n#none"
-    listed = contents(
+    listed = render_contents(
         numbered(
             markdown(text), code("# a comment\n\nx = '<'"), code("1/0", status="error"), code("%%bash\nls"), code("")
         )
@@ -29,13 +29,13 @@ def test_headings_and_cells_are_listed_in_order() -> None:
 
 
 def test_a_short_notebook_has_none_and_a_long_one_says_what_is_missing() -> None:
-    assert contents(numbered(code(), code(), code())) == ""
-    listed = contents(numbered(*(code(f"x = {number}") for number in range(MOST_ENTRIES + 7))))
+    assert render_contents(numbered(code(), code(), code())) == ""
+    listed = render_contents(numbered(*(code(f"x = {number}") for number in range(MOST_ENTRIES + 7))))
     assert listed.count("<a ") == MOST_ENTRIES
     assert "<li>and 7 more</li>" in listed
 
 
 def test_a_long_line_is_cut() -> None:
-    listed = contents(numbered(*(code("y" * 100_000) for _ in range(4))))
+    listed = render_contents(numbered(*(code("y" * 100_000) for _ in range(4))))
     assert "…</code>" in listed
     assert len(listed) < 2_000

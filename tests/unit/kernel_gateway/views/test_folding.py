@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from kernel_gateway.views.folding import FOLDED_FROM_LINES, SHOWN_LINES, fold
-from kernel_gateway.views.terminal_colours import coloured
+from kernel_gateway.views.terminal_colours import colour_text
 
 LINES = [f"line {number} <" for number in range(FOLDED_FROM_LINES + 60)]
 
@@ -25,7 +25,7 @@ def test_a_short_output_is_whole() -> None:
 
 @pytest.mark.parametrize("keep_end", [False, True])
 def test_a_long_one_folds_all_but_some_lines(keep_end: bool) -> None:
-    folded = fold(coloured("\n".join(LINES) + "\n"), keep_end=keep_end)
+    folded = fold(colour_text("\n".join(LINES) + "\n"), keep_end=keep_end)
     assert folded.startswith("<details" if keep_end else "<pre>")
     hidden = len(LINES) - SHOWN_LINES
     assert f"<summary>{hidden} {'earlier' if keep_end else 'more'} lines</summary>" in folded
@@ -33,7 +33,7 @@ def test_a_long_one_folds_all_but_some_lines(keep_end: bool) -> None:
 
 
 def test_a_colour_goes_on_behind_the_fold() -> None:
-    folded = fold(coloured("\x1b[31m" + "\n".join(LINES) + "\x1b[0m\nend"))
+    folded = fold(colour_text("\x1b[31m" + "\n".join(LINES) + "\x1b[0m\nend"))
     for block in re.findall(r"<pre>(.*?)</pre>", folded, re.DOTALL):
         assert block.startswith('<span class="ansi-red-fg">')
         assert block.count("<span") == block.count("</span>")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_gateway.views.formulas import LONGEST_FORMULA, MOST_FORMULAS, Formulas, to_mathml
-from kernel_gateway.views.page import html
+from kernel_gateway.views.page import render_page
 from tests.unit.kernel_gateway.views.notebooks import code, display, markdown, written
 from tests.unit.kernel_gateway.views.test_sanitising import HOSTILE
 
@@ -92,7 +92,7 @@ def test_a_page_sets_so_many() -> None:
 
 
 def test_formulas_of_texts_and_outputs_are_on_the_page() -> None:
-    page = html(
+    page = render_page(
         written(
             markdown("Mean $\\bar x$, of\n\n$$\\frac12$$\n\n\\begin{equation} a \\end{equation}\n\nand \\$5, `$c$`."),
             code("m", display(text__latex=r"$\displaystyle x^{2}$"), display(text__markdown="$y$")),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernel_gateway.views.page import POLICY, html
+from kernel_gateway.views.page import POLICY, render_page
 from kernels.errors import InvalidNotebook
 from tests.unit.kernel_gateway.views.notebooks import code, display, error, markdown, stream, written
 from tests.unit.kernel_gateway.views.test_sanitising import HOSTILE
@@ -18,21 +18,23 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(30)).decode()
 
 def page(*cells: dict[str, Any], **metadata: Any) -> str:
     """The body of the page."""
-    whole = html(written(*cells, **metadata)).decode()
+    whole = render_page(written(*cells, **metadata)).decode()
     assert whole.count("<body>") == whole.count("</body>") == 1
     return whole.partition("<body>")[2]
 
 
 def test_the_page_is_complete_says_its_policy_and_is_the_same_each_time() -> None:
     notebook = written(code("x = 1"))
-    whole = html(notebook).decode()
-    assert whole == html(notebook).decode()
+    whole = render_page(notebook).decode()
+    assert whole == render_page(notebook).decode()
     assert whole.startswith("<!DOCTYPE html>\n<html")
     assert POLICY.replace("'", "&#x27;") in whole.partition("<style>")[0]
     assert "<title>Session s</title>" in whole
     assert (
         "<h1>flights &lt;1&gt;</h1>\n<p>Session s, 1 cells, run in python</p>"
-        in html(written(code(), sandcell={"session_id": "s", "environment": "python", "name": "flights <1>"})).decode()
+        in render_page(
+            written(code(), sandcell={"session_id": "s", "environment": "python", "name": "flights <1>"})
+        ).decode()
     )
     assert not re.search(r"<script|<link|<iframe|@import|url\(", whole)
     assert set(re.findall(r"https?://[^\s\"'<]*", whole)) == set()
@@ -212,6 +214,6 @@ def test_what_pretends_to_be_the_page_does_not_look_like_it() -> None:
 
 def test_a_broken_notebook_is_refused() -> None:
     with pytest.raises(InvalidNotebook, match="not JSON"):
-        html(b"{")
+        render_page(b"{")
     with pytest.raises(InvalidNotebook, match="at most 10 are read"):
-        html(written(code()), 10)
+        render_page(written(code()), 10)

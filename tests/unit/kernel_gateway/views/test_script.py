@@ -12,14 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from IPython.utils.text import DollarFormatter
 
-from kernel_gateway.views.script import script
+from kernel_gateway.views.script import render_script
 from tests.unit.kernel_gateway.views.notebooks import code, error, markdown, written
 
 
 def ran(tmp_path: Path, *cells: dict[str, Any]) -> str:
     """What the script prints, under a Python without our packages."""
     file = tmp_path / "script.py"
-    file.write_bytes(script(written(*cells)))
+    file.write_bytes(render_script(written(*cells)))
     done = subprocess.run([sys.executable, "-I", "-S", file], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -27,9 +27,9 @@ def ran(tmp_path: Path, *cells: dict[str, Any]) -> str:
 
 def test_cells_run_in_order_and_the_same_notebook_makes_the_same_bytes(tmp_path: Path) -> None:
     cells = (markdown("# Note\nimport nothing"), code("x = 41"), code("\n"), code("print(x + 1)"))
-    assert script(written(*cells)) == script(written(*cells))
+    assert render_script(written(*cells)) == render_script(written(*cells))
     assert ran(tmp_path, *cells) == "42\n"
-    assert "# # Note\n# import nothing\n" in script(written(*cells)).decode()
+    assert "# # Note\n# import nothing\n" in render_script(written(*cells)).decode()
 
 
 def test_commands_are_subprocesses_and_their_failure_ends_nothing(tmp_path: Path) -> None:
@@ -131,6 +131,6 @@ def test_any_notebook_makes_a_script_that_compiles_and_says_the_rest_in_comments
     cells = [markdown(text) for text in texts]
     if stopped:
         cells += [code(text, status="timeout") for text in texts]
-    made = script(written(*cells))
+    made = render_script(written(*cells))
     assert compile(made, "script", "exec").co_consts[0] is None  # comments alone
-    compile(script(written(*(code(text) for text in texts))), "script", "exec")
+    compile(render_script(written(*(code(text) for text in texts))), "script", "exec")

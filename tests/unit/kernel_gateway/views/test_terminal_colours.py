@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_gateway.views.sanitising import clean_page
-from kernel_gateway.views.terminal_colours import coloured
+from kernel_gateway.views.terminal_colours import colour_text
 
 
 @pytest.mark.parametrize(
@@ -34,17 +34,17 @@ from kernel_gateway.views.terminal_colours import coloured
     ],
 )
 def test_text_looks_as_in_a_terminal(text: str, html: str) -> None:
-    assert coloured(text) == html
+    assert colour_text(text) == html
 
 
 @given(st.text(st.sampled_from("\x1b[]0123456789;:m<>&\"'\r\n aK\x07\\")))
 def test_nothing_but_spans_is_made(text: str) -> None:
-    made = coloured(text)
+    made = colour_text(text)
     assert not re.search(r"<(?!span [a-z]+=\"[^\"<>]*\">|span [a-z]+=\"[^\"<>]*\" style=\"[^\"<>]*\">|/span>)", made)
     assert "\x1b" not in made
     assert clean_page(made).count("<span") == made.count("<span")
 
 
 def test_a_flood_of_colours_takes_linear_time() -> None:
-    assert coloured("\x1b[31mx\x1b[32my" * 200_000).count("<span") == 400_000
-    assert coloured("\x1b[" * 500_000 + "\x1b]" * 500_000 + "\r" * 500_000).count("<span") == 0
+    assert colour_text("\x1b[31mx\x1b[32my" * 200_000).count("<span") == 400_000
+    assert colour_text("\x1b[" * 500_000 + "\x1b]" * 500_000 + "\r" * 500_000).count("<span") == 0

@@ -22,7 +22,7 @@ OCI = RuntimeSettings("runc", Path("/var/lib/x"), Path("/run/x"))
 
 
 def bounds(settings: Settings, *environments: Environment) -> Bounds:
-    return starting._bounds(settings, OCI, {each.name: each for each in (HOST, *environments)})
+    return starting._compute_bounds(settings, OCI, {each.name: each for each in (HOST, *environments)})
 
 
 def ask(**changes: int) -> wire.Create:

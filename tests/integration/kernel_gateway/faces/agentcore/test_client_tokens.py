@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kernel_gateway.errors import Conflict, IdempotencyConflict
-from kernel_gateway.faces.agentcore.client_tokens import KEPT_SECONDS, ClientTokens, digest_of
+from kernel_gateway.faces.agentcore.client_tokens import KEPT_SECONDS, ClientTokens, compute_digest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.credentials.authentication import Identity
@@ -118,7 +118,7 @@ def test_answers_are_forgotten_after_a_day(tmp_path: Path) -> None:
 
 
 def test_a_digest_is_of_everything_but_the_token() -> None:
-    one = digest_of("id", {"name": "n", "clientToken": "x"})
-    assert one == digest_of("id", {"clientToken": "y", "name": "n"})
-    assert one != digest_of("id", {"name": "m"})
-    assert one != digest_of("other", {"name": "n"})
+    one = compute_digest("id", {"name": "n", "clientToken": "x"})
+    assert one == compute_digest("id", {"clientToken": "y", "name": "n"})
+    assert one != compute_digest("id", {"name": "m"})
+    assert one != compute_digest("other", {"name": "n"})

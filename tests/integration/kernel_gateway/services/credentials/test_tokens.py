@@ -14,7 +14,7 @@ from alembic.config import Config
 from sqlalchemy import Connection, create_engine, event
 
 from kernel_gateway import errors
-from kernel_gateway.identity.principal import Principal, token_digest
+from kernel_gateway.identity.principal import Principal, hash_token
 from kernel_gateway.services.clock import rfc3339
 from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
@@ -188,7 +188,7 @@ def test_what_the_previous_release_gave_out_still_counts(tmp_path: Path) -> None
         assert not await one.counts("revoked token")
         caller, secret = await one.keys.find(OLD_KEY)
         assert (caller.principal.name, secret) == ("somebody", OLD_SECRET)
-        digest = token_digest("sandcell_attach_old")
+        digest = hash_token("sandcell_attach_old")
         attached = await one.database.run(lambda c: attach_tokens.find_by_digest(c, digest))
         assert attached is not None
         assert attached.row.session_id == "s"
@@ -214,7 +214,7 @@ def _fill(connection: Connection) -> None:
     for number, (token, owner, revoked) in enumerate(tokens):
         run(
             "INSERT INTO tokens (id, principal_id, name, digest, created, revoked) VALUES (?, ?, '', ?, 1, ?)",
-            (str(number), owner, token_digest(token), revoked),
+            (str(number), owner, hash_token(token), revoked),
         )
     run(
         "INSERT INTO access_keys (id, principal_id, name, secret, created) VALUES (?, '2', '', ?, 1)",
@@ -229,7 +229,7 @@ def _fill(connection: Connection) -> None:
     run(
         "INSERT INTO attach_tokens (id, principal_id, session_id, name, digest, can, created, expires)"
         " VALUES ('a', '2', 's', '', ?, '', 1, 9000000000000000)",
-        (token_digest("sandcell_attach_old"),),
+        (hash_token("sandcell_attach_old"),),
     )
     run(
         "INSERT INTO audit (at, kind, event, allowed, reason, target, detail)"

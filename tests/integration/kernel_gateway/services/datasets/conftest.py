@@ -26,7 +26,7 @@ class Reader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        session.upload("profile.pyz", packing.archive())
+        session.upload("profile.pyz", packing.build_archive())
         self.run("import sys; sys.path.insert(0, 'profile.pyz')")
         self.run("import argparse, json, numpy as np, pandas as pd, pyarrow as pa, pyarrow.parquet as pq")
         self.run("from pathlib import Path; from dataset_profile.main import answer")

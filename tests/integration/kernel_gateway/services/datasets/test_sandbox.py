@@ -62,7 +62,7 @@ async def register(gateway: Gateway, workspace_id: str, name: str = "file", **bo
 def takes_over(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     """A file has taken over the reader: from here on it runs this."""
     line = f"exec {shlex.join(['/usr/bin/python3', '-c', 'import json, sys, time' + chr(10) + program])}"
-    monkeypatch.setattr(packing, "command", lambda _python, _arguments: line)
+    monkeypatch.setattr(packing, "build_command", lambda _python, _arguments: line)
 
 
 def test_a_file_is_alone_in_a_sandbox_that_bounds_what_has_taken_over_its_reader(

@@ -267,7 +267,7 @@ def test_a_sandbox_that_dies_while_it_is_filled_is_replaced_and_filled_again(sha
         before = await left(gateway)
         async with restoring(gateway, before.workspace_id) as (session, gate):
             waiting = await gateway.submit(session, LOOK)
-            places = sandboxes.runtime(gateway.services.settings).places.of(session.id)
+            places = sandboxes.make_runtime(gateway.services.settings).places.of(session.id)
             os.kill(int((places.bundle / "pid").read_text()), signal.SIGKILL)
             gate.away = True
 

@@ -331,7 +331,7 @@ async def host_restarted(house: House) -> None:
         session = await gateway.start()
         gateway.store.away = True
         await gateway.services.files.write(gateway.me, session.id, "f", pieces(b"acknowledged"))
-    places = sandboxes.runtime(house.settings).places.of(session.id)
+    places = sandboxes.make_runtime(house.settings).places.of(session.id)
     os.kill(int((places.bundle / "pid").read_text()), signal.SIGKILL)
     storage.unmount(places.storage)
     storage.unmount(places.transport)

@@ -25,7 +25,7 @@ def objects(*keys: str) -> str:
 
 def test_a_deletion_inside_is_rewritten() -> None:
     body = f"<?xml version='1.0'?><Delete {XMLNS}><Quiet>true</Quiet>{objects('team/a/x', 'team/a/y &amp; z')}</Delete>"
-    assert documents.deletion(body.encode(), SCOPE).decode() == (
+    assert documents.read_deletion(body.encode(), SCOPE).decode() == (
         f"<Delete {XMLNS}><Quiet>true</Quiet>{objects('team/a/x', 'team/a/y &amp; z')}</Delete>"
     )
 
@@ -56,28 +56,28 @@ def test_a_deletion_inside_is_rewritten() -> None:
 )  # fmt: skip
 def test_deletions_that_are_refused(word: str, body: str) -> None:
     with pytest.raises(Refused) as caught:
-        documents.deletion(body.encode(), SCOPE)
+        documents.read_deletion(body.encode(), SCOPE)
     assert caught.value.word == word
 
 
 def test_a_deletion_in_another_encoding_is_read_as_what_it_says() -> None:
     body = f"<?xml version='1.0' encoding='utf-16'?><Delete>{objects('secret.txt')}</Delete>".encode("utf-16")
     with pytest.raises(Refused, match="outside"):
-        documents.deletion(body, SCOPE)
+        documents.read_deletion(body, SCOPE)
 
 
 def test_a_completion_is_written_anew_and_takes_nothing_else() -> None:
     part = '<Part><PartNumber>1</PartNumber><ETag>"x"</ETag><ChecksumCRC32>AAAA</ChecksumCRC32></Part>'
-    written = documents.completion(f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode())
+    written = documents.read_completion(f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode())
     assert written.decode() == f"<CompleteMultipartUpload {XMLNS}>{part}</CompleteMultipartUpload>"
     for bad in ("<Part><Key>x</Key></Part>", "<Other/>", BOMB):
         with pytest.raises(Refused):
-            documents.completion(f"<CompleteMultipartUpload>{bad}</CompleteMultipartUpload>".encode())
+            documents.read_completion(f"<CompleteMultipartUpload>{bad}</CompleteMultipartUpload>".encode())
 
 
 @given(st.binary(max_size=200) | st.text(st.sampled_from("<>/&;!DOCTYPEletObjcKyq \"'x"), max_size=120).map(str.encode))
 def test_no_body_makes_anything_but_a_refusal_or_a_document(body: bytes) -> None:
-    for read in (lambda: documents.deletion(body, SCOPE), lambda: documents.completion(body)):
+    for read in (lambda: documents.read_deletion(body, SCOPE), lambda: documents.read_completion(body)):
         try:
             fromstring(read())
         except Refused:
@@ -89,24 +89,24 @@ def test_a_listing_loses_owners_and_all_that_is_outside() -> None:
       <Contents><Key>team/a/x</Key><Owner><ID>abc</ID><DisplayName>host</DisplayName></Owner></Contents>
       <Contents><Key>team/ab/x</Key></Contents><CommonPrefixes><Prefix>secret/</Prefix></CommonPrefixes>
       <CommonPrefixes><Prefix>team/a/sub/</Prefix></CommonPrefixes></ListBucketResult>"""
-    found = fromstring(answers.cleaned(body.encode(), SCOPE, listing=True))
+    found = fromstring(answers.clean(body.encode(), SCOPE, listing=True))
     space = "{http://s3.amazonaws.com/doc/2006-03-01/}"
     assert [one.text for one in found.iter(f"{space}Key")] == ["team/a/x"]
     assert [one.text for one in found.iter(f"{space}Prefix")] == ["team/a/", "team/a/sub/"]
-    assert b"abc" not in answers.cleaned(body.encode(), SCOPE, listing=True)
+    assert b"abc" not in answers.clean(body.encode(), SCOPE, listing=True)
 
 
 def test_a_listing_with_encoded_keys_is_read_decoded() -> None:
     body = """<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>team%2Fa%2Fx+y</Key></Contents>
       <Contents><Key>team%2Fab</Key></Contents></ListBucketResult>"""
-    found = answers.cleaned(body.encode(), SCOPE, listing=True)
+    found = answers.clean(body.encode(), SCOPE, listing=True)
     assert b"team%2Fa%2Fx+y" in found
     assert b"team%2Fab" not in found
 
 
 def test_the_address_of_what_was_uploaded_and_who_began_it_are_left_out() -> None:
     body = "<R><Location>http://10.0.0.1:9000/bucket/team/a/x</Location><Initiator><ID>arn:aws:iam::1:user/host</ID></Initiator><ETag>e</ETag></R>"
-    found = answers.cleaned(body.encode(), SCOPE, listing=False)
+    found = answers.clean(body.encode(), SCOPE, listing=False)
     assert b"10.0.0.1" not in found
     assert b"arn:aws" not in found
     assert b"<ETag>e</ETag>" in found
@@ -115,7 +115,7 @@ def test_the_address_of_what_was_uploaded_and_who_began_it_are_left_out() -> Non
 def test_an_answer_that_is_no_xml_is_not_passed_on() -> None:
     for body in (b"<html>", b"", BOMB.encode() + b"<a/>"):
         with pytest.raises(BadDocument):
-            answers.cleaned(body, SCOPE, listing=True)
+            answers.clean(body, SCOPE, listing=True)
 
 
 def error(code: str, message: str) -> bytes:
@@ -142,17 +142,17 @@ def error(code: str, message: str) -> bytes:
     ],
 )
 def test_errors_are_rewritten(status: int, body: bytes, told: int, code: str) -> None:
-    found = answers.trouble(status, body)
+    found = answers.describe_trouble(status, body)
     assert (found.status, found.code) == (told, code)
     assert b"AKIAREAL" not in found.document
 
 
 def test_errors_within_a_deletion_and_within_a_success_are_rewritten() -> None:
     one = "<Error><Key>team/a/x</Key><Code>AccessDenied</Code><Message>User: arn:aws:iam::1:user/host</Message></Error>"
-    found = answers.cleaned(f"<DeleteResult>{one}</DeleteResult>".encode(), SCOPE, listing=False)
+    found = answers.clean(f"<DeleteResult>{one}</DeleteResult>".encode(), SCOPE, listing=False)
     assert b"arn:aws" not in found
     assert b"team/a/x" in found
-    late = answers.cleaned(error("InvalidAccessKeyId", "AKIAREAL"), SCOPE, listing=False)
+    late = answers.clean(error("InvalidAccessKeyId", "AKIAREAL"), SCOPE, listing=False)
     assert b"AKIAREAL" not in late
     assert b"<Error>" in late
 
@@ -164,17 +164,17 @@ def test_headers_pass_by_a_list() -> None:
         (b"Content-Length", b"5"), (b"x-amz-bucket-region", b"eu-west-9"), (b"Connection", b"close"),
         (b"x-amz-checksum-crc32", b"AAAA"),
     ]  # fmt: skip
-    assert answers.headers(given, framed=True) == [
+    assert answers.select_headers(given, framed=True) == [
         ("etag", "e"), ("x-amz-meta-a", "b"), ("content-length", "5"), ("x-amz-checksum-crc32", "AAAA"),
     ]  # fmt: skip
-    assert ("content-length", "5") not in answers.headers(given, framed=False)
+    assert ("content-length", "5") not in answers.select_headers(given, framed=False)
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        lambda: documents.deletion(b"<Delete>" + b"<Quiet/>" * 200_000 + b"</Delete>", SCOPE),
-        lambda: documents.completion(
+        lambda: documents.read_deletion(b"<Delete>" + b"<Quiet/>" * 200_000 + b"</Delete>", SCOPE),
+        lambda: documents.read_completion(
             b"<CompleteMultipartUpload><Part>" + b"<ETag/>" * 250_000 + b"</Part></CompleteMultipartUpload>"
         ),
     ],
@@ -186,14 +186,14 @@ def test_a_body_of_more_tags_than_any_has_is_refused_unread(read: Callable[[], b
 
 def test_the_largest_bodies_are_taken() -> None:
     whole = f"<Delete>{objects(*(f'team/a/{n}' for n in range(1000)))}<Quiet>true</Quiet></Delete>"
-    assert documents.deletion(whole.encode(), SCOPE).count(b"<Key>") == 1000
+    assert documents.read_deletion(whole.encode(), SCOPE).count(b"<Key>") == 1000
     part = "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC32>x</ChecksumCRC32></Part>" * 10_000
     whole = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
-    assert documents.completion(whole.encode()).count(b"<Part>") == 10_000
+    assert documents.read_completion(whole.encode()).count(b"<Part>") == 10_000
 
 
 def test_no_encoding_hides_how_many_tags_there_are() -> None:
     body = f"<?xml version='1.0' encoding='cp037'?><Delete>{objects('team/a/x')}</Delete>".encode("cp037")
     assert b"<" not in body
     with pytest.raises(Refused, match="not XML"):
-        documents.deletion(body, SCOPE)
+        documents.read_deletion(body, SCOPE)

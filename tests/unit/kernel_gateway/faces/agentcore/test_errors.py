@@ -7,7 +7,7 @@ from botocore.loaders import Loader
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as f
-from kernel_gateway.faces.agentcore.errors import STATUS, UNKNOWN_OPERATION, VALIDATION, refusal
+from kernel_gateway.faces.agentcore.errors import STATUS, UNKNOWN_OPERATION, VALIDATION, make_refusal
 from kernel_gateway.identity.sigv4 import SignatureProblem
 
 MODEL = Loader().load_service_model("bedrock-agentcore", "service-2")["shapes"]
@@ -25,7 +25,7 @@ def made(kind: type[e.GatewayError]) -> e.GatewayError:
 
 @pytest.mark.parametrize("kind", e.every_error(), ids=lambda kind: kind.__name__)
 def test_every_error_has_a_shape_of_the_model(kind: type[e.GatewayError]) -> None:
-    found = refusal(made(kind))
+    found = make_refusal(made(kind))
     assert found.message
     assert found.status == STATUS[found.shape] or issubclass(kind, f.MethodNotAllowed)
     if found.shape == UNKNOWN_OPERATION:
@@ -54,24 +54,24 @@ def test_every_error_has_a_shape_of_the_model(kind: type[e.GatewayError]) -> Non
     ],
 )
 def test_which_shape(kind: type[e.GatewayError], shape: str) -> None:
-    assert refusal(made(kind)).shape == shape
+    assert make_refusal(made(kind)).shape == shape
 
 
 def test_reasons_and_fields() -> None:
-    assert refusal(f.MalformedJson("no JSON")).reason == "CannotParse"
-    assert refusal(e.IdempotencyConflict("again")).reason == "IdempotentParameterMismatchException"
-    named = refusal(e.InvalidRequest("name: too long", field="name"))
+    assert make_refusal(f.MalformedJson("no JSON")).reason == "CannotParse"
+    assert make_refusal(e.IdempotencyConflict("again")).reason == "IdempotentParameterMismatchException"
+    named = make_refusal(e.InvalidRequest("name: too long", field="name"))
     assert named.body()["fieldList"] == [{"name": "name", "message": "name: too long"}]
-    assert "fieldList" not in refusal(e.InvalidRequest("nothing named")).body()
+    assert "fieldList" not in make_refusal(e.InvalidRequest("nothing named")).body()
 
 
 def test_when_to_come_again_is_said_in_milliseconds() -> None:
-    assert refusal(e.RateLimited("later", retry_after_seconds=0.25)).headers == {"x-amz-retry-after": "250"}
-    assert refusal(e.RateLimited("later", retry_after_seconds=0)).headers == {"x-amz-retry-after": "1"}
+    assert make_refusal(e.RateLimited("later", retry_after_seconds=0.25)).headers == {"x-amz-retry-after": "250"}
+    assert make_refusal(e.RateLimited("later", retry_after_seconds=0)).headers == {"x-amz-retry-after": "1"}
 
 
 def test_signatures_keep_aws_codes() -> None:
-    found = refusal(SignatureProblem("InvalidSignatureException", "it does not match"))
+    found = make_refusal(SignatureProblem("InvalidSignatureException", "it does not match"))
     assert (found.shape, found.status, found.body()) == (
         "InvalidSignatureException",
         403,

@@ -30,8 +30,8 @@ KEEP_ALIVE = bytes.fromhex(
 
 def test_the_samples_byte_for_byte() -> None:
     payload = b'{"content":[{"type":"text","text":"hi"}],"isError":false}'
-    assert b"".join(event_stream.result(payload)) == RESULT
-    assert b"".join(event_stream.exception("throttlingException", b'{"message":"slow down"}')) == EXCEPTION
+    assert b"".join(event_stream.frame_result(payload)) == RESULT
+    assert b"".join(event_stream.frame_exception("throttlingException", b'{"message":"slow down"}')) == EXCEPTION
     assert event_stream.KEEP_ALIVE == KEEP_ALIVE
 
 
@@ -44,7 +44,7 @@ def test_the_samples_byte_for_byte() -> None:
 )
 def test_botocore_reads_what_we_write(payload: bytes, headers: dict[str, str]) -> None:
     buffer = EventStreamBuffer()
-    for piece in event_stream.pieces(headers, payload):
+    for piece in event_stream.frame_message(headers, payload):
         buffer.add_data(piece)
     buffer.add_data(event_stream.KEEP_ALIVE)
     first, second = list(buffer)
@@ -54,7 +54,7 @@ def test_botocore_reads_what_we_write(payload: bytes, headers: dict[str, str]) -
 
 
 def test_no_piece_is_larger_than_the_bound() -> None:
-    whole = list(event_stream.result(bytes(3 * event_stream.PIECE_BYTES + 1)))
+    whole = list(event_stream.frame_result(bytes(3 * event_stream.PIECE_BYTES + 1)))
     assert max(map(len, whole)) <= event_stream.PIECE_BYTES
 
 

@@ -11,9 +11,9 @@ from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agentcore.identifiers import (
     CUSTOM_ID,
     Identifiers,
-    session_of,
-    shown_session,
-    system_arn,
+    format_session_id,
+    make_system_arn,
+    parse_session_id,
 )
 
 IDENTIFIERS = Identifiers(account="123456789012", system="python")
@@ -26,11 +26,11 @@ PATTERN = re.compile(
 def test_an_identifier_or_an_arn_will_do() -> None:
     custom = IDENTIFIERS.custom_arn("eu-west-1", "my_ci-AAAAAAAAAA")
     assert PATTERN.fullmatch(custom)
-    assert PATTERN.fullmatch(system_arn("eu-west-1"))
+    assert PATTERN.fullmatch(make_system_arn("eu-west-1"))
     for given in ("my_ci-AAAAAAAAAA", custom, custom.replace("eu-west-1", "us-east-2")):
         assert IDENTIFIERS.environment(given) == "my_ci-AAAAAAAAAA"
         assert CUSTOM_ID.fullmatch(IDENTIFIERS.environment(given))
-    for given in ("aws.codeinterpreter.v1", system_arn("us-east-1")):
+    for given in ("aws.codeinterpreter.v1", make_system_arn("us-east-1")):
         assert IDENTIFIERS.environment(given) == "python"
     assert IDENTIFIERS.environment("data") == "data"
     assert IDENTIFIERS.of_resource(custom) == "my_ci-AAAAAAAAAA"
@@ -59,17 +59,17 @@ def test_other_arns_name_nothing(arn: str) -> None:
 
 def test_the_system_interpreter_has_no_tags() -> None:
     with pytest.raises(NotFound):
-        IDENTIFIERS.of_resource(system_arn("us-east-1"))
+        IDENTIFIERS.of_resource(make_system_arn("us-east-1"))
 
 
 def test_a_session_is_ours_without_its_dashes() -> None:
     ours = str(uuid.uuid4())
-    shown = shown_session(ours)
+    shown = format_session_id(ours)
     assert re.fullmatch(r"[0-9a-zA-Z]{1,40}", shown)
-    assert session_of(shown) == ours
+    assert parse_session_id(shown) == ours
 
 
 @pytest.mark.parametrize("shown", ["", "x", "01K1PPWYE373Z99SS2A8ABW0TX", "A" * 32, "0" * 33, "0" * 32 + "\n"])
 def test_what_can_be_no_session_of_ours_is_not_found(shown: str) -> None:
     with pytest.raises(NotFound):
-        session_of(shown)
+        parse_session_id(shown)

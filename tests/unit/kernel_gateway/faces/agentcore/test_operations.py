@@ -89,7 +89,7 @@ def test_a_wrong_method_is_told_the_right_ones() -> None:
 
 def outside(name: str, query: str = "", headers: dict[str, str] | None = None, **labels: str) -> Any:
     operation = next(each for each in operations.TABLE if each.name == name)
-    return operations.outside(operation, labels, query, headers or {})
+    return operations.read_outside(operation, labels, query, headers or {})
 
 
 def test_the_query_is_decoded_as_it_was_signed() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.jupyter import delivery, framing, models
 from kernel_gateway.faces.jupyter.calls import MOST_TITLES, Face
-from kernel_gateway.faces.jupyter.credentials import client_session_of, parameters, token_of
+from kernel_gateway.faces.jupyter.credentials import find_client_session, find_token, parse_query
 from kernel_gateway.faces.jupyter.models import Title
 from kernel_gateway.faces.jupyter.routes import TABLE, find_address
 from kernel_gateway.faces.routing import Address
@@ -50,26 +50,26 @@ def frame_legacy(channel: str, told: Message, where: str) -> bytes | None:
 
 @given(st.floats(0, 4e9))
 def test_last_activity_is_what_the_clients_parse(moment: float) -> None:
-    shown = models.kernel(session(last_activity_at=rfc3339(moment)), "idle", 0)["last_activity"]
+    shown = models.describe_kernel(session(last_activity_at=rfc3339(moment)), "idle", 0)["last_activity"]
     assert datetime.strptime(shown, "%Y-%m-%dT%H:%M:%S.%fZ")  # noqa: DTZ007 - as the clients parse it
     assert len(shown) == len("2026-01-01T00:00:00.000000Z")
 
 
 def test_a_dead_kernel_says_why() -> None:
     ended = Ended("ttl", "its time-to-live was over", rfc3339(1))
-    shown = models.dead_kernel(session(status="TERMINATED", ended=ended))
+    shown = models.describe_dead_kernel(session(status="TERMINATED", ended=ended))
     assert shown["execution_state"] == "dead"
     assert "its time-to-live was over" in shown["reason"]
 
 
 @pytest.mark.parametrize(("names", "default"), [(["data", "python"], "python"), (["data"], "data"), ([], "python")])
 def test_the_default_kernelspec_is_one_that_there_is(names: list[str], default: str) -> None:
-    assert models.kernelspecs([environment(name) for name in names], "python")["default"] == default
+    assert models.describe_kernelspecs([environment(name) for name in names], "python")["default"] == default
 
 
 def test_a_session_without_a_name_has_a_title_all_the_same() -> None:
-    assert models.title_of(session()).path == "sandcell 3fb56bb8"
-    assert models.title_of(session(name="Q3")).path == "Q3"
+    assert models.make_title(session()).path == "sandcell 3fb56bb8"
+    assert models.make_title(session(name="Q3")).path == "Q3"
 
 
 def test_titles_are_bounded() -> None:
@@ -125,13 +125,13 @@ def test_a_frame_that_grows_too_large_is_replaced_too() -> None:
     ],
 )
 def test_where_a_token_is_found(header: str, query: dict[str, str], token: str) -> None:
-    assert token_of(header, query) == token
+    assert find_token(header, query) == token
 
 
 @given(st.text(max_size=300))
 def test_any_query_is_read_or_refused(query: str) -> None:
     try:
-        found = parameters(query)
+        found = parse_query(query)
     except InvalidRequest:
         return
     assert all(isinstance(value, str) for value in found.values())
@@ -140,11 +140,11 @@ def test_any_query_is_read_or_refused(query: str) -> None:
 @pytest.mark.parametrize("name", ["x" * 129, "ü", "a\nb"])
 def test_a_client_session_is_short_and_printable(name: str) -> None:
     with pytest.raises(InvalidRequest):
-        client_session_of({"session_id": name}, "otherwise")
+        find_client_session({"session_id": name}, "otherwise")
 
 
 def test_a_client_without_a_session_gets_one() -> None:
-    assert client_session_of({"session_id": ""}, "otherwise") == "otherwise"
+    assert find_client_session({"session_id": ""}, "otherwise") == "otherwise"
 
 
 def test_every_route_is_found_at_its_address() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tornado.iostream import IOStream
 from tornado.websocket import WebSocketClosedError
 
-from kernel_gateway.faces.jupyter.frame_writer import BINARY, TOGETHER_BYTES, FrameWriter, header
+from kernel_gateway.faces.jupyter.frame_writer import BINARY, TOGETHER_BYTES, FrameWriter, make_header
 
 BUFFER = 65_536
 
@@ -71,7 +71,7 @@ def test_what_is_put_arrives_in_order(sizes: list[int]) -> None:
         outlet, _, stream, theirs = opened()
         messages = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
         reading = asyncio.create_task(
-            read(theirs, sum(len(each) + len(header(BINARY, len(each))) for each in messages))
+            read(theirs, sum(len(each) + len(make_header(BINARY, len(each))) for each in messages))
         )
         for each in messages:
             await outlet.put([each[:1], each[1:70_000], each[70_000:]])
@@ -124,7 +124,7 @@ def test_what_waits_goes_out_when_the_client_reads_again() -> None:
         await read(theirs, 1_000_000 + 10)
         await filling
         await outlet.put([b"la", b"st"])
-        assert await read(theirs, 6) == header(BINARY, 4) + b"last"
+        assert await read(theirs, 6) == make_header(BINARY, 4) + b"last"
         stream.close()
         theirs.close()
 

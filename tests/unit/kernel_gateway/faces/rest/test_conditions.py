@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernel_gateway.errors import InvalidRequest, PreconditionFailed
-from kernel_gateway.faces.rest.conditions import Wanted, read_expected, tags
+from kernel_gateway.faces.rest.conditions import Wanted, parse_tags, read_expected
 from sandcell.models.workspaces import DurableFile
 
 FILE = DurableFile("out", "file", 10, "2026-01-01T00:00:00.000000Z", etag='"aa"')
@@ -24,7 +24,7 @@ WEAK = DurableFile("out", "file", 10, "2026-01-01T00:00:00.000000Z", etag='W/"aa
     ],
 )
 def test_tags(header: str | None, found: frozenset[str] | None) -> None:
-    assert tags(header, "If-Match") == found
+    assert parse_tags(header, "If-Match") == found
 
 
 NO_TAGS = {
@@ -43,7 +43,7 @@ NO_TAGS = {
 @pytest.mark.parametrize("header", NO_TAGS.values(), ids=NO_TAGS)
 def test_what_is_no_list_of_tags(header: str) -> None:
     with pytest.raises(InvalidRequest, match="If-Match"):
-        tags(header, "If-Match")
+        parse_tags(header, "If-Match")
 
 
 def test_what_is_expected_of_a_change() -> None:

@@ -13,7 +13,7 @@ from kernel_gateway.errors import every_error
 from kernel_gateway.faces.rest import openapi
 from kernel_gateway.faces.rest.handler import ADDRESSES
 from kernel_gateway.faces.rest.route import Route
-from kernel_gateway.faces.rest.table import TABLE, documented, openapi_document
+from kernel_gateway.faces.rest.table import TABLE, list_routes, make_openapi_document
 from kernel_gateway.settings import Settings
 from sandcell.models import constraints
 
@@ -66,7 +66,7 @@ def test_what_the_settings_bound_is_stated_as_they_are() -> None:
     ]
     assert schemas["schemas"]["Submission"]["properties"]["timeout_seconds"]["maximum"] == 7.0
     assert schemas["schemas"]["CreateEnvironment"]["properties"]["network"]["allOf"] == [{"enum": ["SANDBOX"]}]
-    assert constraints.SETTING not in openapi_document(Settings()).decode()
+    assert constraints.SETTING not in make_openapi_document(Settings()).decode()
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_the_codes_of_errors_are_distinct_words() -> None:
 
 
 def test_every_route_says_what_it_does() -> None:
-    assert all(summary and not summary.endswith(".") for _method, _path, summary in documented())
+    assert all(summary and not summary.endswith(".") for _method, _path, summary in list_routes())

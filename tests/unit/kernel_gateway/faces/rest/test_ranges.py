@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernel_gateway.faces.errors import RangeNotSatisfiable
-from kernel_gateway.faces.rest.ranges import bounds
+from kernel_gateway.faces.rest.ranges import parse_range
 
 
 @pytest.mark.parametrize(
@@ -22,13 +22,13 @@ from kernel_gateway.faces.rest.ranges import bounds
     ],
 )
 def test_what_is_heeded(header: str | None, found: tuple[int, int]) -> None:
-    assert bounds(header, 100) == found
+    assert parse_range(header, 100) == found
 
 
 @pytest.mark.parametrize("header", ["bytes=100-", "bytes=100-200", "bytes=999999999999999999-", "bytes=-0"])
 def test_what_begins_beyond_the_end(header: str) -> None:
     with pytest.raises(RangeNotSatisfiable) as caught:
-        bounds(header, 100)
+        parse_range(header, 100)
     assert caught.value.size == 100
 
 
@@ -39,10 +39,10 @@ def test_what_begins_beyond_the_end(header: str) -> None:
      "bytes=0 - 1", "bytes=1-2\r\nX: y"],
 )  # fmt: skip
 def test_what_is_ignored(header: str) -> None:
-    assert bounds(header, 100) == (0, 100)
+    assert parse_range(header, 100) == (0, 100)
 
 
 def test_of_nothing_there_is_no_range() -> None:
-    assert bounds(None, 0) == (0, 0)
+    assert parse_range(None, 0) == (0, 0)
     with pytest.raises(RangeNotSatisfiable):
-        bounds("bytes=0-", 0)
+        parse_range("bytes=0-", 0)

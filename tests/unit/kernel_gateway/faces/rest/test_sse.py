@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.rest.sse import HEARTBEAT, frame, last_event_id
+from kernel_gateway.faces.rest.sse import HEARTBEAT, frame, read_last_event_id
 from sandcell.event_stream import EventParser
 from sandcell.models.executions import Event
 
@@ -31,9 +31,9 @@ def test_events_survive_any_cut(cuts: list[int]) -> None:
 @pytest.mark.parametrize("header", ["", "-1", "1.5", "x", "٣", "9" * 40, " 1"])
 def test_a_last_event_id_must_be_a_sequence(header: str) -> None:
     with pytest.raises(InvalidRequest):
-        last_event_id(header)
+        read_last_event_id(header)
 
 
 def test_without_the_header_events_start_at_the_first() -> None:
-    assert last_event_id(None) == 0
-    assert last_event_id("17") == 17
+    assert read_last_event_id(None) == 0
+    assert read_last_event_id("17") == 17

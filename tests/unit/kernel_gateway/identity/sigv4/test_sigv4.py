@@ -15,12 +15,12 @@ from kernel_gateway.identity.sigv4 import (
     UNSIGNED_PAYLOAD,
     SignatureProblem,
     SignedRequest,
-    claimed,
-    parameters,
+    parse_parameters,
+    read_claim,
     require_timely,
     verify,
 )
-from kernel_gateway.identity.sigv4.canonical import canonical_path, canonical_query, canonical_request
+from kernel_gateway.identity.sigv4.canonical import make_canonical_path, make_canonical_query, make_canonical_request
 from tests.unit.kernel_gateway.identity.signing import HOST, KEY, NOW, SECRET, Made, signed, some_requests
 
 AT = NOW.timestamp()
@@ -37,7 +37,7 @@ INVOKE = Made(
 
 def check(request: SignedRequest, made: Made = INVOKE, *, now: float = AT, body: str = "") -> None:
     """As a face does it: the claimed key's secret is looked up, and every key has another one."""
-    claim = claimed(request)
+    claim = read_claim(request)
     secret = SECRET if claim.access_key_id == KEY else "the secret of another key"
     verify(request, claim, secret, body or made.body_hash, now)
 
@@ -107,8 +107,8 @@ VECTORS = [
 
 @pytest.mark.parametrize(("request_", "body", "canonical_hash"), VECTORS)
 def test_the_vectors_of_the_reference(request_: SignedRequest, body: bytes, canonical_hash: str) -> None:
-    claim, body_hash = claimed(request_), hashlib.sha256(body).hexdigest()
-    text = canonical_request(request_, claim.signed_headers, body_hash)
+    claim, body_hash = read_claim(request_), hashlib.sha256(body).hexdigest()
+    text = make_canonical_request(request_, claim.signed_headers, body_hash)
     assert hashlib.sha256(text.encode()).hexdigest() == canonical_hash
     verify(request_, claim, SECRET, body_hash, AT)
     assert (claim.access_key_id, claim.region, claim.service) == (KEY, "us-west-2", "bedrock-agentcore")
@@ -119,7 +119,7 @@ def test_the_vectors_of_the_reference(request_: SignedRequest, body: bytes, cano
 def test_what_botocore_signs_is_right_and_any_other_secret_is_wrong(seed: int) -> None:
     for made in some_requests(seed, 100):
         for request, body in ((signed(made), made.body_hash), (signed(made, expires=60), EMPTY_BODY)):
-            claim = claimed(request)
+            claim = read_claim(request)
             verify(request, claim, SECRET, body, AT)
             with pytest.raises(SignatureProblem, match="does not match"):
                 verify(request, claim, SECRET + "x", body, AT)
@@ -132,7 +132,7 @@ def test_with_any_byte_changed_it_fails(*, presigned: bool) -> None:
         request = signed(made, expires=60) if presigned else signed(made)
         body = EMPTY_BODY if presigned else made.body_hash
         check(request, body=body)
-        covered = claimed(request).signed_headers
+        covered = read_claim(request).signed_headers
         for _ in range(25):
             changed, changed_body = _changed(rng, request, body, covered)
             if _means(changed, changed_body, covered) != _means(request, body, covered):
@@ -166,8 +166,8 @@ def _flipped(rng: random.Random, text: str) -> str:
 
 def _means(request: SignedRequest, body: str, covered: tuple[str, ...]) -> tuple[object, ...]:
     """What the request says, apart from how it is spelled: nothing else may stay the same under a changed byte."""
-    path, query = canonical_path(request.raw_path), canonical_query(request.raw_query)
-    signature = [value for name, value in parameters(request.raw_query) if name == b"X-Amz-Signature"]
+    path, query = make_canonical_path(request.raw_path), make_canonical_query(request.raw_query)
+    signature = [value for name, value in parse_parameters(request.raw_query) if name == b"X-Amz-Signature"]
     headers = [[value.split() for value in request.values(name)] for name in (*covered, "authorization")]
     return request.method, path, query, signature, headers, body
 
@@ -192,7 +192,7 @@ def _means(request: SignedRequest, body: str, covered: tuple[str, ...]) -> tuple
     ],
 )
 def test_paths_are_encoded_twice(raw: str, canonical: str) -> None:
-    assert canonical_path(raw) == canonical
+    assert make_canonical_path(raw) == canonical
 
 
 @pytest.mark.parametrize(
@@ -216,11 +216,11 @@ def test_paths_are_encoded_twice(raw: str, canonical: str) -> None:
     ],
 )
 def test_queries_are_sorted_and_spelled_one_way(raw: str, canonical: str) -> None:
-    assert canonical_query(raw) == canonical
+    assert make_canonical_query(raw) == canonical
 
 
 def test_a_query_is_read_as_it_was_signed() -> None:
-    assert parameters("a=b+c%20d&a=&b") == [(b"a", b"b+c d"), (b"a", b""), (b"b", b"")]
+    assert parse_parameters("a=b+c%20d&a=&b") == [(b"a", b"b+c d"), (b"a", b""), (b"b", b"")]
 
 
 def test_a_path_prefix_is_part_of_what_is_signed() -> None:
@@ -277,13 +277,13 @@ def test_a_replay_and_a_clock_that_is_wrong_are_refused_before_the_body_is_read(
     assert (problem.code, problem.status) == ("InvalidSignatureException", 403)
     assert says in problem.message
     with pytest.raises(SignatureProblem, match=says):
-        require_timely(claimed(request), AT + away)
+        require_timely(read_claim(request), AT + away)
 
 
 def test_a_presigned_url_counts_until_it_expires() -> None:
     made = replace(INVOKE, method="GET", query=[("sessionId", "a b/c")], headers=[], body=b"")
     request = signed(made, expires=3_600)
-    assert claimed(request).presigned
+    assert read_claim(request).presigned
     for now in (AT - SKEW_SECONDS, AT, AT + 3_600):
         check(request, made, now=now)
     assert "expired" in refused(request, made, now=AT + 3_601).message
@@ -437,14 +437,14 @@ def test_session_tokens_are_refused_with_what_to_do() -> None:
 
 def test_a_request_signed_a_second_later_has_another_signature() -> None:
     first, second = signed(INVOKE), signed(INVOKE, at=NOW + timedelta(seconds=1))
-    assert claimed(first).signature != claimed(second).signature
+    assert read_claim(first).signature != read_claim(second).signature
     mixed = with_headers(first, *((n, v) for n, v in second.headers if n == "X-Amz-Date"), without="x-amz-date")
     refused(mixed)
 
 
 def test_neither_secrets_nor_signatures_show() -> None:
     request = signed(INVOKE)
-    claim = claimed(request)
+    claim = read_claim(request)
     assert claim.signature not in repr(claim) + repr(request)
     with pytest.raises(SignatureProblem) as caught:
         verify(request, claim, "another-secret-key", INVOKE.body_hash, AT)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kernel_gateway.faces.agentcore.tools import Arguments, Invocation, tool_of
+from kernel_gateway.faces.agentcore.tools import Arguments, Invocation, find_tool
 from sandcell.models.sessions import Session
 from tests.integration.kernel_gateway.services.conftest import Gateway, House, house, on_gateway
 
@@ -30,7 +30,7 @@ class Tools:
         gateway = self._gateway
         call = Invocation(gateway.services, gateway.me, self.session_id, arguments, key)
         async with asyncio.timeout(120):
-            result = await tool_of(name, arguments)(call)
+            result = await find_tool(name, arguments)(call)
         value: dict[str, Any] = json.loads(msgspec.json.encode(result))
         return value
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.agentcore.tools import TOOLS, Arguments, checks, tool_of
+from kernel_gateway.faces.agentcore.tools import TOOLS, Arguments, checks, find_tool
 
 ENOUGH: dict[str, dict[str, Any]] = {
     "executeCode": {"code": "1"},
@@ -33,7 +33,7 @@ def test_there_are_the_nine_tools_of_the_model() -> None:
 
 @pytest.mark.parametrize("name", list(ENOUGH))
 def test_what_a_tool_needs_is_enough(name: str) -> None:
-    assert callable(tool_of(name, arguments(ENOUGH[name])))
+    assert callable(find_tool(name, arguments(ENOUGH[name])))
 
 
 @pytest.mark.parametrize("name", [name for name in ENOUGH if name != "listFiles"])
@@ -41,7 +41,7 @@ def test_without_what_it_needs_a_tool_is_refused(name: str) -> None:
     needed = next(iter(ENOUGH[name]))
     for given in ({}, {needed: None}):
         with pytest.raises(InvalidRequest) as refused:
-            tool_of(name, arguments(given))
+            find_tool(name, arguments(given))
         assert refused.value.details["field"] == f"arguments.{needed}"
         assert f"arguments.{needed}" in refused.value.message
 
@@ -67,7 +67,7 @@ def test_without_what_it_needs_a_tool_is_refused(name: str) -> None:
 )
 def test_what_makes_no_sense_is_refused(name: str, given: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        tool_of(name, arguments(given))
+        find_tool(name, arguments(given))
     assert refused.value.details["field"] == field
 
 
@@ -80,13 +80,13 @@ def test_the_model_s_longest_text_is_the_longest(monkeypatch: pytest.MonkeyPatch
         ("writeFiles", {"content": [{"path": "x", "blob": "MTIzNA=="}]}),
     ):
         with pytest.raises(InvalidRequest, match="at most 3"):
-            tool_of(name, arguments(given))
+            find_tool(name, arguments(given))
 
 
 @pytest.mark.parametrize("name", ["nope", "", "executecode", "__class__"])
 def test_an_unknown_tool_is_refused_with_the_names_there_are(name: str) -> None:
     with pytest.raises(InvalidRequest, match="executeCode, executeCommand") as refused:
-        tool_of(name, Arguments())
+        find_tool(name, Arguments())
     assert refused.value.details["field"] == "name"
 
 
@@ -100,4 +100,4 @@ def test_an_unknown_tool_is_refused_with_the_names_there_are(name: str) -> None:
     ],
 )
 def test_the_language_follows_from_the_runtime(given: dict[str, Any], language: str) -> None:
-    assert checks.language_of(arguments(given)) == language
+    assert checks.find_language(arguments(given)) == language

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kernel_gateway.errors import InvalidRequest
-from kernel_gateway.faces.agentcore.tools.media_types import media_type, text_of
-from kernel_gateway.faces.agentcore.tools.paths import uri, workspace_path
-from kernel_gateway.faces.agentcore.tools.terminal import code_text, command_text
+from kernel_gateway.faces.agentcore.tools.media_types import decode_text, find_media_type
+from kernel_gateway.faces.agentcore.tools.paths import make_uri, parse_path
+from kernel_gateway.faces.agentcore.tools.terminal import render_code_output, render_command_output
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from kernel_gateway.faces.agentcore.tools.terminal import code_text, command_tex
     ],
 )
 def test_a_path_is_one_in_the_workspace(given: str, path: str) -> None:
-    assert workspace_path(given) == path
+    assert parse_path(given) == path
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_a_path_is_one_in_the_workspace(given: str, path: str) -> None:
 )
 def test_what_leads_elsewhere_is_refused_with_why(given: str, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why) as refused:
-        workspace_path(given)
+        parse_path(given)
     assert len(refused.value.message) < 200
 
 
 def test_a_uri_gives_its_path_back() -> None:
     for path in ("a.txt", "demo/note.txt", "with space#?.csv"):
-        assert uri(path) == f"file:///{path}"
-        assert workspace_path(uri(path)) == path
+        assert make_uri(path) == f"file:///{path}"
+        assert parse_path(make_uri(path)) == path
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_a_uri_gives_its_path_back() -> None:
     ],
 )
 def test_a_name_speaks_of_its_type(path: str, type_: str) -> None:
-    assert media_type(path) == type_
+    assert find_media_type(path) == type_
 
 
 def test_content_is_text_when_it_is_utf_8_without_nul() -> None:
-    assert text_of("é\r\n".encode()) == "é\r\n"
-    assert text_of(b"") == ""
-    assert text_of(b"a\0b") is None
-    assert text_of(b"\xff\xfe") is None
+    assert decode_text("é\r\n".encode()) == "é\r\n"
+    assert decode_text(b"") == ""
+    assert decode_text(b"a\0b") is None
+    assert decode_text(b"\xff\xfe") is None
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_content_is_text_when_it_is_utf_8_without_nul() -> None:
     ],
 )
 def test_code_prints_no_carriage_return(printed: str, text: str) -> None:
-    assert code_text(printed) == text
+    assert render_code_output(printed) == text
 
 
 def test_many_carriage_returns_take_no_time_to_speak_of() -> None:
-    assert code_text("x" * 500_000 + "\ry" * 250_000) == "y" + "x" * 499_999
+    assert render_code_output("x" * 500_000 + "\ry" * 250_000) == "y" + "x" * 499_999
 
 
 def test_a_command_s_lines_end_as_a_terminal_s() -> None:
-    assert command_text("Hello world!\n") == "Hello world!\r\n"
-    assert command_text("a\r\nb\nc") == "a\r\nb\r\nc"
+    assert render_command_output("Hello world!\n") == "Hello world!\r\n"
+    assert render_command_output("a\r\nb\nc") == "a\r\nb\r\nc"

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from kernel_gateway.errors import NoSpace
-from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, failure, fit
+from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, describe_failure, fit
 from kernel_gateway.faces.agentcore.tools.commands import describe_command, describe_task
 from kernel_gateway.faces.agentcore.tools.rendering import render
-from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, join_names, text_block
+from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, join_names, make_text_block
 from sandcell.models.commands import Command
 from sandcell.models.executions import Death, Execution, ExecutionError
 
@@ -168,7 +168,7 @@ def test_a_task_that_ended(task: Command, is_error: bool, status: str, text: str
 
 
 def test_an_error_of_the_service_is_a_result() -> None:
-    assert wire(failure(NoSpace("the disk is full"))) == {
+    assert wire(describe_failure(NoSpace("the disk is full"))) == {
         "content": [{"type": "text", "text": "the disk is full"}],
         "isError": True,
     }
@@ -177,7 +177,7 @@ def test_an_error_of_the_service_is_a_result() -> None:
 def test_what_one_message_cannot_hold_is_left_out_and_said() -> None:
     image = ContentBlock("image", data=b"x" * 20_000_000, mime_type="image/png")
     about = StructuredContent(stdout="y" * 1_000_000, stderr="", exit_code=0)
-    made = fit(Result([text_block("z" * 1_000_000), image], is_error=False, structured_content=about))
+    made = fit(Result([make_text_block("z" * 1_000_000), image], is_error=False, structured_content=about))
     assert len(msgspec.json.encode(made)) < 2_000_000
     assert made.is_error
     told = wire(made)
@@ -185,15 +185,15 @@ def test_what_one_message_cannot_hold_is_left_out_and_said() -> None:
     assert "bytes cut" in told["content"][1]["text"]
     assert [block["type"] for block in told["content"]] == ["text", "text"]
     assert told["structuredContent"]["exitCode"] == 0
-    worst = Result([text_block("\0" * 10_000_000)] * 20, is_error=False, structured_content=about)
+    worst = Result([make_text_block("\0" * 10_000_000)] * 20, is_error=False, structured_content=about)
     assert len(msgspec.json.encode(fit(worst))) <= MOST_PAYLOAD_BYTES
 
 
 def test_what_one_message_holds_is_untouched() -> None:
-    overhead = len(msgspec.json.encode(Result([text_block("")], is_error=False)))
-    whole = Result([text_block("x" * (MOST_PAYLOAD_BYTES - overhead))], is_error=False)
+    overhead = len(msgspec.json.encode(Result([make_text_block("")], is_error=False)))
+    whole = Result([make_text_block("x" * (MOST_PAYLOAD_BYTES - overhead))], is_error=False)
     assert fit(whole) is whole
-    assert fit(Result([text_block("x" * (MOST_PAYLOAD_BYTES - overhead + 1))], is_error=False)).is_error
+    assert fit(Result([make_text_block("x" * (MOST_PAYLOAD_BYTES - overhead + 1))], is_error=False)).is_error
 
 
 def test_many_names_are_counted() -> None:
