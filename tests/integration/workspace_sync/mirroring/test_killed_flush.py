@@ -110,7 +110,7 @@ class Stage:
         document = msgspec.json.decode(self._read(f"{self.prefix}/manifest.json"))
         return document["execution"]["number"], {row["path"]: row for row in document["entries"]}
 
-    async def mirror_anew(self, number: int) -> None:
+    async def mirror_again(self, number: int) -> None:
         """As a service does that starts again: a mirror over the directory as it is."""
         with ThreadPoolExecutor(4) as pool:
             mirror = Mirror(str(self.directory), self.store, self.prefix, limits=LIMITS, executor=pool)
