@@ -58,6 +58,8 @@ Result = TypeVar("Result")
 ABANDON_SECONDS = 1.0
 SMALL_BYTES = 64 * 1024
 """Files up to this size are fetched several by one job, which asks for them ahead of their turn."""
+LARGE_BYTES = 1 << 20
+"""Larger ones are not asked for ahead: S3 would send their beginning so, and the rest by another request."""
 SMALL_FILES = 32
 """What one such job fetches."""
 SMALL_THREADS = 2
@@ -256,11 +258,17 @@ class Restoration:
                     self._note(number, transfer.fetch(remote.entries[left.paths[number]], key, opened))
                     check_stop(transfer.stop)
 
+        def fetch_large(number: int) -> None:
+            key = remote.keys[left.paths[number]]
+            self._note(number, transfer.fetch(remote.entries[left.paths[number]], key))
+            check_stop(transfer.stop)
+
         numbers = array("Q", left.left())
-        small = bisect.bisect_right(numbers, SMALL_BYTES, key=left.size)
+        small, large = (bisect.bisect_right(numbers, bound, key=left.size) for bound in (SMALL_BYTES, LARGE_BYTES))
         batches = (numbers[start : min(start + SMALL_FILES, small)] for start in range(0, small, SMALL_FILES))
         await threads.each(fetch, batches, at_once=SMALL_THREADS)
-        await threads.each(fetch, ([number] for number in numbers[small:]))
+        await threads.each(fetch, ([number] for number in numbers[small:large]))
+        await threads.each(fetch_large, numbers[large:])
         self.report = await threads.run(partial(self._conclude, transfer, remote))
         self._remote, self._made, self._left = None, [], Pending()
 

@@ -131,9 +131,7 @@ class S3Store:
         if size == 0:
             self.stat(key)
             return io.BytesIO()
-        if offset or size is not None:
-            return self._as_stream(key, self._open(key, "", offset, size), offset, size)
-        return self._receive(key, self._ask(key))
+        return self._as_stream(key, self._open(key, "", offset, size), offset, size)
 
     @contextlib.contextmanager
     def get_ahead(self, wanted: Iterable[tuple[Item, str]]) -> Iterator[Ahead[Item]]:
