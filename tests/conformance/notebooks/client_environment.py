@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ def installed(data_dir: Path) -> Path:
     """The environment, installed now if it is not there yet. Sandcell is in it as `pip install -e` puts it."""
     clients = data_dir / "notebook-clients"
     place = client_environments.installed(PINS, clients)
-    beside = place / "sandcell-installed"
+    declared = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()  # entry points, for one
+    beside = place / f"sandcell-installed-{declared[:16]}"
     if not beside.exists():
         uv = [str(Path(sys.executable).parent / "uv"), "pip", "install", "--quiet"]
         python = ["--python", str(place / "bin/python")]

@@ -195,7 +195,7 @@ def test_a_notebook_becomes_a_view_in_it() -> None:
 def test_a_defect_of_a_parser_is_named_and_its_process_is_gone() -> None:
     program = (
         "import runpy, sys, kernel_gateway.views.script as parts\n"
-        "parts.script = lambda text, _: text[9] if text == b'{}' else b''\n"
+        "parts.render_script = lambda text, _: text[9] if text == b'{}' else b''\n"
         "sys.argv[1:] = ['1000', '4000000000', '60', 'py']\n"
         "runpy.run_module('kernel_gateway.views', run_name='__main__')"
     )

@@ -17,6 +17,6 @@ def test_a_person_takes_shows_renews_and_gives_back_a_lease(sandcell: Shell) -> 
     assert "Ada has this session" in sandcell("lease", session).stderr
     assert sandcell("lease", session, "--renew", lease_id).stdout.strip() == lease_id
     assert sandcell("lease", session, "--release").returncode == 0
-    assert "nobody holds" in sandcell("lease", session, "--show").stderr
+    assert "no lease" in sandcell("lease", session, "--show").stderr
     assert sandcell("lease", session, "--for", "2h").returncode == 2
     sandcell("session", "stop", session)
