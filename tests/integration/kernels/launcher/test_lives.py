@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests import leftovers
+from tests import control_groups, leftovers
 from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
@@ -66,7 +66,7 @@ def join_group_of(process: int, joining: int) -> None:
     counted = next((group for _, names, group in lines if "pids" in names.split(",")), None)
     group = counted if counted is not None else next(group for _, names, group in lines if not names)
     assert group.endswith("/service")
-    files = [path for path in Path("/sys/fs/cgroup").rglob("cgroup.procs") if str(path.parent).endswith(group)]
+    files = [path for path in control_groups.find("cgroup.procs") if str(path.parent).endswith(group)]
     files[0].write_text(str(joining))
 
 

@@ -20,6 +20,7 @@ from kernels.environment import Environment
 from kernels.errors import SandboxFailed, SandboxGone
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxSpec
+from tests import control_groups
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
 WHATEVER_RUNTIME = pytest.mark.parametrize("runtime_name", ["runc"])
@@ -29,7 +30,7 @@ WHATEVER_RUNTIME = pytest.mark.parametrize("runtime_name", ["runc"])
 def traces(settings: RuntimeSettings, sandbox_id: str) -> list[str]:
     """Everything on the host that carries the sandbox's id, and claims of uid ranges."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if sandbox_id in line]
-    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{sandbox_id}")]
+    groups = [str(path) for path in control_groups.find(sandbox_id)]
     files = [
         str(p) for top in (settings.data_directory, settings.run_directory) for p in top.glob(f"**/*{sandbox_id}*")
     ]

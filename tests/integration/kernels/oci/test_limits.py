@@ -11,6 +11,7 @@ import pytest
 
 from kernels.environment import Resources
 from kernels.errors import SandboxFailed, SandboxGone
+from tests import control_groups
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
 GREEDY = "python3 -c 'x = b\"1\" * (1 << 30)'"
@@ -105,7 +106,7 @@ def test_processor_time_is_held_to_the_environment(in_sandboxes: Callable[[Test]
         quota = [
             int(path.read_text().split()[0])
             for one in groups.hierarchies
-            for path in one.mount.glob(f"**/{info.sandbox_id}/cpu.cfs_quota_us")
+            for path in control_groups.find(f"{info.sandbox_id}/cpu.cfs_quota_us", one.mount)
         ]
         assert quota
         left, _ = groups.processors_left(top=sandboxes.runtime.settings.runtime == "crun")

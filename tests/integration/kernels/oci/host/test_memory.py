@@ -11,6 +11,7 @@ import pytest
 from kernels.environment import Resources
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo
+from tests import control_groups
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
 
 HIDE_MEMORY = """
@@ -110,7 +111,7 @@ def test_swap_is_no_second_memory(in_sandboxes: Callable[[Test], None]) -> None:
             name: int(file.read_text())
             for name in ("memory.memsw.limit_in_bytes", "memory.swap.max")
             for one in sandboxes.runtime.cgroups.hierarchies
-            for file in one.mount.glob(f"**/{info.sandbox_id}/{name}")
+            for file in control_groups.find(f"{info.sandbox_id}/{name}", one.mount)
         }
         assert allowed in ({"memory.memsw.limit_in_bytes": limit}, {"memory.swap.max": 0})
 
