@@ -251,7 +251,10 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     def _refuse_slow(self) -> None:
         self.drop_body()
-        self.refusal = self.refusal or BodyTooSlow("the body did not arrive in time")
+        if self.refusal is None:  # it may still be sending, if slowly
+            self.refusal = BodyTooSlow("the body did not arrive in time")
+            self._answer_early(self.refusal)
+            return
         self.answered = True
         self.close_after_answer()
         self.write_refusal(self.refusal)
