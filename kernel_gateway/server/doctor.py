@@ -91,6 +91,8 @@ async def _remove(settings: Settings, place: Path) -> None:
     finally:
         await runtime.aclose()
     shutil.rmtree(place)
+    # It had checked the runtime before, in a group that belongs to no directory.
+    await sandboxes.make_runtime(settings, Path(settings.data_dir, _PLACE)).aclose()
 
 
 @contextlib.contextmanager
