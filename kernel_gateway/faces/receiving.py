@@ -223,14 +223,18 @@ class ReceivingHandler(tornado.web.RequestHandler):
     def _answer_early(self, error: Exception) -> None:
         """Answer while the body is still to come, and read on for a while: closed at once, the connection would be
         reset, and the client that is still sending would never see the answer."""
-        self.answered = True
-        self.close_after_answer()
-        self.write_refusal(error)
+        self._write_last(error)
         if self._awaits_word:  # nothing is sent after this answer; and tornado would still ask for it
             self.finish()
             return
         self.flush()
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
+
+    def _write_last(self, error: Exception) -> None:
+        """Write a refusal after which the connection ends, without finishing."""
+        self.answered = True
+        self.close_after_answer()
+        self.write_refusal(error)
 
     def close_after_answer(self) -> None:
         """The answer is the last one on its connection, and says so."""
@@ -255,9 +259,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
             self.refusal = BodyTooSlow("the body did not arrive in time")
             self._answer_early(self.refusal)
             return
-        self.answered = True
-        self.close_after_answer()
-        self.write_refusal(self.refusal)
+        self._write_last(self.refusal)
         self._hang_up()
 
     def _hang_up(self) -> None:

@@ -48,6 +48,7 @@ from workspace_sync.mirroring.transfer import (
     unusable,
 )
 from workspace_sync.names import escape, key_of
+from workspace_sync.store import Opened
 from workspace_sync.threads import Threads
 
 log = structlog.get_logger()
@@ -250,25 +251,23 @@ class Restoration:
         """Fetch what is left, smallest first, then give directories their modes."""
         remote, left = self._remote or Remote(), self._left
 
-        def fetch(numbers: Sequence[int]) -> None:
-            named = ((number, remote.keys[left.paths[number]]) for number in numbers)
-            wanted = (((number, key), transfer.prefix + key) for number, key in named)
-            with transfer.store.get_ahead(wanted) as asked:
-                for (number, key), opened in asked:
-                    self._note(number, transfer.fetch(remote.entries[left.paths[number]], key, opened))
-                    check_stop(transfer.stop)
-
-        def fetch_large(number: int) -> None:
-            key = remote.keys[left.paths[number]]
-            self._note(number, transfer.fetch(remote.entries[left.paths[number]], key))
+        def fetch(number: int, opened: Opened | None = None) -> None:
+            path = left.paths[number]
+            self._note(number, transfer.fetch(remote.entries[path], remote.keys[path], opened))
             check_stop(transfer.stop)
+
+        def fetch_ahead(numbers: Sequence[int]) -> None:
+            wanted = ((number, transfer.prefix + remote.keys[left.paths[number]]) for number in numbers)
+            with transfer.store.get_ahead(wanted) as asked:
+                for number, opened in asked:
+                    fetch(number, opened)
 
         numbers = array("Q", left.left())
         small, large = (bisect.bisect_right(numbers, bound, key=left.size) for bound in (SMALL_BYTES, LARGE_BYTES))
         batches = (numbers[start : min(start + SMALL_FILES, small)] for start in range(0, small, SMALL_FILES))
-        await threads.each(fetch, batches, at_once=SMALL_THREADS)
-        await threads.each(fetch, ([number] for number in numbers[small:large]))
-        await threads.each(fetch_large, numbers[large:])
+        await threads.each(fetch_ahead, batches, at_once=SMALL_THREADS)
+        await threads.each(fetch_ahead, ([number] for number in numbers[small:large]))
+        await threads.each(fetch, numbers[large:])
         self.report = await threads.run(partial(self._conclude, transfer, remote))
         self._remote, self._made, self._left = None, [], Pending()
 

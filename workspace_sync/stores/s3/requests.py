@@ -92,10 +92,10 @@ class Requests:
         except (WireBroken, TimeoutError):
             return None
 
-    def receive(self, key: str, connection: socket.socket | None) -> ByteRange:
+    def receive(self, key: str, connection: socket.socket) -> ByteRange:
         """What was asked for on this connection, which goes on here: the object's beginning, all of a small one."""
         wire, answer = self._wire, None
-        if connection is not None and wire is not None:
+        if wire is not None:
             answer = self._try(lambda: wire.receive(connection))
         if answer is None:
             return self.open(key, 0, None)

@@ -143,7 +143,7 @@ class S3Store:
             return self._requests.ask(self._key(key))
         return None
 
-    def _receive(self, key: str, connection: socket.socket | None) -> BinaryIO:
+    def _receive(self, key: str, connection: socket.socket) -> BinaryIO:
         with self._errors(key):
             first = self._requests.receive(self._key(key), connection)
         return self._as_stream(key, first, 0, None)

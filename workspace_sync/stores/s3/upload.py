@@ -1,7 +1,7 @@
 """One large object sent in parts: several at a time, so many in memory, and none again that the server has already.
 
 An upload that was cut off stays with the server, also when the process died. The next one of the same key takes it up:
-a part that already has the hash of ours is not sent again. An upload that is not taken up within a day is aborted.
+a part that already has the same hash is not sent again. An upload that is not taken up within a day is aborted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Small objects to and from one bucket over kept connections, at a tenth of the cost of botocore's way.
 
 Only for what goes well: an answer that is not a plain success is left to botocore, which asks again in its own way and
-knows redirects, regions, back-off and errors. Whatever is large goes through botocore alone. A `Wire` is all
+knows redirects, regions, back-off and errors. Large objects go through botocore alone. A `Wire` is all
 connections to one bucket; an exchange is one request and its whole answer, in memory.
 """
 
