@@ -27,7 +27,6 @@ from kernel_gateway.services.audit.api_call import API, CLIENT_GONE, ApiCall, de
 from kernel_gateway.services.audit.chain import AuditChain, Written
 from kernel_gateway.services.audit.feed import Feed, Sink
 from kernel_gateway.services.audit.file import AuditFile, FileSink
-from kernel_gateway.services.audit.http_sink import HttpSink
 from kernel_gateway.services.audit.syslog import SyslogSink
 from kernel_gateway.services.audit.text import cut_text, encode_detail
 from kernel_gateway.services.clock import Clock, rfc3339
@@ -296,5 +295,7 @@ def _sinks(settings: Settings) -> list[Sink]:
     if settings.audit_syslog:
         sinks.append(SyslogSink(SyslogAddress.of_text(settings.audit_syslog)))
     if settings.audit_http_url:
+        from kernel_gateway.services.audit.http_sink import HttpSink  # noqa: PLC0415 - HTTPX is 3 % of a start
+
         sinks.append(HttpSink(settings.audit_http_url, settings.audit_http_token))
     return sinks

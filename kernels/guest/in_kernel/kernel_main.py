@@ -8,6 +8,10 @@ library and ipykernel 6 or newer, and of Sandcell's only the modules in this dir
 
 from __future__ import annotations
 
+import gc
+
+gc.disable()  # until the kernel is there: a sixth of its start would be collections among modules that all stay
+
 import importlib.util
 import os
 import signal
@@ -269,6 +273,8 @@ def main() -> None:
     choose_temporary_directory()
     cast("Any", zmqshell).system = load("shell_escapes").run
     load("kernel_paths").add()
+    gc.freeze()
+    gc.enable()
     app.start()
 
 

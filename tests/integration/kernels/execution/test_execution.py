@@ -42,6 +42,11 @@ def test_globals_live_on_and_a_result_is_shown(on_kernel: OnKernel) -> None:
     assert result["execution_count"] == outcome.execution_count
 
 
+def test_code_finds_the_garbage_collector_at_work(on_kernel: OnKernel) -> None:
+    outcome = run(on_kernel, "import gc; gc.isenabled()")
+    assert outcome.outputs[0]["data"] == {"text/plain": "True"}
+
+
 def test_events_come_in_order_and_say_what_the_outcome_says(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         outcome = await runner.run(
