@@ -2,13 +2,20 @@
 
 import sys
 
-# structlog imports Rich and Pygments where they are installed, for tracebacks in colour that no log line of the service
-# has: a tenth of its start. Other code that wants Rich finds it afterwards.
-_without_rich = "rich" not in sys.modules
-if _without_rich:
-    sys.modules["rich"] = None  # type: ignore[assignment] # the documented way to make an import fail
 
-import structlog  # noqa: E402, F401
+def _import_without_rich() -> None:
+    """Import structlog without rich, and let httpx come without its command: a tenth of the service's start.
 
-if _without_rich:
-    del sys.modules["rich"]
+    structlog would have it for tracebacks that show variables, secrets among them; ours are plain (`logs`).
+    """
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    if "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        import structlog.dev  # noqa: F401, PLC0415
+    finally:
+        del sys.modules["rich"]
+
+
+_import_without_rich()

@@ -64,7 +64,7 @@ class Client:
         self.url = found.url
         self._http = httpx.Client(
             headers=t.make_headers(found.token),
-            transport=httpx.HTTPTransport(socket_options=t.KEEP_ALIVE),
+            transport=httpx.HTTPTransport(verify=t.make_verification(found.url), socket_options=t.KEEP_ALIVE),
             trust_env=False,  # no proxy and no .netrc of the environment: the token goes to this address alone
         )
 

@@ -64,7 +64,7 @@ class AsyncClient:
         self.url = found.url
         self._http = httpx.AsyncClient(
             headers=t.make_headers(found.token),
-            transport=httpx.AsyncHTTPTransport(socket_options=t.KEEP_ALIVE),
+            transport=httpx.AsyncHTTPTransport(verify=t.make_verification(found.url), socket_options=t.KEEP_ALIVE),
             trust_env=False,  # no proxy and no .netrc of the environment: the token goes to this address alone
         )
 

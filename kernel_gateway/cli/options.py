@@ -47,8 +47,9 @@ def _with_settings(command: Callable[..., None], in_help: Sequence[Setting]) -> 
     return click.option("--config", metavar="FILE", help=help_text)(decorated)
 
 
-def _flag_settings() -> list[Setting]:
-    return [row for row in table() if not row.secret]
+@functools.cache
+def _flag_settings() -> tuple[Setting, ...]:
+    return tuple(row for row in table() if not row.secret)
 
 
 def _flag(row: Setting, *, hidden: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:

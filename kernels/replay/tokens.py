@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
+from functools import cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -24,8 +25,7 @@ _ZONE: Final = r"(?:Z\b|[ ]?[+-]\d\d:?\d\d\b|[ ](?:UTC|GMT)\b)?"
 _UNIT: Final = r"(?:[nuµμm]?s(?:ecs?)?|(?:(?:nano|micro|milli)?sec(?:ond)?s?)|min(?:ute)?s?|h(?:(?:ou)?rs?)?|days?)"
 _AMOUNT: Final = r"\d[\d,]*+(?:\.\d++)?+(?:e[-+]?\d{1,3})?"
 _SPAN: Final = rf"{_AMOUNT}[ ]?{_UNIT}(?![\w/])(?:[ ]\d{{1,6}}(?:\.\d{{1,6}})?[ ]?{_UNIT}(?![\w/])){{0,3}}"
-_TOKEN: Final = re.compile(
-    rf"""
+_TOKEN: Final = rf"""
      (?P<gap>[ \t\u00a0]++)
     |(?P<source>/(?:tmp|var/folders/\w{{2}}/\w{{8,60}}/T)/ipykernel_\d{{1,9}}/\d{{1,12}}\.py
         |<ipython-input-\d{{1,9}}-[0-9a-f]{{1,40}}>)
@@ -51,9 +51,7 @@ _TOKEN: Final = re.compile(
         (?:[eE][-+]?\d{{1,4}})?(?!\w))
     |(?P<word>\w++)
     |(?P<mark>\u27e8[\d;:]*+\u27e9|(?P<repeated>.)(?P=repeated)*+)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
 
 
 class Kind(StrEnum):
@@ -135,9 +133,15 @@ def tokens_of(line: str) -> tuple[Token, ...]:
     return tuple(_tokens(line))
 
 
+@cache
+def _token_pattern() -> re.Pattern[str]:
+    """Compiled when it is first needed: that takes longer than most modules of the service take to import."""
+    return re.compile(_TOKEN, re.VERBOSE | re.DOTALL)
+
+
 def _tokens(line: str) -> Iterator[Token]:
     gap = ""
-    for match in _TOKEN.finditer(line):
+    for match in _token_pattern().finditer(line):
         name, text = match.lastgroup or "mark", match[0]
         if name == "gap":
             gap = text
@@ -199,25 +203,27 @@ def amount(token: Token) -> float | None:
 _AT: Final = r"(?P<H>\d{1,2}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:[.,](?P<f>\d{1,9}))?)?(?:[ ]?(?P<half>[AaPp])[Mm])?"
 _WHERE: Final = r"(?:[ ]?(?P<z>Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 _NAMED: Final = rf"(?P<b>{_MONTH})"
-_FORMS: Final = [
-    re.compile(form)
-    for form in (
-        rf"(?P<y>\d{{4}})[-/](?P<m>\d\d)[-/](?P<d>\d\d)(?:[T _]{_AT}{_WHERE})?",
-        rf"(?P<d>\d{{1,2}})[./](?P<m>\d{{1,2}})[./](?P<y>\d{{4}})(?:,? {_AT}{_WHERE})?",
-        rf"{_WEEKDAY}{_NAMED} +(?P<d>\d{{1,2}}),?(?: +(?P<y>\d{{4}}))? +(?:at )?{_AT}{_WHERE}(?: (?P<y2>\d{{4}}))?",
-        rf"{_WEEKDAY}{_NAMED} +(?P<d>\d{{1,2}}),? +(?P<y>\d{{4}})",
-        rf"{_WEEKDAY}(?P<d>\d{{1,2}})[ /-]{_NAMED}[ /-](?P<y>\d{{4}})(?:(?:,? |:){_AT}{_WHERE})?",
-        r"(?:datetime\.)?date(?:time)?\((?P<y>\d{4}), (?P<m>\d{1,2}), (?P<d>\d{1,2})"
-        r"(?:, (?P<H>\d{1,2}), (?P<M>\d{1,2})(?:, (?P<S>\d{1,2})(?:, (?P<us>\d{1,6}))?)?)?(?:, tzinfo=(?P<tz>.*))?\)",
-        r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)[T_-](?P<H>\d\d)(?P<M>\d\d)(?P<S>\d\d)?(?P<z>Z)?",
-        rf"{_AT}{_WHERE}",
-    )
-]
+_FORMS: Final = (
+    rf"(?P<y>\d{{4}})[-/](?P<m>\d\d)[-/](?P<d>\d\d)(?:[T _]{_AT}{_WHERE})?",
+    rf"(?P<d>\d{{1,2}})[./](?P<m>\d{{1,2}})[./](?P<y>\d{{4}})(?:,? {_AT}{_WHERE})?",
+    rf"{_WEEKDAY}{_NAMED} +(?P<d>\d{{1,2}}),?(?: +(?P<y>\d{{4}}))? +(?:at )?{_AT}{_WHERE}(?: (?P<y2>\d{{4}}))?",
+    rf"{_WEEKDAY}{_NAMED} +(?P<d>\d{{1,2}}),? +(?P<y>\d{{4}})",
+    rf"{_WEEKDAY}(?P<d>\d{{1,2}})[ /-]{_NAMED}[ /-](?P<y>\d{{4}})(?:(?:,? |:){_AT}{_WHERE})?",
+    r"(?:datetime\.)?date(?:time)?\((?P<y>\d{4}), (?P<m>\d{1,2}), (?P<d>\d{1,2})"
+    r"(?:, (?P<H>\d{1,2}), (?P<M>\d{1,2})(?:, (?P<S>\d{1,2})(?:, (?P<us>\d{1,6}))?)?)?(?:, tzinfo=(?P<tz>.*))?\)",
+    r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)[T_-](?P<H>\d\d)(?P<M>\d\d)(?P<S>\d\d)?(?P<z>Z)?",
+    rf"{_AT}{_WHERE}",
+)
+
+
+@cache
+def _forms() -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(form) for form in _FORMS)
 
 
 def _fields(text: str) -> dict[str, str] | None:
     """A time's or date's fields by their letters in strftime; `f`, `us` fractions, `half` a or p, `z` the zone."""
-    match = next((found for form in _FORMS if (found := form.fullmatch(text))), None)
+    match = next((found for form in _forms() if (found := form.fullmatch(text))), None)
     if match is None:
         return None
     fields: dict[str, str] = {name: value for name, value in match.groupdict().items() if value is not None}

@@ -38,5 +38,12 @@ def test_a_start_is_prepared_without_what_only_the_service_needs(loaded: Any) ->
     assert {"sqlalchemy", "tornado.web", "botocore"} & set(loaded["starting"]) == set()
 
 
+def test_neither_imports_what_would_show_logs_and_tracebacks_in_colours(loaded: Any) -> None:
+    """structlog and httpx would: 80 ms of processor time in each of the two processes."""
+    for process in ("starting", "serving"):
+        assert {"structlog", "httpx"} <= set(loaded[process])
+        assert "rich.console" not in loaded[process]
+
+
 def test_what_was_imported_is_out_of_the_collectors_sight_and_what_follows_is_not(loaded: Any) -> None:
     assert loaded["collector"] == [True, True]

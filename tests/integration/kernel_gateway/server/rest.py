@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import httpx
 
+from sandcell.transport import make_verification
 from tests.running_service import RunningService
 
 
@@ -16,7 +17,10 @@ class Rest:
 
     def __init__(self, service: RunningService, token: str | None = None) -> None:
         self.http = httpx.Client(
-            base_url=service.url, headers={"Authorization": f"Bearer {token or service.token}"}, timeout=180
+            base_url=service.url,
+            headers={"Authorization": f"Bearer {token or service.token}"},
+            timeout=180,
+            verify=make_verification(service.url),
         )
 
     def __enter__(self) -> Self:

@@ -47,15 +47,25 @@ def callers() -> Iterator[Callers]:
     callers.close()
 
 
-def test_a_killed_service_takes_its_sessions_up_again(callers: Callers, make_service: MakeService) -> None:
+def test_a_killed_service_takes_its_sessions_up_again_and_replaces_sandboxes_that_died_meanwhile(
+    callers: Callers, make_service: MakeService
+) -> None:
     service = make_service()
     session = callers.of(service).session()
     session.run("x = 41; open('f', 'w').write('file')")
+    unlucky = session.rest.session()
+    unlucky.run("open('f', 'w').write('file'); x = 1")
+    process = int((service.data_dir / "sandboxes" / unlucky.id / "bundle" / "pid").read_text())
     running = session.submit("import time; time.sleep(4); y = 'finished'")
     queued = session.submit("z = 'ran after'")
     eventually(lambda: session.rest.get(f"{session.path}/executions/{running['id']}")["status"] == "running")
     service.kill()
+    os.kill(process, 9)
     service.start()
+    replaced = callers.again(service, unlucky)
+    replaced.works()
+    assert replaced.run("print(open('f').read())")["stdout"] == "file\n"
+    assert replaced.show()["generation"] == 2
     again = callers.again(service, session)
     cut_off = again.outcome(running["id"])
     assert (cut_off["status"], cut_off["death"]["cause"]) == ("died", "gateway_restart")
@@ -74,27 +84,14 @@ def test_a_killed_service_takes_its_sessions_up_again(callers: Callers, make_ser
     assert service.stop() == 0
 
 
-def test_a_sandbox_that_died_while_the_service_was_down_is_replaced(
+def test_a_service_is_alone_on_its_data_and_stopped_it_ends_its_sessions_and_leaves_nothing(
     callers: Callers, make_service: MakeService
 ) -> None:
     service = make_service()
     session = callers.of(service).session()
-    session.run("open('f', 'w').write('file'); x = 1")
-    process = int((service.data_dir / "sandboxes" / session.id / "bundle" / "pid").read_text())
-    service.kill()
-    os.kill(process, 9)
-    service.start()
-    again = callers.again(service, session)
-    again.works()
-    assert again.run("print(open('f').read())")["stdout"] == "file\n"
-    assert again.show()["generation"] == 2
-    assert service.stop() == 0
-
-
-def test_a_stopped_service_ends_its_sessions_and_leaves_nothing(callers: Callers, make_service: MakeService) -> None:
-    service = make_service()
-    session = callers.of(service).session()
     session.run("open('f', 'w').write('file')")
+    with pytest.raises(AssertionError, match="another service runs"):
+        make_service(data_dir=service.data_dir)
     assert service.stop() == 0
     assert list((service.data_dir / "sandboxes").iterdir()) == []
     assert (
@@ -106,12 +103,6 @@ def test_a_stopped_service_ends_its_sessions_and_leaves_nothing(callers: Callers
     assert again.show()["ended"]["reason"] == "shutdown"
     assert again.rest.http.get(f"/v1/workspaces/{session.workspace_id}/files/f").text == "file"
     service.stop()
-
-
-def test_a_second_service_on_the_same_data_is_refused(callers: Callers, make_service: MakeService) -> None:
-    service = make_service()
-    with pytest.raises(AssertionError, match="another service runs"):
-        make_service(data_dir=service.data_dir)
 
 
 @pytest.fixture

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import base64
 import time
+from collections.abc import Iterator
 
 import nbformat
+import pytest
 
 from kernels.notebook import chain
-from tests.integration.kernel_gateway.server.rest import Rest
+from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
+
+
+@pytest.fixture(scope="module")
+def live(service: RunningService) -> Iterator[LiveSession]:
+    """One session for what does not mind what ran in it before."""
+    with Rest(service) as rest, rest.session() as session:
+        yield session
 
 
 def test_globals_persist_from_call_to_call(rest: Rest) -> None:
@@ -22,23 +31,20 @@ def test_globals_persist_from_call_to_call(rest: Rest) -> None:
         assert (outcome["execution_count"], outcome["generation"]) == (2, 1)
 
 
-def test_two_sessions_share_nothing(rest: Rest) -> None:
-    with rest.session() as one, rest.session() as two:
-        one.run("x = 1; open('f', 'w').write('x')")
+def test_two_sessions_share_nothing(rest: Rest, live: LiveSession) -> None:
+    live.run("x = 1; open('f', 'w').write('x')")
+    with rest.session() as two:
         assert two.run("x")["error"]["name"] == "NameError"
         assert two.run("import os; os.listdir()")["outputs"][0]["data"]["text/plain"] == "[]"
 
 
-def test_a_plot_is_an_image_in_the_answer_and_in_the_notebook(rest: Rest) -> None:
-    with rest.session() as session:
-        outcome = session.run("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
-        image = next(one for one in outcome["outputs"] if one["output_type"] == "display_data")
-        assert base64.b64decode(image["data"]["image/png"]).startswith(b"\x89PNG")
-        notebook = nbformat.reads(rest.http.get(f"{session.path}/notebook").text, as_version=4)
-        nbformat.validate(notebook)
-        assert any(
-            "image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])
-        )
+def test_a_plot_is_an_image_in_the_answer_and_in_the_notebook(rest: Rest, live: LiveSession) -> None:
+    outcome = live.run("import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()")
+    image = next(one for one in outcome["outputs"] if one["output_type"] == "display_data")
+    assert base64.b64decode(image["data"]["image/png"]).startswith(b"\x89PNG")
+    notebook = nbformat.reads(rest.http.get(f"{live.path}/notebook").text, as_version=4)
+    nbformat.validate(notebook)
+    assert any("image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
 
 
 def test_every_execution_is_a_cell_also_those_that_failed(rest: Rest) -> None:
@@ -112,20 +118,18 @@ def test_files_deleted_in_the_session_are_gone_from_the_workspace(rest: Rest) ->
     assert [one["path"] for one in listed["items"]] == ["b"]
 
 
-def test_files_go_in_and_out_while_the_session_lives(rest: Rest) -> None:
+def test_files_go_in_and_out_while_the_session_lives(rest: Rest, live: LiveSession) -> None:
     content = bytes(range(256)) * 4096
-    with rest.session() as session:
-        written = rest.http.put(f"{session.path}/files/data/in.bin", content=content)
-        assert written.status_code in (200, 201), written.text
-        outcome = session.run("data = open('data/in.bin', 'rb').read(); open('out.bin', 'wb').write(data[::-1])")
-        assert outcome["status"] == "ok"
-        assert rest.http.get(f"{session.path}/files/out.bin").content == content[::-1]
-        assert rest.http.delete(f"{session.path}/files/out.bin").is_success
-        assert rest.http.get(f"{session.path}/files/out.bin").status_code == 404
+    written = rest.http.put(f"{live.path}/files/data/in.bin", content=content)
+    assert written.status_code in (200, 201), written.text
+    outcome = live.run("data = open('data/in.bin', 'rb').read(); open('out.bin', 'wb').write(data[::-1])")
+    assert outcome["status"] == "ok"
+    assert rest.http.get(f"{live.path}/files/out.bin").content == content[::-1]
+    assert rest.http.delete(f"{live.path}/files/out.bin").is_success
+    assert rest.http.get(f"{live.path}/files/out.bin").status_code == 404
 
 
-def test_a_command_runs_beside_the_kernel(rest: Rest) -> None:
-    with rest.session() as session:
-        session.run("open('x', 'w').write('1')")
-        shown = rest.post(f"{session.path}/commands", command="cat x; echo problem >&2; exit 3")
-        assert (shown["stdout"], shown["stderr"], shown["exit_code"]) == ("1", "problem\n", 3)
+def test_a_command_runs_beside_the_kernel(rest: Rest, live: LiveSession) -> None:
+    live.run("open('beside', 'w').write('1')")
+    shown = rest.post(f"{live.path}/commands", command="cat beside; echo problem >&2; exit 3")
+    assert (shown["stdout"], shown["stderr"], shown["exit_code"]) == ("1", "problem\n", 3)

@@ -168,35 +168,24 @@ def with_id(client: Any, invocation_id: str) -> Any:
     return client
 
 
-def test_code_that_ran_is_not_run_again_after_a_restart(make_service: Callable[..., RunningService]) -> None:
-    caller = Caller(make_service(access_key_id=KEY, secret_access_key=SECRET))
-    session = caller.start()
+def test_what_is_asked_for_again_after_a_restart_is_not_done_again(make_service: Callable[..., RunningService]) -> None:
+    """Neither code that ran, nor a start whose answer was not kept when the service died."""
+    caller, token = Caller(make_service(access_key_id=KEY, secret_access_key=SECRET)), "a" * 40
+    session = caller.start(clientToken=token, name="once")
     code = "runs = globals().get('runs', 0) + 1; print(runs)"
     first = session.call("executeCode", with_id(caller.client(), "once"), code=code)
-    caller.service.kill()
-    caller.service.start()
-    session = replace(session, client=caller.client())
-    again = session.call("executeCode", with_id(caller.client(), "once"), code=code)
-    assert (again["content"], again["isError"]) == (first["content"], False)
-    assert session.code("print(runs)") == "1"
-    session.stop()
-
-
-def test_a_session_whose_start_was_not_answered_is_there_for_the_repeat(
-    make_service: Callable[..., RunningService],
-) -> None:
-    caller, token = Caller(make_service(access_key_id=KEY, secret_access_key=SECRET)), "a" * 40
-    first = caller.start(clientToken=token, name="once")
     caller.service.kill()
     with sqlite3.connect(caller.service.data_dir / "state" / "sandcell.db") as database:
         assert database.execute("DELETE FROM client_tokens").rowcount == 1  # as if it had died before it kept this
     caller.service.start()
-    again = caller.start(clientToken=token, name="once")
-    assert again.id == first.id
-    assert again.code("print('there')") == "there"
-    again.stop()
+    repeated = caller.start(clientToken=token, name="once")
+    assert repeated.id == session.id
+    again = repeated.call("executeCode", with_id(caller.client(), "once"), code=code)
+    assert (again["content"], again["isError"]) == (first["content"], False)
+    assert repeated.code("print(runs)") == "1"
+    repeated.stop()
     another = caller.start(clientToken="b" * 40)
-    assert another.id != first.id
+    assert another.id != session.id
     another.stop()
 
 
