@@ -261,6 +261,8 @@ class AsyncClient:
     notebook = _method(o.notebook)
     manifest = _method(o.manifest)
     variables = _method(i.variables)
+    complete = _method(i.complete)
+    inspect = _method(i.inspect)
     output = _method(i.output)
     files = _method(f.files)
     upload = _method(f.upload)

@@ -70,6 +70,11 @@ class Hub:
         self._loss: asyncio.TimerHandle | None = None
 
     @property
+    def generation(self) -> int:
+        """Which of its sandbox's kernels this is."""
+        return self._connection.generation
+
+    @property
     def session(self) -> str:
         """The session that our own requests name; no client may."""
         return self._signer.session

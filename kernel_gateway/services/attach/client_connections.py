@@ -18,10 +18,8 @@ import structlog
 from kernel_gateway.errors import (
     GatewayError,
     InvalidRequest,
-    LimitReached,
     PayloadTooLarge,
     QueueFull,
-    SandboxUnavailable,
     translate,
     translated,
 )
@@ -29,6 +27,7 @@ from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.executions import Executions
+from kernel_gateway.services.sessions.kernel_requests import RETRY_SECONDS, reach_kernel, require_read
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.sessions.subscribers import Cursor, Subscribers
@@ -44,7 +43,6 @@ log = structlog.get_logger(__name__)
 LOGGED_REFUSALS = 5
 FILELESS = frozenset({"kernel_info_request", "comm_info_request", "history_request", "is_complete_request"})
 """What a kernel answers without a look at files: a client attaches while the workspace is still being restored."""
-RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -227,11 +225,7 @@ class Visit:
 
     async def _forward(self, request: ClientRequest) -> None:
         hub = await self._hub(whole=request.msg_type not in FILELESS)
-        waiting, most = hub.unsent_bytes(request.channel), self._settings.attach_message_bytes
-        if waiting + request.size_bytes > most and waiting:
-            raise LimitReached(
-                f"the kernel has not read {waiting:,} bytes of earlier messages", retry_after_seconds=RETRY_SECONDS
-            )
+        require_read(hub, request.channel, request.size_bytes, self._settings.attach_message_bytes)
         if request.msg_type in WORK:
             self._live.touch()
         try:
@@ -245,12 +239,7 @@ class Visit:
         settings = self._settings
         with translated():
             async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
-                sandbox = self._live.sandbox
-                kernel = await (sandbox.ready() if whole else sandbox.ensure_started())
-                await kernel.ready()
-        if kernel.hub is None:
-            raise SandboxUnavailable("the kernel has just ended")
-        return kernel.hub
+                return await reach_kernel(self._live, whole=whole)
 
 
 def _code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
