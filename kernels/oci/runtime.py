@@ -114,7 +114,8 @@ class OciRuntime:
         try:
             return await asyncio.shield(made)
         except asyncio.CancelledError:
-            # A thread cannot be stopped half way: what it makes all the same is taken back, since no caller has it.
+            # A thread cannot be stopped half way: what it makes all the same is taken back, since no caller has it. It
+            # ends: each command of the OCI runtime that it starts has a deadline.
             if not making.cancel():
                 await asyncio.wait([made])
                 if made.exception() is None:
