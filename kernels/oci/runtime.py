@@ -339,7 +339,7 @@ class OciRuntime:
     def _usage(self, places: SandboxPlaces) -> SandboxUsage:
         counters = self.cgroups.counters(places.sandbox_id)
         try:
-            used, size = storage.used_bytes(places.storage)
+            used, size = storage.measure_used_bytes(places.storage)
         except OSError as error:
             raise SandboxGone(f"sandbox {places.sandbox_id} is gone: {error}") from None
         return SandboxUsage(

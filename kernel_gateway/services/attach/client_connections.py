@@ -35,7 +35,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
-from kernels.wire.client_request import WORK, ClientRequest, client_request, code_of
+from kernels.wire.client_request import WORK, ClientRequest, check_client_request, prepare_cell
 from kernels.wire.message import Malformed, json_object
 from sandcell.models.sync import ExecutionSync
 
@@ -117,7 +117,7 @@ class Visit:
         if size > most:
             raise PayloadTooLarge(f"the message has {size:,} bytes; the most is {most:,}")
         try:
-            request = client_request(
+            request = check_client_request(
                 message.channel,
                 message.header,
                 message.content,
@@ -166,7 +166,7 @@ class Visit:
         So what follows a cell that fails is there to be aborted.
         """
         try:
-            code, prepared = _code_of(request)
+            code, prepared = _prepare_cell(request)
             if self._audience.pending_bytes > self._settings.attach_replay_bytes:
                 raise QueueFull("the cells that wait hold too many bytes", retry_after_seconds=RETRY_SECONDS)
             await self._executions.submit_attached(
@@ -242,9 +242,9 @@ class Visit:
                 return await reach_kernel(self._live, whole=whole)
 
 
-def _code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
+def _prepare_cell(request: ClientRequest) -> tuple[str, ClientRequest]:
     try:
-        return code_of(request)
+        return prepare_cell(request)
     except Malformed as error:
         raise InvalidRequest(str(error)) from None
 
