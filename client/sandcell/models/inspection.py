@@ -10,7 +10,6 @@ from sandcell.models import constraints
 from sandcell.models.model import Model
 
 LOOK_SECONDS: Final = 5.0
-MOST_LOOK_SECONDS: Final = 30.0
 
 
 class Variable(Model, omit_defaults=True):

@@ -23,8 +23,8 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernels.execution import introspection, variables
 from kernels.execution.hub import Hub
+from sandcell.models.constraints import MOST_LOOK_SECONDS
 from sandcell.models.inspection import (
-    MOST_LOOK_SECONDS,
     CompletionMatch,
     CompletionRequest,
     Completions,

@@ -224,9 +224,8 @@ class Worker:
 
     async def _abort_followers(self, job: Job) -> None:
         """What an attached client sent after a cell that failed does not run, unless it asked for that."""
-        if (
-            job.row.status == "ok" or self._live.ending is not None
-        ):  # the end of a session ends all that waits, with why
+        # A session that ends has an end of its own for all that waits, which says why.
+        if job.row.status == "ok" or self._live.ending is not None:
             return
         why = refusal_outcome("Aborted", f"an earlier cell of the same client ended as {job.row.status}")
         for each in self._live.take_followers(job):

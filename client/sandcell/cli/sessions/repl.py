@@ -105,10 +105,12 @@ def find_words(found: Completions, start: int, word: int, line: str) -> list[str
 
     `start` is where the line begins in the code. What a terminal would obey is left out.
     """
-    first = found.cursor_start - start  # where the kernel's matches begin in the line; before it, it is another line's
+    first = found.cursor_start - start  # where the kernel's matches begin in the line
+    if first < 0:  # in an earlier one, which cannot be changed any more
+        return []
     words = []
     for match in found.matches:
-        text = line[word:first] + match.text if first > word else _cut_prefix(match.text, line[max(first, 0) : word])
+        text = line[word:first] + match.text if first > word else _cut_prefix(match.text, line[first:word])
         if text is not None and text.isprintable():
             words.append(text)
     return words

@@ -45,4 +45,4 @@ def test_matches_of_the_kernel_as_a_line_takes_them(
 
 def test_matches_that_begin_in_an_earlier_line_change_none_of_it() -> None:
     found = Completions(1, [CompletionMatch("ab"), CompletionMatch("xab")], 3, 9)
-    assert find_words(found, 5, 0, "abcd") == ["ab", "xab"]
+    assert find_words(found, 5, 0, "abcd") == []
