@@ -161,7 +161,8 @@ class Client:
     ) -> Path:
         """A live file to a local one, which appears whole or not at all.
 
-        After a broken connection it begins again, a few times.
+        After a broken connection it goes on as `workspace_download_to` does; of a file that was changed less than a
+        second before, it begins again.
         """
         address = f"/v1/sessions/{quote(session_id)}/files/{quote(path)}"
         return self._save(Ask("GET", address, on_progress=on_progress), destination)
@@ -258,6 +259,8 @@ class Client:
     notebook = _method(o.notebook)
     manifest = _method(o.manifest)
     variables = _method(i.variables)
+    complete = _method(i.complete)
+    inspect = _method(i.inspect)
     output = _method(i.output)
     files = _method(f.files)
     upload = _method(f.upload)

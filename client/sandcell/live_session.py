@@ -208,6 +208,8 @@ class Session:
     stop_task = _bound(o.stop_task)
     manifest = _bound(o.manifest)
     variables = _bound(i.variables)
+    complete = _bound(i.complete)
+    inspect = _bound(i.inspect)
     output = _bound(i.output)
     take_lease = _bound(le.take_lease)
     get_lease = _bound(le.get_lease)

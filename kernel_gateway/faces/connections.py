@@ -106,6 +106,7 @@ class Head:
             close()
             closed()
 
+        # Of all ways in which a stream ends this alone is on each, and is called once: connections are counted by it.
         stream.close_fd = close_fd  # type: ignore[method-assign]
 
     def receive(self, buf: bytearray | memoryview) -> int | None:
@@ -113,6 +114,7 @@ class Head:
         size = self._receive(buf)
         if size and self._deadline is not None and not self._discarding:
             self._count(size, self._deadline)
+        # "Nothing there" for what is thrown away, so that the stream keeps none of it; the end of it is still told.
         return None if size and self._discarding else size
 
     def _count(self, size: int, deadline: asyncio.Timeout) -> None:
@@ -123,7 +125,7 @@ class Head:
         self._received += size
         if self._received > _MOST_UNREAD_BYTES:
             self._discarding = True
-            loop.call_soon(self._say, _too_large())
+            loop.call_soon(self._say, _too_large())  # not now: the stream is in the middle of reading
             deadline.reschedule(loop.time() + _LINGER_SECONDS)
 
     async def read(self, regex: bytes, max_bytes: int | None = None) -> bytes:
@@ -157,7 +159,7 @@ class Head:
             return asyncio.ensure_future(self._refuse(error))
         if self._discarding:
             data = b""  # the client has its answer
-        elif data[:13] != b"HTTP/1.1 100 ":
+        elif data[:13] != b"HTTP/1.1 100 ":  # "go on and send the body" is no answer: a refusal may still follow it
             self._answering = True
         return self._write(data)
 

@@ -178,7 +178,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
 
     async def data_received(self, chunk: bytes) -> None:
         """Called by tornado with each piece of the body; the next one is read when this returns."""
-        if self.refusal is not None:
+        if self.refusal is not None:  # thrown away: it is read only so that the client sees the answer
             return
         self._hear(len(chunk))
         self.received += len(chunk)
@@ -186,7 +186,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
             self.count(self.received)
             await self.take(chunk)
         except Exception as error:
-            await self.abandon()
+            await self.abandon()  # before the refusal: what was written of it is gone when the client hears
             self.refuse(self.translate_error(error))
         else:
             self._wait_for_more()
@@ -227,7 +227,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         if self._awaits_word:  # nothing is sent after this answer; and tornado would still ask for it
             self.finish()
             return
-        self.flush()
+        self.flush()  # not awaited: a client that does not read is cut off by the timer like one that goes on sending
         self._timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._hang_up)
 
     def _write_last(self, error: Exception) -> None:
@@ -315,7 +315,7 @@ class ReceivingHandler(tornado.web.RequestHandler):
         self.close_connection()
 
     def _end(self) -> None:
-        if self._over:
+        if self._over:  # the answer, the loss of the client and tornado's `on_finish` each come here, in any order
             return
         self._over = True
         self.body.release()

@@ -37,7 +37,8 @@ class Route(Generic[CallT]):
     `name` is the operation's and `event` what its records in the audit log are called, by default the same. Clients are
     generated from the one and filters written for the other, so neither ever changes, whatever happens to names of
     functions. `status` is that of a success, `body` the type that the request's body is read as, None where there is
-    none. `scope`, what a credential must be good for, comes from `faces.scopes`; None: the route is open to all.
+    none. `looks`: it changes nothing, although its method does not say so. `scope`, what a credential must be good for,
+    comes from `faces.scopes`; None: the route is open to all.
     """
 
     method: str
@@ -49,6 +50,7 @@ class Route(Generic[CallT]):
     summary: str = ""
     status: int = 200
     body: Any = None
+    looks: bool = False
     scope: Scope | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Route(Generic[CallT]):
     @property
     def read_only(self) -> bool:
         """Whether it changes nothing, for the audit log."""
-        return is_read_only(self.method)
+        return self.looks or is_read_only(self.method)
 
     @property
     def parameters(self) -> tuple[str, ...]:

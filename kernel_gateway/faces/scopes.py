@@ -42,6 +42,8 @@ REST: Final[Table] = {
         *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
         *(f"PUT {S}/files/{{path}}", f"DELETE {S}/files/{{path}}"),
         *(f"POST {S}/attach-tokens", f"DELETE {S}/attach-tokens/{{token_id}}", f"POST {S}/lease", f"DELETE {S}/lease"),
+        # They look, and to look may run code of the session's (a property, `__dir__`): no `read` may do that.
+        *(f"POST {S}/completions", f"POST {S}/inspections"),
         *("POST /v1/notebooks/replay", "DELETE /v1/replays/{replay_id}"),
         *(f"DELETE {W}", f"PUT {W}/files/{{path}}", f"DELETE {W}/files/{{path}}", f"POST {W}/copy", f"POST {W}/links"),
         *(f"POST {W}/datasets", f"POST {D}/copy", f"DELETE {D}"),

@@ -73,6 +73,7 @@ class Adoption:
         infos = {info.sandbox_id: info for info in await self._runtime.list()}
         # All are registered before the first is adopted: none of their sandboxes may pass for an orphan.
         built = [(self._builder.build(row), infos.get(row.id)) for row in rows]
+        # An error of the database ends them all, and the start: no session may be served half taken up.
         async with asyncio.TaskGroup() as group:
             for live, info in built:
                 group.create_task(self._adopt(live, info))
@@ -89,11 +90,12 @@ class Adoption:
                 # Spawned before this coroutine waits again, so that it gets the sandbox's lock before any caller can
                 # ask for a new sandbox: that one would restore the files without those of the dead one.
                 self._background.spawn(live.sandbox.recover_files(info), f"recover files of {live.id}")
+        # Before `open`, which starts the worker: in the order of their rows, and before anything new is queued.
         await self._take_up_executions(live, adopted=death is None)
         live.sandbox.flushes.request()  # what ended last may have left files that no flush has taken
         live.notebook_stale = True
         self._record.request(live.id)
-        live.touch()
+        live.touch()  # the time without a service is no idleness of the session's
         self._lifecycle.open(live)
         if death is CUT_OFF:
             self._background.spawn(_start_again(live), f"restore of {live.id}")
@@ -136,7 +138,7 @@ class Adoption:
         what = "Execution" if row.kind == "code" else "Command"
         note = live.note("gateway_restart", f"**The service restarted.** {what} `{row.id}`: {why}")
 
-        def store(connection: Connection) -> None:
+        def store(connection: Connection) -> None:  # in one: killed between the two, a start would leave no note
             executions.finish(connection, ended)
             executions.add_note(connection, note)
 

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import structlog
 
+from kernels import cancelling
+
 T = TypeVar("T")
 CLOSE_SECONDS = 60.0
 log = structlog.get_logger(__name__)
@@ -43,11 +45,4 @@ class Background:
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any] | None], seconds: float) -> None:
     """Cancel tasks and wait for their ends, but no longer than this: one that goes on regardless holds up nothing."""
-    left = {task for task in tasks if task is not None and not task.done()}
-    for task in left:
-        task.cancel()
-    if not left:
-        return
-    _, going_on = await asyncio.wait(left, timeout=seconds)
-    for task in going_on:
-        log.error("task_goes_on", task=task.get_name(), seconds=seconds)
+    await cancelling.cancel_all((task for task in tasks if task is not None), seconds)

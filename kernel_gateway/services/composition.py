@@ -40,9 +40,9 @@ from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
+from kernel_gateway.services.executions.inspection import Inspection
 from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
-from kernel_gateway.services.executions.variables import Inspection
 from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.mirroring.deliveries import Deliveries
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
@@ -367,7 +367,7 @@ class Services:
             registry=self.registry,
         )
         self.tasks = Tasks(self.registry)
-        self.inspection = Inspection(self.registry)
+        self.inspection = Inspection(self.registry, self.background, self.settings)
         self.outputs = Outputs(self.mirrors, self.kept_outputs, self.registry)
 
     def _build_attachments(self) -> None:

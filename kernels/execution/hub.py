@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from kernels.cancelling import cancel_all
 from kernels.errors import DeadlineExceeded, Death, KernelDied, KernelsError
 from kernels.execution.runs import Runs
 from kernels.wire import zmtp
@@ -70,6 +71,11 @@ class Hub:
         self._loss: asyncio.TimerHandle | None = None
 
     @property
+    def generation(self) -> int:
+        """Which of its sandbox's kernels this is."""
+        return self._connection.generation
+
+    @property
     def session(self) -> str:
         """The session that our own requests name; no client may."""
         return self._signer.session
@@ -86,8 +92,7 @@ class Hub:
             done, _ = await asyncio.wait({opening}, timeout=deadline_seconds)
         finally:
             self._opening = None
-            opening.cancel()
-            await asyncio.gather(opening, return_exceptions=True)
+            await cancel_all([opening])
         if self.error is not None:
             raise self.error
         if not done:

@@ -6,6 +6,7 @@ Nothing in it is trusted: a field that is missing, of another type or out of ran
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ MAX_NUMBER = 2**63
 MAX_SECONDS = 62_135_596_800.0
 """From the epoch back to year 1, and as far ahead: what calendars can show."""
 STATUSES = ("running", "done", "timeout", "stopped")
+VERSION = re.compile(r"[0-9a-f.-]{1,100}")
+"""What a file's version is made of: it becomes a header of an answer."""
 FILE_KINDS = ("file", "directory", "link", "other")
 
 
@@ -62,12 +65,15 @@ class FileStat:
     """One entry of the workspace: `path` is relative to it, `kind` one of file, directory, link, other.
 
     Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
+    `version` differs once the file has changed, if it is `settled`; it is empty in lists, and when it is not known.
     """
 
     path: str
     kind: str
     size: int
     modified: float
+    version: str = ""
+    settled: bool = False
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -143,7 +149,16 @@ def parse_file(value: object) -> FileStat:
     kind = of_type(value, "kind", str)
     if kind not in FILE_KINDS:
         raise SandboxFailed(f"the guest knows a kind of file that we do not: {kind[:40]!r}")
-    return FileStat(of_type(value, "path", str), kind, of_type(value, "size", int), of_type(value, "modified", float))
+    version, settled = value.get("version"), value.get("settled")
+    known = isinstance(version, str) and VERSION.fullmatch(version) is not None
+    return FileStat(
+        of_type(value, "path", str),
+        kind,
+        of_type(value, "size", int),
+        of_type(value, "modified", float),
+        str(version) if known else "",  # a guest of an earlier version, taken up with its sandbox, says none
+        known and settled is True,
+    )
 
 
 def of_type(value: dict[str, Any], name: str, kind: type) -> Any:

@@ -196,9 +196,22 @@ class GuestClient:
             async for chunk in chunks:
                 yield chunk
 
+    async def open_part(self, file: FileStat, start: int, end: int) -> AsyncGenerator[bytes]:
+        """Bytes `start` up to `end` of the very version of a file that `stat_file` told of; the caller closes them.
+
+        Refused as `file_changed` when there is another one by now, or later, as with `read_file`.
+        """
+        content = self._read_content(file.path, f"&start={start}&end={end}&version={file.version}")
+        try:
+            await anext(content)
+        except BaseException:
+            await content.aclose()
+            raise
+        return _check_size(content, file.path, end - start)
+
     async def open_file(self, path: str, *, max_bytes: int | None = None) -> tuple[FileStat, AsyncGenerator[bytes]]:
         """A regular file and its bytes, which are of that version, as of `read_file`; the caller closes them."""
-        content = self._read_content(path, max_bytes)
+        content = self._read_content(path, "" if max_bytes is None else f"&max_bytes={max_bytes}")
         try:
             head = await anext(content)  # a guest of an earlier version, taken up with its sandbox, says nothing
             found = guest_answers.parse_file(guest_answers.parse(head)) if head else await self.stat_file(path)
@@ -209,10 +222,9 @@ class GuestClient:
             raise
         return found, _check_size(content, path, found.size)
 
-    async def _read_content(self, path: str, max_bytes: int | None) -> AsyncGenerator[bytes]:
+    async def _read_content(self, path: str, bounds: str) -> AsyncGenerator[bytes]:
         """What the guest says of the file, then its bytes."""
-        bound = "" if max_bytes is None else f"&max_bytes={max_bytes}"
-        address = f"/v1/files/content?path={_quote(path)}{bound}"
+        address = f"/v1/files/content?path={_quote(path)}{bounds}"
         async with self._answer("GET", address, deadline_seconds=CALL_SECONDS) as response:
             yield response.headers.get("Sandcell-Entry", "").encode()
             chunks = response.aiter_raw()

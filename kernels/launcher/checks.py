@@ -41,7 +41,7 @@ class Checks:
         if sandboxes >= bounds.sandboxes:
             raise LauncherRefused(f"there are {sandboxes} sandboxes, as many as there may be")
         for name in ("memory_mb", "storage_mb", "pids"):
-            asked, most = getattr(request, name), getattr(bounds, name)
+            asked, most = getattr(request, name), getattr(bounds, name)  # above 0 by the request's type
             if asked > most:
                 raise LauncherRefused(f"a sandbox gets at most {most} {name}, not {asked}")
         if request.runtime and request.runtime not in bounds.runtimes:
@@ -52,8 +52,10 @@ class Checks:
     def _find_environment(self, request: Create) -> Environment:
         built = environments.find(self._directory, request.image, request.digest)
         root = Path(built.root)
+        # Every step of the way, not the last alone: who can write to one of them could put another image in its place.
         for place in (self._directory, root.parent.parent, root.parent, root.parent / "environment.json", root):
             _require_roots(place)
+        # What decides what runs comes from root's files; what the service says of it is bounded by `spec` or a policy.
         return Environment(
             name=built.name,
             root=built.root,
@@ -77,6 +79,7 @@ def _require_roots(place: Path) -> None:
         found = place.stat(follow_symlinks=False)
     except OSError as error:
         raise UnknownEnvironment(f"{place} cannot be examined: {error.strerror}") from None
+    # A link's own mode is always 0777 and lets nobody do anything: its owner and its directory, checked too, count.
     writable = stat.S_IMODE(found.st_mode) & 0o022
     if found.st_uid != 0 or (writable and not stat.S_ISLNK(found.st_mode)):
         raise LauncherRefused(f"{place} is not root's alone; build the environment again as root")

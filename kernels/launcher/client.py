@@ -15,6 +15,7 @@ import socket
 from typing import Final, Literal, TypeVar
 
 from kernels import errors
+from kernels.cancelling import cancel_all
 from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
 from kernels.launcher import wire
 from kernels.launcher.packets import Packets, close_all
@@ -49,7 +50,7 @@ class LauncherRuntime:
         try:
             return (await asyncio.shield(making)).info
         except asyncio.CancelledError:
-            # What is made all the same is taken back, since no caller has it.
+            # What is made all the same is taken back, since no caller has it. The request's own deadline ends the wait.
             await asyncio.wait([making])
             if not making.cancelled() and making.exception() is None:
                 await self.destroy(spec.sandbox_id)
@@ -99,8 +100,7 @@ class LauncherRuntime:
 
     async def aclose(self) -> None:
         """Let go of the launcher; sandboxes that still run are left alone."""
-        self._listening.cancel()
-        await asyncio.gather(self._listening, return_exceptions=True)
+        await cancel_all([self._listening])
         self._fail()
         self._packets.close()
 

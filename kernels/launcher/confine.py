@@ -43,6 +43,8 @@ def main(descriptor: int) -> None:
     plan = msgspec.json.decode(read_back(descriptor), type=Confinement)
     os.close(descriptor)
     try:
+        # In this order. The group is entered and the mounts are made as root. The signal at the launcher's end is asked
+        # for after the change of user, which clears it. What must be in reach is tried as the user who needs it.
         if plan.group:
             Path(plan.group).write_text("0")
         mount_namespace.enter(plan)
@@ -65,6 +67,7 @@ def open_as_many_files_as_allowed() -> None:
 
 def give_up_privileges(uid: int) -> None:
     """User, groups, capabilities, and every way back."""
+    # The bounding set first: it takes a capability to drop from it, and the change of user below costs all of them.
     system_calls.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     for number in range(_MOST_CAPABILITIES):
         try:
@@ -83,7 +86,7 @@ def give_up_privileges(uid: int) -> None:
 def die_with(parent: int) -> None:
     """Have the kernel end this process when the launcher ends, however it does."""
     system_calls.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if os.getppid() != parent:  # it ended before the line above, of which no signal tells any more
         os._exit(1)
 
 

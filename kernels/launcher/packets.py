@@ -64,8 +64,9 @@ class Packets:
         descriptors = array.array("i")
         for level, kind, brought in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                # The system cuts what there is no room for at any byte; a part of a number is no descriptor.
                 descriptors.frombytes(brought[: len(brought) - len(brought) % descriptors.itemsize])
-        if not data:
+        if not data:  # a socket of this kind reads an empty packet as it reads its end
             close_all(descriptors)
             return None
         return Packet(data, list(descriptors), bool(flags & _CUT))

@@ -69,7 +69,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     viewer: ViewerPlan
 
     def encode(self) -> bytes:
-        """As it travels; `decoded` reads it."""
+        """As it travels; `decode` reads it."""
         return msgspec.json.encode(self, enc_hook=os.fspath)
 
     @classmethod

@@ -143,6 +143,7 @@ class Launcher:
             if child.poll() is None:
                 child.kill()
             serving.cancel()
+            # It ends: the child was killed, and the server gives what is under way a bounded time.
             await asyncio.wait({serving, ending})
             await viewers.aclose()
             self._child = None

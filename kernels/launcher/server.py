@@ -76,7 +76,7 @@ class Server:
 
     async def _read(self) -> None:
         while True:
-            await self._room.acquire()
+            await self._room.acquire()  # first: what is not read waits in the socket, which holds up its sender alone
             packet = await self._packets.receive()
             if packet is None:
                 return
@@ -98,7 +98,7 @@ class Server:
             if call.number in self._numbers:
                 raise LauncherRefused(f"the number {call.number} is in use")
         except LauncherRefused as error:
-            return await self._say(0, _describe(error))
+            return await self._say(0, _describe(error))  # no call has this number: whose it was is not known for sure
         self._numbers.add(call.number)
         descriptor: int | None = None
         try:
@@ -130,6 +130,8 @@ class Server:
     async def _do(self, request: wire.Request) -> _Done:
         """Hand a plain verb to the runtime as it is; what needs a check, a page or no sandbox has a method here."""
         if isinstance(request, wire.Verb):
+            # The name is a constant of the request's class, and its fields are those of the class: no text that came in
+            # chooses what is called.
             return _answer(await getattr(self._runtime, request.verb)(**structs.asdict(request)))
         return await self._checked[type(request)](request)
 

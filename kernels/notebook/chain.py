@@ -76,7 +76,7 @@ def link(cell: Mapping[str, Any], previous: str) -> str:
         "id": cell.get("id"),
         "cell_type": cell.get("cell_type"),
         "source": canonical.join_text(cell.get("source")),
-        "outputs": [canonical.output(each) for each in revised.written_outputs(cell)],
+        "outputs": [canonical.output(each) for each in revised.find_written_outputs(cell)],
         "execution_count": cell.get("execution_count"),
         "metadata.sandcell": {**kept, "previous": previous},
     }

@@ -46,7 +46,7 @@ def revise(cell: Mapping[str, Any], revisions: Sequence[Revision]) -> dict[str, 
     return {**cell, "metadata": {**cell["metadata"], "sandcell": record}, "outputs": outputs}
 
 
-def written_outputs(cell: Mapping[str, Any]) -> list[Any]:
+def find_written_outputs(cell: Mapping[str, Any]) -> list[Any]:
     """The outputs of a cell as it was written, whether it is revised or not; of anything else, what it has."""
     outputs = cell.get("outputs")
     made = list(outputs) if isinstance(outputs, Sequence) else []

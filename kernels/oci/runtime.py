@@ -114,7 +114,8 @@ class OciRuntime:
         try:
             return await asyncio.shield(made)
         except asyncio.CancelledError:
-            # A thread cannot be stopped half way: what it makes all the same is taken back, since no caller has it.
+            # A thread cannot be stopped half way: what it makes all the same is taken back, since no caller has it. It
+            # ends: each command of the OCI runtime that it starts has a deadline.
             if not making.cancel():
                 await asyncio.wait([made])
                 if made.exception() is None:
@@ -338,7 +339,7 @@ class OciRuntime:
     def _usage(self, places: SandboxPlaces) -> SandboxUsage:
         counters = self.cgroups.counters(places.sandbox_id)
         try:
-            used, size = storage.used_bytes(places.storage)
+            used, size = storage.measure_used_bytes(places.storage)
         except OSError as error:
             raise SandboxGone(f"sandbox {places.sandbox_id} is gone: {error}") from None
         return SandboxUsage(

@@ -74,7 +74,7 @@ def unmount(directory: Path, *, deadline_seconds: float = 5) -> None:
         _call("umount", "--lazy", str(directory))
 
 
-def used_bytes(storage: Path) -> tuple[int, int]:
+def measure_used_bytes(storage: Path) -> tuple[int, int]:
     """Bytes used and bytes in all of a mounted image."""
     figures = os.statvfs(storage)
     return (figures.f_blocks - figures.f_bfree) * figures.f_frsize, figures.f_blocks * figures.f_frsize

@@ -5,7 +5,7 @@ here raises on it, and time and memory are bounded however large it is (see `ker
 """
 
 from kernels.replay.comparison import Comparison, Showing, compare
-from kernels.replay.hidden import hidden_names, missing_name
+from kernels.replay.hidden import find_hidden_names, missing_name
 from kernels.replay.text import text_of
 from kernels.replay.tokens import Clock
 from kernels.replay.verdict import CellVerdict, Verdict, judge
@@ -17,7 +17,7 @@ __all__ = [
     "Showing",
     "Verdict",
     "compare",
-    "hidden_names",
+    "find_hidden_names",
     "judge",
     "missing_name",
     "text_of",

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kernels.execution.outputs import Output
 from kernels.replay.alignment import common
 from kernels.replay.budget import MOST_OUTPUTS, Budget
-from kernels.replay.difference import MOST_DIFF, Lines, unified
+from kernels.replay.difference import MOST_DIFF, Lines, make_unified_diff
 from kernels.replay.evidence import FROM_RUN_TO_RUN, Clocks, Standing, Weighed, weigh
 from kernels.replay.pictures import why_images_differ
 from kernels.replay.structure import lines_of_json, lines_of_markup
@@ -287,7 +287,7 @@ def _diff(parts: Sequence[_Part]) -> str:
     for part in parts:
         if room < 1_000:
             break
-        text = unified(*part.lines, part.what, room) if part.lines else f"# {part.why}"
+        text = make_unified_diff(*part.lines, part.what, room) if part.lines else f"# {part.why}"
         made.append(text)
         room -= len(text) + 1
     return "\n".join(made)

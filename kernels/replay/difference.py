@@ -25,7 +25,7 @@ class Lines:
     keys: Sequence[str]
 
 
-def unified(recorded: Lines, replayed: Lines, what: str, most: int = MOST_DIFF) -> str:
+def make_unified_diff(recorded: Lines, replayed: Lines, what: str, most: int = MOST_DIFF) -> str:
     """What differs between two texts of a cell; lines are as they were shown, matched by their keys."""
     start, _ = common(recorded.keys, replayed.keys)
     first = max(0, start - _CONTEXT)

@@ -33,7 +33,7 @@ _GIVEN: Final = frozenset(
 _NAME_ERROR: Final = re.compile(r"name '([^']{1,200})' is not defined")
 
 
-def hidden_names(cells: Sequence[str]) -> dict[int, list[str]]:
+def find_hidden_names(cells: Sequence[str]) -> dict[int, list[str]]:
     """Cell index to the names it reads that neither an earlier cell nor Python nor IPython defines.
 
     `cells` are sources of code cells in the order in which they ran. Cells without such names are left out. Names that

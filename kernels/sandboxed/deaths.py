@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from kernels.errors import Death, KernelsError
+from kernels.cancelling import cancel_all
+from kernels.errors import DeadlineExceeded, Death, KernelsError
 from kernels.guest_client.client import KernelExit
 from kernels.sandbox import SandboxUsage
+
+log = logging.getLogger(__name__)
 
 _MEGABYTE: Final = 1024 * 1024
 PAUSE_SECONDS: Final = 0.25
 """Between two readings of the count: it takes longer than that to fill a sandbox's memory."""
 FRESH_SECONDS: Final = 0.1
 """A reading that takes longer may already count the kernel."""
+ANSWER_SECONDS: Final = 10.0
+"""How long one reading may take. A death that is not explained by then is told as if memory had no part in it."""
 
 
 class MemoryKills:
     """The count when the kernel was last known to live; `usage` reads it and raises `KernelsError`."""
 
-    def __init__(self, usage: Callable[[], Awaitable[SandboxUsage]]) -> None:
+    def __init__(self, usage: Callable[[], Awaitable[SandboxUsage]], *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._usage = usage
+        self._answer_seconds = answer_seconds
         self._counted = 0
         self._read_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
@@ -35,7 +42,7 @@ class MemoryKills:
     async def start(self) -> None:
         """The kernel has just been connected."""
         with contextlib.suppress(KernelsError):
-            self._counted = (await self._usage()).oom_kills
+            self._counted = (await self._measure()).oom_kills
 
     def note_life(self) -> None:
         """The kernel lives now. Reads in a task of its own, and not again so soon."""
@@ -51,20 +58,27 @@ class MemoryKills:
 
     async def since(self) -> SandboxUsage | None:
         """What the sandbox uses, if memory has cost it a process since; raises `KernelsError`."""
-        if self._reading is not None:
-            await asyncio.wait({self._reading})
-        usage = await self._usage()
+        if self._reading is not None:  # it may have been of a kernel that lived, and be older than this one's death
+            await asyncio.wait({self._reading}, timeout=self._answer_seconds)
+        usage = await self._measure()
         return usage if usage.oom_kills > self._counted else None
 
     async def aclose(self) -> None:
         if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
+            await cancel_all([self._reading])
+
+    async def _measure(self) -> SandboxUsage:
+        try:
+            async with asyncio.timeout(self._answer_seconds):
+                return await self._usage()
+        except TimeoutError:
+            log.warning("memory_kills_not_read within %g s", self._answer_seconds)
+            raise DeadlineExceeded(f"the sandbox's memory was not told within {self._answer_seconds:g} s") from None
 
     async def _read(self) -> None:
         began = time.monotonic()
         with contextlib.suppress(KernelsError):
-            counted = (await self._usage()).oom_kills
+            counted = (await self._measure()).oom_kills
             if time.monotonic() - began < FRESH_SECONDS:
                 self._counted = counted
 

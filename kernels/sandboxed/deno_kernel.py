@@ -14,6 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from kernels.cancelling import cancel_all
 from kernels.errors import DeadlineExceeded, Death, GuestRefused, KernelDied, KernelsError, SandboxGone
 from kernels.execution import execution
 from kernels.execution.execution import Event, Outcome
@@ -133,9 +134,7 @@ class DenoKernel:
 
     async def aclose(self) -> None:
         """Let go of it."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         if self._hub is not None:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()

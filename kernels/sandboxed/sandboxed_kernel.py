@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from kernels.cancelling import cancel_all
 from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
 from kernels.execution import execution
 from kernels.execution.execution import Event, Outcome
@@ -96,8 +97,7 @@ class SandboxedKernel:
                     raise SandboxFailed("the sandbox ended while it started")
             return ready.result()
         finally:
-            ready.cancel()
-            await asyncio.gather(ready, return_exceptions=True)
+            await cancel_all([ready])
 
     async def ready(self) -> int:
         """The generation that takes code, once a replacement under way is done; raises as `execute` does."""
@@ -173,6 +173,7 @@ class SandboxedKernel:
         )
         self._node, self._node_death = asyncio.ensure_future(running), None
         try:
+            # It ends: the guest kills the process at its timeout, and the call to the guest has a deadline past that.
             await asyncio.wait({self._node})
             if not self._node.cancelled():
                 return self._node.result()
@@ -203,9 +204,7 @@ class SandboxedKernel:
     async def aclose(self) -> None:
         """Let go of the sandbox, which keeps running."""
         self._closing = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
         if self._hub is not None:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()

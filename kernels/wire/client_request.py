@@ -85,7 +85,7 @@ _LIKE_A_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T")
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """One message of a client's; `session` is the one it names in its header. Make it with `client_request`."""
+    """One message of a client's; `session` is the one its header names. Make it with `check_client_request`."""
 
     channel: str
     msg_id: str
@@ -108,7 +108,7 @@ class ClientRequest:
         return sum(map(len, self.parts))
 
 
-def client_request(
+def check_client_request(
     channel: str,
     header: bytes,
     content: bytes,
@@ -132,7 +132,7 @@ def client_request(
     )
 
 
-def code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
+def prepare_cell(request: ClientRequest) -> tuple[str, ClientRequest]:
     """The code of an execute_request, and the request as it goes to the kernel; raises `Malformed`.
 
     An error never empties the kernel's own queue, where others' code may wait: who queues aborts what follows. No two

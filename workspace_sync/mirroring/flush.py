@@ -120,7 +120,7 @@ class Flusher:
         if not sending.failures:  # else the files are of several moments
             self._execution = as_of or self._execution
         files = await threads.run(partial(self._conclude, plan, baseline, look.scan, moment))
-        self._owed = set(sending.failures)
+        self._owed = set(sending.failures)  # not before the manifest is written: without it nothing counts as sent
         self._skipping = bool(plan.skipped)
         if sending.failures:
             raise FlushFailed(sending.failures)
@@ -138,6 +138,7 @@ class Flusher:
         for path in plan.gone:
             del baseline[path]
         sizes = ((path, look.scan.entries[path].size) for path in plan.send)
+        # In this order: `_numbers` counts on it.
         self.left = Pending(chain(((path, 0) for path in (*plan.clear, *plan.delete)), sizes))
         return look, plan, copies_of(plan, baseline, look.scan, trusting=not final)
 
@@ -146,6 +147,8 @@ class Flusher:
         part = self._settled and not self._skipping and not final
         look = self._look(transfer, walk=final or self._is_due(), part=part)
         if not look.whole:
+            # Only what changed was looked at, and it is planned alone. Where it does not fit beside the rest, the rest
+            # has a say in what stays out: then everything is looked at.
             known = Baseline({path: baseline[path] for path in self._owed if path in baseline})
             room = self._limits.workspace_bytes - (baseline.file_bytes - known.file_bytes)
             if sum(entry.size for entry in look.scan.entries.values()) <= room:
@@ -166,7 +169,7 @@ class Flusher:
             )
         except OSError as error:
             raise DirectoryUnusable(f"the workspace directory cannot be read: {error.strerror}") from error
-        if look.changed is None:
+        if look.changed is None:  # the watch has lost track: anything may have changed
             self._settled = False
         else:
             self._owed |= look.changed.keys()
@@ -250,6 +253,7 @@ class _Sending:
             copied = self._copy(path) if is_new else None
             return number, copied or self._transfer.send(path, before), copied is not None
         except (StoreUnavailable, StoreUnusable):
+            # No answer came: the store may have these bytes, those before, or a part of neither.
             self._baseline[path] = (before or Seen(Entry(path, "file"), key_of(path))).unsure()
             raise  # it would be the same for every other file
         except WorkspaceSyncError as error:
@@ -268,6 +272,7 @@ class _Sending:
         before = self._baseline.get(path)
         if now is not None:
             if before is not None and before.key not in ("", now.key):
+                # It lies under another key now, and the old one holds nothing of the workspace any more.
                 self._stale.append(before.key)
             self._baseline[path] = now
             self.copied += copied

@@ -140,6 +140,7 @@ class Restoration:
             return
         task = self._bringing()
         if not fits:
+            # It ends: an attempt has a deadline, and there is none more once `restore_seconds` have brought nothing.
             await asyncio.wait([task])
             if not task.cancelled() and (failure := task.result()) is not None:
                 raise failure

@@ -1,10 +1,15 @@
-"""What can be seen inside a kernel: the names that code has defined."""
+"""What can be seen inside a kernel: the names that code has defined, what completes code, what is known of a name."""
 
 from __future__ import annotations
 
+from typing import Annotated, Final, Literal
+
 import msgspec
 
+from sandcell.models import constraints
 from sandcell.models.model import Model
+
+LOOK_SECONDS: Final = 5.0
 
 
 class Variable(Model, omit_defaults=True):
@@ -28,3 +33,51 @@ class Variables(Model):
     generation: int
     variables: list[Variable] = msgspec.field(default_factory=list)
     omitted: int = 0
+
+
+class LookRequest(Model, forbid_unknown_fields=True):
+    """Code, and a position in it, in characters from its start: its end when left out. No answer comes later."""
+
+    code: str
+    cursor_position: Annotated[int | None, constraints.POSITION] = None
+    timeout_seconds: Annotated[float, constraints.SECONDS_OF_LOOK] = LOOK_SECONDS
+
+
+class CompletionRequest(LookRequest, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/completions`."""
+
+
+class InspectionRequest(LookRequest, forbid_unknown_fields=True):
+    """Body of `POST /v1/sessions/{id}/inspections`; with `detail` 1 the source is told, where there is one."""
+
+    detail: Literal[0, 1] = 0
+
+
+class CompletionMatch(Model):
+    """What may stand in the code; `type` (function, module, path, magic ...) and `signature` are empty if not known."""
+
+    text: str
+    type: str = ""
+    signature: str = ""
+
+
+class Completions(Model):
+    """Each match stands for the code's characters from `cursor_start` to `cursor_end`, the kernel's best first.
+
+    `omitted` counts the matches for which there was no room.
+    """
+
+    generation: int
+    matches: list[CompletionMatch]
+    cursor_start: int
+    cursor_end: int
+    omitted: int = 0
+
+
+class InspectedName(Model):
+    """What is known of a name by MIME type, `text/plain` with terminal colours; `truncated` counts characters cut."""
+
+    generation: int
+    found: bool
+    data: dict[str, str]
+    truncated: int = 0

@@ -1,16 +1,58 @@
-"""The client's operations that look into a session: its variables, and its outputs in full. No I/O; see `steps`."""
+"""The client's operations that look into a session: variables, completions, names, outputs in full. No I/O."""
 
 from __future__ import annotations
 
-from sandcell.models.inspection import Variables
-from sandcell.steps import Ask, Operation, decode, exchange, quote
+from typing import Any, Literal
+
+from sandcell.models.inspection import LOOK_SECONDS, Completions, InspectedName, Variables
+from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
 SESSIONS = "/v1/sessions"
+SLACK_SECONDS = 10.0
+"""How much longer than the kernel's answer the service's is waited for."""
 
 
 def variables(session_id: str) -> Operation[Variables]:
     """The names that the session's Python code has defined, also while code runs; none of it runs for this."""
     return decode((yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/variables"))), Variables)
+
+
+def complete(
+    session_id: str, code: str, cursor_position: int | None = None, *, timeout: float = LOOK_SECONDS
+) -> Operation[Completions]:
+    """What completes Python code, as the session's kernel says at TAB: attributes, paths, magics, keyword arguments.
+
+    `cursor_position` counts characters from the code's start; left out it is the end. Nothing is executed or recorded,
+    though a property or a `__dir__` of the session's code may be called. Raises `Conflict` while code runs, and
+    `ServiceUnavailable` when the kernel has not answered after `timeout` seconds (30 at most).
+    """
+    return decode((yield from _look(session_id, "completions", code, cursor_position, timeout)), Completions)
+
+
+def inspect(
+    session_id: str,
+    code: str,
+    cursor_position: int | None = None,
+    *,
+    detail: Literal[0, 1] = 0,
+    timeout: float = LOOK_SECONDS,
+) -> Operation[InspectedName]:
+    """What the session's kernel knows of the name at a position of Python code; with `detail=1` also its source.
+
+    The rest is as with `complete`.
+    """
+    looked = yield from _look(session_id, "inspections", code, cursor_position, timeout, detail=detail or None)
+    return decode(looked, InspectedName)
+
+
+def _look(
+    session_id: str, what: str, code: str, cursor_position: int | None, timeout: float, **more: Any
+) -> Operation[bytes]:
+    body = omit_none(code=code, cursor_position=cursor_position, timeout_seconds=timeout, **more)
+    address = f"{SESSIONS}/{quote(session_id)}/{what}"
+    # It is not sent a second time: by then the caller, who may be typing, has asked something else.
+    ask = Ask("POST", address, json=body, timeout_seconds=timeout + SLACK_SECONDS)
+    return (yield from exchange(ask, repeatable=False))
 
 
 def output(session_id: str, sha256: str, *, start: int = 0, end: int | None = None) -> Operation[bytes]:

@@ -41,10 +41,10 @@ class Identifiers:
             found = _ARN.fullmatch(identifier)
             custom = found is not None and bool(found["custom"])
             if found is None or found["account"] != (self.account if custom else "aws"):
-                raise unknown_interpreter(identifier)
+                raise make_unknown_interpreter_error(identifier)
             name = found["id"]
             if custom == (name == SYSTEM):
-                raise unknown_interpreter(identifier)
+                raise make_unknown_interpreter_error(identifier)
         return self.system if name == SYSTEM else name
 
     def custom_arn(self, region: str, interpreter_id: str) -> str:
@@ -67,7 +67,7 @@ def make_system_arn(region: str) -> str:
     return f"arn:aws:bedrock-agentcore:{region}:aws:code-interpreter/{SYSTEM}"
 
 
-def unknown_interpreter(identifier: str) -> NotFound:
+def make_unknown_interpreter_error(identifier: str) -> NotFound:
     """The error for a code interpreter that is not there."""
     return NotFound(f"there is no code interpreter {identifier[:300]!r}")
 
@@ -80,11 +80,11 @@ def format_session_id(session_id: str) -> str:
 def parse_session_id(shown: str) -> str:
     """The service's id of a session; raises NotFound for what cannot be one."""
     if not _HEX.fullmatch(shown):
-        raise unknown_session(shown)
+        raise make_unknown_session_error(shown)
     return str(uuid.UUID(hex=shown))
 
 
-def unknown_session(shown: str) -> NotFound:
+def make_unknown_session_error(shown: str) -> NotFound:
     """The error for a session that is not there, has ended, or belongs to another principal."""
     return NotFound(
         f"there is no session {shown[:40]!r} of this code interpreter: it has ended or never was; start another"

@@ -11,7 +11,7 @@ from kernel_gateway.errors import Forbidden, UnknownEnvironment
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import compute_digest
-from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, unknown_interpreter
+from kernel_gateway.faces.agentcore.identifiers import CUSTOM_ID, SYSTEM, make_unknown_interpreter_error
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
@@ -104,7 +104,7 @@ async def _find_interpreter(call: Call) -> EnvironmentInfo:
     identifier, identifiers = call.outside.code_interpreter_id, call.face.identifiers
     environment = identifiers.environment(identifier)
     if environment != identifiers.system and not CUSTOM_ID.fullmatch(environment):
-        raise unknown_interpreter(identifier)
+        raise make_unknown_interpreter_error(identifier)
     return await call.services.environments.get(call.principal, environment)
 
 

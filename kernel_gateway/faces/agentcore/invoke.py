@@ -12,7 +12,7 @@ from typing import Final
 
 from kernel_gateway.errors import NotFound, SessionTerminated
 from kernel_gateway.faces.agentcore.calls import Call
-from kernel_gateway.faces.agentcore.identifiers import parse_session_id, unknown_session
+from kernel_gateway.faces.agentcore.identifiers import make_unknown_session_error, parse_session_id
 from kernel_gateway.faces.agentcore.invocation_stream import answer_invocation
 from kernel_gateway.faces.agentcore.sessions import require_of_interpreter
 from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Invocation, Tool, find_tool
@@ -70,7 +70,7 @@ async def _admit(call: Call, session_id: str, name: str) -> None:
         ended = error.details.get("detail") or error.message
         raise NotFound(f"the session {call.outside.session_id} has ended ({ended}): start another") from None
     except NotFound:
-        raise unknown_session(call.outside.session_id) from None
+        raise make_unknown_session_error(call.outside.session_id) from None
     await require_of_interpreter(call, live.row.environment)
     if name == QUEUED:
         live.require_room(services.settings.queue_length)

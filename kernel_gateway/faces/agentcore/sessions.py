@@ -15,7 +15,7 @@ from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agentcore import answers, unsupported
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.client_tokens import compute_digest
-from kernel_gateway.faces.agentcore.identifiers import parse_session_id, unknown_session
+from kernel_gateway.faces.agentcore.identifiers import make_unknown_session_error, parse_session_id
 from kernel_gateway.faces.agentcore.pages import name_next_token
 from kernel_gateway.faces.json_bodies import encode
 from kernel_gateway.faces.responses import Response
@@ -105,7 +105,7 @@ async def _find_session(call: Call) -> Session:
     try:
         session = await call.services.sessions.get(call.principal, session_id)
     except NotFound:
-        raise unknown_session(shown) from None
+        raise make_unknown_session_error(shown) from None
     await require_of_interpreter(call, session.environment)
     return session
 
@@ -114,4 +114,4 @@ async def require_of_interpreter(call: Call, environment: str) -> None:
     """Raises NotFound where the session's environment is not the code interpreter that is named."""
     named = call.face.identifiers.environment(call.outside.code_interpreter_identifier)
     if named != environment and await call.services.environments.reference(call.principal, named) != environment:
-        raise unknown_session(call.outside.session_id)
+        raise make_unknown_session_error(call.outside.session_id)

@@ -1,21 +1,39 @@
-"""`If-Match`, `If-None-Match` and `If-Range` of a request (RFC 9110, section 13), held against a durable file. Pure.
+"""`If-Match`, `If-None-Match` and `If-Range` of a request (RFC 9110, section 13), held against a file. Pure.
 
-Entity tags are SHA-256 digests; a weak one stands for a file whose digest is not known, and never fits strongly.
+Entity tags of durable files are SHA-256 digests; a weak one stands for a file whose digest is not known. Those of live
+files are versions; a weak one stands for a file that has changed just now. A weak tag never fits strongly.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final, Protocol
 
 from kernel_gateway.errors import InvalidRequest, PreconditionFailed
 from kernel_gateway.faces.rest.ranges import parse_range
-from sandcell.models.workspaces import DurableFile
 from workspace_sync import Expected
 
 TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 LIST = re.compile(rf"\s*{TAG.pattern}\s*(?:,\s*{TAG.pattern}\s*)*")
 LONGEST = 8_192
+
+CACHED: Final = {"If-None-Match": "the ETag of what the caller has: answered with 304 when it is still that"}
+RANGED: Final = {
+    "Range": "one range of bytes, as `bytes=0-999`, `bytes=1000-` or `bytes=-1000`",
+    "If-Range": "the ETag that the range is meant for; of another file all comes",
+    "If-Match": "the ETag that the file has to have",
+}
+SAME: Final = {304: "the caller has it already"}
+
+
+class Tagged(Protocol):
+    """A file, durable or live, by what conditions are held against."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def etag(self) -> str | None: ...
 
 
 def parse_tags(header: str | None, name: str) -> frozenset[str] | None:
@@ -50,7 +68,12 @@ class Wanted:
         self._none_match = parse_tags(headers.get("If-None-Match"), "If-None-Match")
         self.unchanged = False
 
-    def __call__(self, file: DurableFile) -> tuple[int, int]:
+    @property
+    def chooses(self) -> bool:
+        """Whether anything but all of the file may be the answer."""
+        return any(name in self._headers for name in ("Range", "If-Match", "If-None-Match"))
+
+    def __call__(self, file: Tagged) -> tuple[int, int]:
         tag = file.etag or ""
         if self._match and (tag.startswith("W/") or tag not in self._match):
             raise PreconditionFailed("the file is not the one that If-Match names")

@@ -187,7 +187,7 @@ class RestHandler(FaceHandler):
         return CallRecord(
             event=route.event if route is not None else UNKNOWN_ROUTE,
             source=REST,
-            read_only=is_read_only(self.request.method),
+            read_only=route.read_only if route is not None else is_read_only(self.request.method),
             principal=call.principal,
             session_id=self._find_session_id(),
             parameters=self._collect_parameters(),

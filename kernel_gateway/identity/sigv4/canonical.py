@@ -37,6 +37,7 @@ def make_canonical_path(raw_path: str) -> str:
             del kept[-1:]
         elif segment and segment != ".":
             kept.append(segment)
+    # A path is bytes, each of which tornado hands on as one character: as Latin-1 they are the same bytes again.
     last = "/" if raw_path.endswith("/") and kept else ""
     return quote("/" + "/".join(kept) + last, safe=_PATH_KEEPS, encoding="latin-1")
 

@@ -114,6 +114,7 @@ def _find_presigned(raw_query: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in parse_parameters(raw_query):
         short = name.decode("latin-1").removeprefix("X-Amz-")
+        # One of them makes it a presigned URL, which must then be whole: a part of one is never passed over.
         if short in _QUERY and name.startswith(b"X-Amz-"):
             found.setdefault(short, []).append(value.decode("latin-1"))
     return found
@@ -141,7 +142,7 @@ def _make_claim(credential: str, stamp: str, names: str, signature: str, expires
         raise SignatureProblem(
             INCOMPLETE, "the credential must be '<access key id>/<yyyymmdd>/<region>/<service>/aws4_request'"
         )
-    if scope["day"] != stamp[:8]:
+    if scope["day"] != stamp[:8]:  # the signing key is made of the day: a key of another day signed this time
         raise SignatureProblem(INVALID, "the credential's date is not that of the request's time")
     if not _SIGNATURE.fullmatch(signature):
         raise SignatureProblem(INCOMPLETE, "the signature must be 64 hexadecimal digits in lower case")

@@ -34,7 +34,9 @@ def require_timely(claim: Claim, now: float) -> None:
 
 def verify(request: SignedRequest, claim: Claim, secret: str, payload_sha256: str, now: float) -> None:
     """Raises SignatureProblem unless the secret signed this request; `payload_sha256` is the body's hash in hex."""
-    require_timely(claim, now)
+    require_timely(claim, now)  # again: the body may have taken minutes to come
+    # A declared hash is that of a signed header (`claim.COVERED`), so it is what the client signed. It is held against
+    # the body only below: without the secret nobody learns which of the two is wrong.
     declared = request.values("x-amz-content-sha256")
     payload = declared[0].strip() if declared else payload_sha256
     expected = compute_signature(request, claim, secret, payload)

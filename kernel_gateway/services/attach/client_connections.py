@@ -18,10 +18,8 @@ import structlog
 from kernel_gateway.errors import (
     GatewayError,
     InvalidRequest,
-    LimitReached,
     PayloadTooLarge,
     QueueFull,
-    SandboxUnavailable,
     translate,
     translated,
 )
@@ -29,6 +27,7 @@ from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.executions.executions import Executions
+from kernel_gateway.services.sessions.kernel_requests import RETRY_SECONDS, reach_kernel, require_read
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.sessions.subscribers import Cursor, Subscribers
@@ -36,7 +35,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
-from kernels.wire.client_request import WORK, ClientRequest, client_request, code_of
+from kernels.wire.client_request import WORK, ClientRequest, check_client_request, prepare_cell
 from kernels.wire.message import Malformed, json_object
 from sandcell.models.sync import ExecutionSync
 
@@ -44,7 +43,6 @@ log = structlog.get_logger(__name__)
 LOGGED_REFUSALS = 5
 FILELESS = frozenset({"kernel_info_request", "comm_info_request", "history_request", "is_complete_request"})
 """What a kernel answers without a look at files: a client attaches while the workspace is still being restored."""
-RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class Visit:
         if size > most:
             raise PayloadTooLarge(f"the message has {size:,} bytes; the most is {most:,}")
         try:
-            request = client_request(
+            request = check_client_request(
                 message.channel,
                 message.header,
                 message.content,
@@ -168,7 +166,7 @@ class Visit:
         So what follows a cell that fails is there to be aborted.
         """
         try:
-            code, prepared = _code_of(request)
+            code, prepared = _prepare_cell(request)
             if self._audience.pending_bytes > self._settings.attach_replay_bytes:
                 raise QueueFull("the cells that wait hold too many bytes", retry_after_seconds=RETRY_SECONDS)
             await self._executions.submit_attached(
@@ -227,11 +225,7 @@ class Visit:
 
     async def _forward(self, request: ClientRequest) -> None:
         hub = await self._hub(whole=request.msg_type not in FILELESS)
-        waiting, most = hub.unsent_bytes(request.channel), self._settings.attach_message_bytes
-        if waiting + request.size_bytes > most and waiting:
-            raise LimitReached(
-                f"the kernel has not read {waiting:,} bytes of earlier messages", retry_after_seconds=RETRY_SECONDS
-            )
+        require_read(hub, request.channel, request.size_bytes, self._settings.attach_message_bytes)
         if request.msg_type in WORK:
             self._live.touch()
         try:
@@ -245,17 +239,12 @@ class Visit:
         settings = self._settings
         with translated():
             async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
-                sandbox = self._live.sandbox
-                kernel = await (sandbox.ready() if whole else sandbox.ensure_started())
-                await kernel.ready()
-        if kernel.hub is None:
-            raise SandboxUnavailable("the kernel has just ended")
-        return kernel.hub
+                return await reach_kernel(self._live, whole=whole)
 
 
-def _code_of(request: ClientRequest) -> tuple[str, ClientRequest]:
+def _prepare_cell(request: ClientRequest) -> tuple[str, ClientRequest]:
     try:
-        return code_of(request)
+        return prepare_cell(request)
     except Malformed as error:
         raise InvalidRequest(str(error)) from None
 

@@ -220,12 +220,7 @@ class Executions:
         self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str
     ) -> ExecutionRow:
         settings = self._settings
-        try:
-            size = len(submission.code.encode())
-        except UnicodeEncodeError:
-            raise InvalidRequest("code must be valid UTF-8 text, without half surrogate pairs") from None
-        if size > settings.code_bytes:
-            raise PayloadTooLarge(f"code has {size:,} bytes; the most is {settings.code_bytes:,}")
+        check_code(submission.code, settings.code_bytes)
         timeout = submission.timeout_seconds
         if timeout is None:
             timeout = settings.execution_timeout_seconds
@@ -340,6 +335,16 @@ class Executions:
         if row is None or row.kind != "code":
             raise NotFound("there is no such execution in this session")
         return row
+
+
+def check_code(code: str, most_bytes: int) -> None:
+    """Raises InvalidRequest for what is no text, PayloadTooLarge for too much of it."""
+    try:
+        size = len(code.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest("code must be valid UTF-8 text, without half surrogate pairs") from None
+    if size > most_bytes:
+        raise PayloadTooLarge(f"code has {size:,} bytes; the most is {most_bytes:,}")
 
 
 def _runtime(submission: Submission) -> str:

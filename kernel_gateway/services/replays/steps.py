@@ -17,7 +17,7 @@ from kernels.errors import InvalidNotebook
 from kernels.execution.outputs import Output
 from kernels.languages import RUNTIMES
 from kernels.notebook.notebook_file import CodeCell, NotebookFile, read_outputs
-from kernels.notebook.revised import revisers, written_outputs
+from kernels.notebook.revised import find_written_outputs, revisers
 from kernels.replay import missing_name
 
 BASH: Final = "%%bash\n"
@@ -133,7 +133,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
 def _as_written(shown: Mapping[str, Any]) -> list[Output] | None:
     """The record of an uploaded notebook may say anything."""
     try:
-        return read_outputs(written_outputs(shown))
+        return read_outputs(find_written_outputs(shown))
     except InvalidNotebook:
         return None
 

@@ -81,6 +81,7 @@ class Job:
             self.room = None
 
     async def is_stored(self) -> bool:
+        # No deadline of its own: who admits it marks it whatever comes of the transaction, which has one.
         return await self._stored
 
     def has_to_stop(self) -> bool:
@@ -103,7 +104,7 @@ class Job:
         """Wait for what it needs before it runs; no longer than until a caller interrupts it."""
         preparing = self._preparing = asyncio.get_running_loop().create_task(waiting)
         try:
-            await asyncio.wait([preparing])
+            await asyncio.wait([preparing])  # restores have a deadline (`restore_deadline_seconds`)
             if not preparing.cancelled():
                 preparing.result()
         finally:
@@ -119,7 +120,7 @@ class Job:
         """Wait for the store, unless a caller interrupts that."""
         self._settling = asyncio.get_running_loop().create_task(waiting)
         try:
-            await asyncio.wait([self._settling])
+            await asyncio.wait([self._settling])  # a wait for a flush has a deadline, see `Flushes.wait_durable`
             return self._settling.result()
         except asyncio.CancelledError:
             if not self._settling.cancelled():

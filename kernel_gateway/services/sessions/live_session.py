@@ -75,6 +75,8 @@ class LiveSession:
         self.displays = Displays()
         self.audience: Subscribers | None = None
         """The clients attached to it, once there are any."""
+        self.looking = False
+        """Whether the kernel was asked to complete or inspect code, and has not answered yet."""
         self.lease: HeldLease | None = None
         self.lease_task: asyncio.Task[None] | None = None
         self._clock = clock

@@ -142,11 +142,13 @@ class Sessions:
             raise DeadlinePassed("the session is still ending; ask for it again later") from None
 
     async def interrupt(self, principal: Principal, session_id: str) -> None:
-        """Interrupt what runs, what an attached client's widget called as well; nothing running is fine."""
+        """Interrupt what runs, what an attached client's widget or a completion called as well; nothing is fine too."""
         live = await self._registry.require(principal, session_id)
         live.touch()
         running = live.interrupt_running()
-        if live.sandbox.kernel is not None and (running or live.audience is not None):
+        # Not without a reason: the signal also goes to processes that earlier cells have left running.
+        if live.sandbox.kernel is not None and (running or live.audience is not None or live.looking):
+            live.looking = False
             await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
 
     async def restart(self, principal: Principal, session_id: str, *, author: str | None = None) -> Session:

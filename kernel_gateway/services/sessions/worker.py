@@ -79,7 +79,9 @@ class Worker:
         while True:
             job = await self._live.next_job()
             try:
+                # Its place in the queue was given before its row was stored: where that failed nothing is to run.
                 if await job.is_stored():
+                    # What the last one left in the workspace is looked at first: else this one's changes would be its.
                     await self._record.wait_for_looks(self._live.id)
                     await self._carry_out(job)
                     await self._abort_followers(job)
@@ -100,7 +102,7 @@ class Worker:
         updates: Mapping[str, Mapping[str, Any]] = NO_UPDATES,
     ) -> None:
         """Store how a job ended and what it used, then answer; an update of what others displayed is stored with it."""
-        if job.has_ended:
+        if job.has_ended:  # the session's end may have come first, with an end of its own: one end is stored
             return
         if updates:
             outcome = msgspec.structs.replace(outcome, updates=self._live.displays.updates(job.row.generation, updates))
@@ -113,6 +115,7 @@ class Worker:
         with self._record.ending(self._live.id, row.id, look):
             await self._commit(job, row, stored, displays)
         await self._answer(job, row)
+        # Last: a caller who comes back meanwhile finds the job in the session, where it is the running one until then.
         self._finished.keep(job)
 
     def _final_row(
@@ -200,6 +203,7 @@ class Worker:
 
     async def _carry_out(self, job: Job) -> None:
         try:
+            # Asked again after each wait: an interrupt that comes in one must not let the code run after it.
             kernel = None if job.has_to_stop() else await self._ready(job)
             if kernel is None or job.has_to_stop():
                 return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
@@ -220,6 +224,7 @@ class Worker:
 
     async def _abort_followers(self, job: Job) -> None:
         """What an attached client sent after a cell that failed does not run, unless it asked for that."""
+        # A session that ends has an end of its own for all that waits, which says why.
         if job.row.status == "ok" or self._live.ending is not None:
             return
         why = refusal_outcome("Aborted", f"an earlier cell of the same client ended as {job.row.status}")
@@ -251,6 +256,7 @@ class Worker:
             if full_text.take(event) and event.kind not in {"started", "ended"}:
                 job.log.append(event.kind, event.data)
 
+        # `kernel.execute` keeps the timeout and says how the code ended. This is for a sandbox that says nothing.
         longest = timeout + settings.interrupt_grace_seconds + settings.start_deadline_seconds + SLACK_SECONDS
         try:
             with job.execution():
@@ -260,6 +266,7 @@ class Worker:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
             await self.finish(job, "died", death_outcome(death.cause, self._explain(death.detail)))
+            # After the answer and in a task: what is left of the sandbox is flushed first, and that may take long.
             self._background.spawn(self._live.sandbox.lose(kernel, death), f"lose {self._live.id}")
             return
         python_died = outcome.death is not None and job.row.runtime == "python"

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
-from kernel_gateway.errors import Conflict, GatewayError, InvalidRequest, PayloadTooLarge, translate, translated
+from kernel_gateway.errors import (
+    Conflict,
+    FileChanged,
+    GatewayError,
+    InvalidRequest,
+    PayloadTooLarge,
+    translate,
+    translated,
+)
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
@@ -17,7 +26,7 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.paging import page_of_files
 from kernel_gateway.settings import Settings
 from kernels.errors import GuestRefused
-from kernels.guest_client.client import FileStat
+from kernels.guest_client.client import FileStat, GuestClient
 from kernels.guest_client.file_stream import Content, size_of
 from sandcell.models.model import Page
 from sandcell.models.workspaces import MOST_NAMED, FileEntry, Removed
@@ -29,6 +38,29 @@ NO_FILE = {
 }
 Refused = tuple[int, GatewayError]
 """The place of a file among many, and why it was not written or removed."""
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A file as it was when it was opened; `etag` changes with its content."""
+
+    entry: FileEntry
+    size: int
+    etag: str
+
+
+@dataclass(frozen=True)
+class LiveReading:
+    """A file, and its bytes `start` up to `end`, which come piece by piece; the caller closes them."""
+
+    file: LiveFile
+    start: int
+    end: int
+    chunks: AsyncGenerator[bytes]
+
+
+Bounds = Callable[[LiveFile], tuple[int, int]]
+"""Which of its bytes are asked for; called with the file."""
 
 
 class Files:
@@ -67,18 +99,26 @@ class Files:
             found = await kernel.guest.list_files(path, recursive=recursive, limit=most + 1)
         return page_of_files([file_entry(each) for each in found], most, limit, cursor)
 
-    async def read(self, principal: Principal, session_id: str, path: str) -> tuple[FileEntry, AsyncIterator[bytes]]:
-        """A file and its bytes, which are of that version of it; else they end with FileChanged before the last."""
+    async def read(
+        self,
+        principal: Principal,
+        session_id: str,
+        path: str,
+        bounds: Bounds | None = None,
+    ) -> LiveReading:
+        """A file and its bytes, all or those within `bounds`, which are of one version; raises what `bounds` raises.
+
+        When the file changes they end with FileChanged before the last.
+        """
         live = await self._registry.require(principal, session_id)
         with translated():
             kernel = await live.sandbox.ready()
             try:
-                found, chunks = await kernel.guest.open_file(path)
+                return await _open(kernel.guest, path, bounds)
             except GuestRefused as error:
                 if error.code in NO_FILE:
                     raise InvalidRequest(NO_FILE[error.code], path=path, reason="not_a_file") from None
                 raise
-            return file_entry(found), _translate_errors(chunks)
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
@@ -173,6 +213,39 @@ class Files:
             await _note_changes(live, [path])
 
 
+async def _open(guest: GuestClient, path: str, bounds: Bounds | None) -> LiveReading:
+    part = None if bounds is None else await _open_part(guest, path, bounds)
+    if part is not None:
+        return part
+    found, chunks = await guest.open_file(path)
+    return LiveReading(live_file(found), 0, found.size, _translate_errors(chunks))
+
+
+async def _open_part(guest: GuestClient, path: str, bounds: Bounds) -> LiveReading | None:
+    """The part is of the version that its bounds were chosen by: when another has come since, they are chosen again.
+
+    None for what is no file, which is refused when it is opened, and for a guest that tells no versions.
+    """
+    for last in (False, True):
+        found = await guest.stat_file(path)
+        if found.kind != "file" or not found.version:
+            return None
+        file = live_file(found)
+        start, end = bounds(file)
+        try:
+            return LiveReading(file, start, end, _translate_errors(await guest.open_part(found, start, end)))
+        except GuestRefused as error:
+            if last or error.code != FileChanged.code:
+                raise
+    return None
+
+
+def live_file(found: FileStat) -> LiveFile:
+    """A file with its ETag: a weak one while the next change might not show in it, none when it is not known."""
+    tag = f'{"" if found.settled else "W/"}"{found.version}"' if found.version else ""
+    return LiveFile(file_entry(found), found.size, tag)
+
+
 def file_entry(found: FileStat) -> FileEntry:
     """A file as callers see it."""
     return FileEntry(found.path, found.kind, found.size, rfc3339(found.modified))  # type: ignore[arg-type]
@@ -188,7 +261,7 @@ async def limit_bytes(chunks: AsyncIterator[bytes], most_bytes: int) -> AsyncIte
         yield chunk
 
 
-async def _translate_errors(chunks: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def _translate_errors(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     async with aclosing(chunks):
         with translated():
             async for chunk in chunks:

@@ -118,14 +118,14 @@ class Kernel(IPythonKernel):
         signal.signal(signal.SIGINT, self._keep_interrupt)
 
     def _interruptible(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """A handler of comm messages: what a widget calls is code, which an interrupt ends."""
+        """A handler of messages that may call code, as a widget's does: an interrupt ends that."""
 
-        def handle(*arguments: Any) -> Any:
+        def handle(*arguments: Any, **options: Any) -> Any:
             if threading.current_thread() is not threading.main_thread():
-                return handler(*arguments)
+                return handler(*arguments, **options)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
-                return handler(*arguments)
+                return handler(*arguments, **options)
             finally:
                 signal.signal(signal.SIGINT, self._keep_interrupt)
 
@@ -189,6 +189,24 @@ class Kernel(IPythonKernel):
                 self._used = self._meter.read()
             self._restore_streams()
             output.ThreadParents.cell_runs = False
+
+    def do_complete(self, *arguments: Any) -> Any:
+        """Called by ipykernel when a client completes code."""
+        return self._look(super().do_complete, *arguments)
+
+    def do_inspect(self, *arguments: Any, **options: Any) -> Any:
+        """Called by ipykernel when a client asks what a name is."""
+        return self._look(super().do_inspect, *arguments, **options)
+
+    def _look(self, look: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Looking may call code, as a property or a completer of the user's: what ends it is said in the reply.
+
+        ipykernel would send none, and the client wait.
+        """
+        try:
+            return self._interruptible(look)(*arguments, **options)
+        except (Exception, KeyboardInterrupt) as error:
+            return {"status": "error", "ename": type(error).__name__, "evalue": type(error).__name__, "traceback": []}
 
     def finish_metadata(self, parent: Any, metadata: Any, reply_content: Any) -> Any:
         """Called by ipykernel for the reply to an execute request, and for one that is not carried out."""

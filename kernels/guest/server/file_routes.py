@@ -12,7 +12,7 @@ from tornado.web import stream_request_body
 
 from ..refusal import Refusal
 from ..workspace.batch import Batch
-from ..workspace.files import Upload, Version, version_of
+from ..workspace.files import Upload, Version, format_version, version_of
 from .handler import Handler
 
 CHUNK_BYTES = 256 * 1024
@@ -122,10 +122,11 @@ class BatchHandler(ReceivingHandler):
 
 
 class ContentHandler(ReceivingHandler):
-    """GET /v1/files/content?path=&max_bytes=: a file's bytes. PUT: write it, in one piece or not at all.
+    """GET /v1/files/content?path=&max_bytes=&start=&end=&version=: a file's bytes, from `start` up to `end`. PUT: write
+    it, in one piece or not at all.
 
-    The bytes are of one version of the file, which the header `Sandcell-Entry` describes. When it changes meanwhile the
-    last of them are not sent, and the answer has fewer than it said.
+    The bytes are of one version of the file, which the header `Sandcell-Entry` describes; with `version` they are of
+    that one. When it changes meanwhile the last of them are not sent, and the answer has fewer than it said.
     """
 
     def begin(self) -> Upload:
@@ -136,8 +137,15 @@ class ContentHandler(ReceivingHandler):
         try:
             if entry["size"] > self.number_argument("max_bytes", entry["size"]):
                 raise Refusal(413, "too_large", f"the file has {entry['size']} bytes")
+            start, end = self.number_argument("start", 0), self.number_argument("end", entry["size"])
+            expected = self.get_query_argument("version", "")
+            if expected and expected != format_version(version):
+                raise Refusal(409, "file_changed", "the file is of another version")
+            if not start <= end <= entry["size"]:
+                raise Refusal(400, "invalid_request", f"the file has {entry['size']} bytes")
+            os.lseek(descriptor, start, os.SEEK_SET)
             self.set_header("Sandcell-Entry", json.dumps(entry))
-            await self._send(descriptor, entry["size"], version)
+            await self._send(descriptor, end - start, version)
         finally:
             os.close(descriptor)
 

@@ -25,8 +25,12 @@ MAX_DEPTH = 64
 WALK_SECONDS = 30.0
 UPLOAD_PREFIX = ".sandcell-upload-"
 
+SETTLED_SECONDS = 1.0
+"""How long ago a file must have been changed for its version to tell every later change: file systems take the time of
+a change from a clock that ticks a few hundred times a second, and two changes within one tick look alike."""
+
 Entry = dict[str, Any]
-Version = tuple[int, int, int]
+Version = tuple[int, int, int, int]
 
 
 class Workspace:
@@ -39,7 +43,8 @@ class Workspace:
         """What is at this path; a link is described, not followed."""
         parts = split_path(path)
         with directory(self._root, parts[:-1]) as parent:
-            return _entry("/".join(parts), os.stat(parts[-1] if parts else ".", dir_fd=parent, follow_symlinks=False))
+            found = os.stat(parts[-1] if parts else ".", dir_fd=parent, follow_symlinks=False)
+        return _versioned_entry("/".join(parts), found)
 
     def list(self, path: str, *, recursive: bool, limit: int) -> list[Entry]:
         """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
@@ -67,7 +72,7 @@ class Workspace:
             raise Refusal(503, "busy", "a process of the user holds a lease on the file") from error
         found = os.fstat(descriptor)
         if stat.S_ISREG(found.st_mode):
-            return descriptor, _entry("/".join(parts), found), version_of(found)
+            return descriptor, _versioned_entry("/".join(parts), found), version_of(found)
         os.close(descriptor)
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
@@ -271,8 +276,18 @@ def _some_names(descriptor: int, count: int = 1000) -> list[str]:
 
 
 def version_of(found: os.stat_result) -> Version:
-    """What differs once a file has been written to."""
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    """What differs once a file has been written to, or another has taken its place."""
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def format_version(version: Version) -> str:
+    """A version as it goes over the wire; no caller reads it."""
+    return ".".join(f"{number:x}" for number in version)
+
+
+def _versioned_entry(path: str, found: os.stat_result) -> Entry:
+    settled = time.time() - found.st_ctime > SETTLED_SECONDS
+    return {**_entry(path, found), "version": format_version(version_of(found)), "settled": settled}
 
 
 def _entry(path: str, found: os.stat_result) -> Entry:

@@ -1,4 +1,4 @@
-"""`sandcell repl`: a prompt on a live session, with history, names of the kernel's variables, plots kept as files."""
+"""`sandcell repl`: a prompt on a live session, with history, completion by the kernel, plots kept as files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -21,12 +21,15 @@ from sandcell.cli.sessions import choosing, current_session
 from sandcell.cli.sessions.following import show_outcome
 from sandcell.cli.sessions.running import carry_out
 from sandcell.files import make_private_directory
+from sandcell.models.inspection import Completions
 from sandcell.settings import read_settings
 
 FIRST: Final = ">>> "
 NEXT: Final = "... "
 MOST_KEPT: Final = 10_000
 """Lines of the history that are kept on disk."""
+TAB_SECONDS: Final = 2.0
+"""How long the kernel has to complete what is typed, while nothing can be typed."""
 
 
 @click.command(short_help="An interactive prompt on a session.")
@@ -36,18 +39,18 @@ def repl(client: Client, *, session_id: str | None, new: bool, environment: str 
     """Type Python, and see what it shows: in the session of the last run, or a new one.
 
     A line that opens a block is followed by more, up to an empty one; %magics and !commands work as in Jupyter. TAB
-    completes names of variables. Ctrl-C interrupts what runs, Ctrl-D leaves; the session stays.
+    completes as in Jupyter: names, attributes, files. Ctrl-C interrupts what runs, Ctrl-D leaves; the session stays.
     """
     chosen = choosing.choose(client, session_id, new=new, environment=environment)
     say(f"session {chosen.id}; Ctrl-C interrupts, Ctrl-D leaves")
-    names = _Names(client, chosen.id)
-    with _history(names):
-        while (source := read_source()) is not None:
+    completer = _Completer(client, chosen.id)
+    with _history(completer):
+        while (source := read_source(completer.lines)) is not None:
             if source.strip():
                 _run(client, chosen, source, output_dir)
             if not chosen.named:  # another one may have taken the place of one that ended
                 chosen = replace(chosen, id=current_session.recall(client.url) or chosen.id)
-            names.forget(chosen.id)
+            completer.forget(chosen.id)
     say(f"\nthe session stays: sandcell run --session {chosen.id} CODE")
 
 
@@ -69,9 +72,12 @@ def _run(client: Client, chosen: choosing.Chosen, source: str, output_dir: Path)
         say(f"sandcell: {error}")
 
 
-def read_source() -> str | None:
-    """What is typed, up to where it is complete; None at the end of input. Ctrl-C takes it back."""
-    lines: list[str] = []
+def read_source(lines: list[str]) -> str | None:
+    """What is typed, up to where it is complete; None at the end of input. Ctrl-C takes it back.
+
+    `lines` are those of it that were typed before the present one: what completes that one reads them.
+    """
+    lines.clear()
     while True:
         try:
             lines.append(input(NEXT if lines else FIRST))
@@ -79,7 +85,7 @@ def read_source() -> str | None:
             return None
         except KeyboardInterrupt:
             say("")
-            lines = []
+            lines.clear()
             continue
         source = "\n".join(lines)
         if is_complete(source):
@@ -94,31 +100,73 @@ def is_complete(source: str) -> bool:
         return True
 
 
-class _Names:
-    """Completes the names of the kernel's variables, asked for once for each input."""
+def find_words(found: Completions, start: int, word: int, line: str) -> list[str]:
+    """A kernel's matches as readline takes them: in place of the line from `word` to the cursor, and no other part.
+
+    `start` is where the line begins in the code. What a terminal would obey is left out.
+    """
+    first = found.cursor_start - start  # where the kernel's matches begin in the line
+    if first < 0:  # in an earlier one, which cannot be changed any more
+        return []
+    words = []
+    for match in found.matches:
+        text = line[word:first] + match.text if first > word else _cut_prefix(match.text, line[first:word])
+        if text is not None and text.isprintable():
+            words.append(text)
+    return words
+
+
+def _cut_prefix(text: str, prefix: str) -> str | None:
+    """The text after what stands before the word already; None when it would change that, which readline cannot."""
+    return text.removeprefix(prefix) if text.startswith(prefix) else None
+
+
+class _Completer:
+    """Completes what is typed by asking the kernel; while that is busy, by the names of its variables.
+
+    `lines` are those of the input above the present one. `readline` is the module, where Python has it.
+    """
 
     def __init__(self, client: Client, session_id: str) -> None:
+        self.lines: list[str] = []
+        self.readline: Any = None
         self._session_id = session_id
         self._client = client
-        self._known: list[str] | None = None
+        self._names: list[str] | None = None
+        self._words: list[str] = []
 
     def forget(self, session_id: str) -> None:
-        """Ask again, and this session, at the next TAB."""
+        """Ask for the names again, and this session, at the next TAB."""
         self._session_id = session_id
-        self._known = None
+        self._names = None
 
     def complete(self, text: str, state: int) -> str | None:
         """Called by readline with 0, 1, 2 ... until it gives none."""
-        if self._known is None:
-            self._known = []
+        if state == 0:
+            self._words = self._find_words(text)
+        return self._words[state] if state < len(self._words) else None
+
+    def _find_words(self, text: str) -> list[str]:
+        line, begin, end = self.readline.get_line_buffer(), self.readline.get_begidx(), self.readline.get_endidx()
+        above = "".join(f"{each}\n" for each in self.lines)
+        try:
+            found = self._client.complete(self._session_id, above + line, len(above) + end, timeout=TAB_SECONDS)
+        except SandcellError:
+            attribute = line[:begin].endswith(".")
+            return [] if attribute else [name for name in self._find_names() if name.startswith(text)]
+        return find_words(found, len(above), begin, line)
+
+    def _find_names(self) -> list[str]:
+        if self._names is None:
+            self._names = list(keyword.kwlist)
             with contextlib.suppress(SandcellError):
-                self._known = [each.name for each in self._client.variables(self._session_id).variables]
-        found = [name for name in [*self._known, *keyword.kwlist] if name.startswith(text)]
-        return found[state] if state < len(found) else None
+                found = self._client.variables(self._session_id).variables
+                self._names = [each.name for each in found if each.name.isprintable()] + self._names
+        return self._names
 
 
 @contextlib.contextmanager
-def _history(names: _Names) -> Iterator[None]:
+def _history(completer: _Completer) -> Iterator[None]:
     """Editing, history and completion where Python has readline; elsewhere the terminal's own editing."""
     try:
         readline = importlib.import_module("readline")
@@ -128,7 +176,9 @@ def _history(names: _Names) -> Iterator[None]:
     file = read_settings().state_dir / "repl_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(file)
-    readline.set_completer(names.complete)
+    completer.readline = readline
+    readline.set_completer(completer.complete)
+    readline.set_completer_delims(readline.get_completer_delims() + ".")  # attributes are listed without what has them
     readline.parse_and_bind("tab: complete")
     try:
         yield

@@ -7,10 +7,11 @@ from typing import Final
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as r
 from kernel_gateway.faces.responses import Response
+from kernel_gateway.faces.rest import conditions
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.parameters import Listing, Removal
 from kernel_gateway.faces.rest.paths import check_directory
-from kernel_gateway.faces.rest.responses import OCTETS, answer_download, answer_dry_run
+from kernel_gateway.faces.rest.responses import OCTETS, answer_download, answer_dry_run, answer_head
 from kernel_gateway.faces.rest.route import Errors, Route
 from sandcell.models.model import Page
 from sandcell.models.workspaces import FileEntry, Removed
@@ -29,8 +30,20 @@ async def list_session_files(call: Call) -> Page[FileEntry]:
 
 
 async def read_session_file(call: Call) -> Response:
-    entry, chunks = await call.services.files.read(call.principal, call.ids["session_id"], call.path)
-    return answer_download(chunks, entry.size, entry.path)
+    wanted = conditions.Wanted(call.headers)
+    reading = await call.services.files.read(
+        call.principal, call.ids["session_id"], call.path, wanted if wanted.chooses else None
+    )
+    file, start, end = reading.file, reading.start, reading.end
+    headers = {"Etag": file.etag, "Accept-Ranges": "bytes"} if file.etag else {}
+    if wanted.unchanged:
+        await reading.chunks.aclose()
+        return answer_head(304, headers)
+    status = 200
+    if end - start < file.size:
+        status = 206
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
+    return answer_download(reading.chunks, end - start, file.entry.path, status=status, headers=headers)
 
 
 async def write_session_file(call: Call) -> FileEntry:
@@ -77,9 +90,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         read_session_file,
         name="readSessionFile",
         event="ReadFile",
-        summary="Download a live file",
+        summary="Download a live file; `Range` is heeded (206)",
         media=OCTETS,
-        errors=LIVE,
+        headers=conditions.RANGED | conditions.CACHED,
+        bare={206: "the range that was asked for", **conditions.SAME},
+        errors=(*LIVE, r.RangeNotSatisfiable, e.PreconditionFailed),
     ),
     Route(
         "PUT",

@@ -1,4 +1,4 @@
-"""Looks into a session: its variables, and its outputs in full. Endpoints translate and decide nothing."""
+"""Looks into a session: variables, completions, names, outputs in full. Endpoints translate and decide nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from kernel_gateway.faces.responses import Response
 from kernel_gateway.faces.rest.calls import Call
 from kernel_gateway.faces.rest.ranges import parse_range
 from kernel_gateway.faces.rest.responses import OCTETS, answer_output
-from kernel_gateway.faces.rest.route import Route
+from kernel_gateway.faces.rest.route import Errors, Route
 from kernel_gateway.services.executions.outputs import MEDIA_TYPES
-from sandcell.models.inspection import Variables
+from sandcell.models.inspection import CompletionRequest, Completions, InspectedName, InspectionRequest, Variables
 
 
 async def list_variables(call: Call) -> Variables:
     return await call.services.inspection.variables(call.principal, call.ids["session_id"])
+
+
+async def list_completions(call: Call) -> Completions:
+    return await call.services.inspection.complete(call.principal, call.ids["session_id"], call.body)
+
+
+async def inspect_name(call: Call) -> InspectedName:
+    return await call.services.inspection.inspect(call.principal, call.ids["session_id"], call.body)
 
 
 async def get_output(call: Call) -> Response:
@@ -33,6 +41,8 @@ async def get_output(call: Call) -> Response:
     return answer_output(found.chunks, found.start, found.end, found.size, tag=digest, media_type=media_type)
 
 
+LIVE: Final[Errors] = (e.NotFound, e.SessionTerminated, e.SandboxUnavailable, e.WorkspaceRestoring, e.DeadlinePassed)
+
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET",
@@ -42,7 +52,31 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="ListVariables",
         summary="Look at the names that code has defined, also while it runs",
         result=Variables,
-        errors=(e.NotFound, e.SessionTerminated, e.SandboxUnavailable, e.WorkspaceRestoring, e.DeadlinePassed),
+        errors=LIVE,
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session_id}/completions",
+        list_completions,
+        name="listCompletions",
+        event="ListCompletions",
+        summary="Complete code as the kernel does at TAB; 409 while code runs",
+        result=Completions,
+        body=CompletionRequest,
+        looks=True,
+        errors=(*LIVE, e.SessionBusy),
+    ),
+    Route(
+        "POST",
+        "/v1/sessions/{session_id}/inspections",
+        inspect_name,
+        name="getInspection",
+        event="GetInspection",
+        summary="What the kernel knows of a name in code: signature, help, source; 409 while code runs",
+        result=InspectedName,
+        body=InspectionRequest,
+        looks=True,
+        errors=(*LIVE, e.SessionBusy),
     ),
     Route(
         "GET",

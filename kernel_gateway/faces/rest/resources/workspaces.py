@@ -133,17 +133,10 @@ FILE: Final = "/v1/workspaces/{workspace_id}/files/{path}"
 READ: Final[Errors] = (e.NotFound, r.InvalidPath, e.Conflict, e.StoreUnavailable, e.DeadlinePassed)
 PART: Final[Errors] = (*READ, e.FileChanged, r.RangeNotSatisfiable, e.PreconditionFailed)
 CHANGE: Final[Errors] = (*READ, e.WorkspaceInUse, e.PreconditionFailed, e.NoSpace, e.ShuttingDown)
-CACHED: Final = {"If-None-Match": "the ETag of what the caller has: answered with 304 when it is still that"}
-RANGED: Final = {
-    "Range": "one range of bytes, as `bytes=0-999`, `bytes=1000-` or `bytes=-1000`",
-    "If-Range": "the ETag that the range is meant for; of another file all comes",
-    "If-Match": "the ETag that the file has to have",
-}
 EXPECTS: Final = {
     "If-Match": "the ETag, a SHA-256 in quotes, that the file has to have; `*`: it has to be there",
     "If-None-Match": "`*`: the file must not be there yet",
 }
-SAME: Final = {304: "the caller has it already"}
 
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
@@ -247,8 +240,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="HeadWorkspaceFile",
         summary="The size, time and ETag of a durable file",
         media=OCTETS,
-        headers=CACHED,
-        bare=SAME,
+        headers=conditions.CACHED,
+        bare=conditions.SAME,
         errors=(*READ, e.PreconditionFailed),
     ),
     Route(
@@ -259,8 +252,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         event="ReadWorkspaceFile",
         summary="Download a durable file; `Range` is heeded (206)",
         media=OCTETS,
-        headers={**RANGED, **CACHED},
-        bare={206: "the range that was asked for", **SAME},
+        headers={**conditions.RANGED, **conditions.CACHED},
+        bare={206: "the range that was asked for", **conditions.SAME},
         errors=PART,
     ),
     Route(

@@ -20,7 +20,7 @@ from kernels.execution.execution import execute
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import OutputCaps
 from kernels.oci.sockets import dial_in
-from kernels.wire.client_request import client_request, code_of
+from kernels.wire.client_request import check_client_request, prepare_cell
 from kernels.wire.connection import KernelConnection
 from kernels.wire.message import Message
 from tests.integration.kernels.execution.running_kernel import Runner, RunningKernel, with_hub
@@ -114,7 +114,7 @@ def test_a_clients_request_is_answered_under_its_own_header(on_kernel: OnKernel)
                 answered.set_result(message)
 
         stop = runner.hub.subscribe(hear)
-        runner.hub.forward(client_request("shell", header, b'{"code": "pri", "cursor_pos": 3}'))
+        runner.hub.forward(check_client_request("shell", header, b'{"code": "pri", "cursor_pos": 3}'))
         async with asyncio.timeout(120):
             reply = await answered
         stop()
@@ -128,7 +128,7 @@ def test_a_clients_request_is_answered_under_its_own_header(on_kernel: OnKernel)
 def test_a_clients_cell_ends_as_any_run(on_kernel: OnKernel) -> None:
     async def scenario(runner: Runner) -> None:
         header = b'{"msg_id": "cell", "msg_type": "execute_request", "session": "ann", "version": "5.3"}'
-        code, request = code_of(client_request("shell", header, b'{"code": "print(1); 1/0"}'))
+        code, request = prepare_cell(check_client_request("shell", header, b'{"code": "print(1); 1/0"}'))
         assert request.stop_on_error
         outcome = await execute(
             runner.hub,

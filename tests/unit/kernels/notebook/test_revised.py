@@ -10,7 +10,7 @@ import pytest
 
 from kernels.notebook import chain
 from kernels.notebook.chain import Link
-from kernels.notebook.revised import Revision, digest_content, revise, revisers, written_outputs
+from kernels.notebook.revised import Revision, digest_content, find_written_outputs, revise, revisers
 
 SESSION, ENVIRONMENT = "6f4d6e0e-0000-4000-8000-000000000001", "python"
 BEFORE = {"output_type": "display_data", "data": {"text/plain": "0 %"}, "metadata": {}}
@@ -46,7 +46,7 @@ def test_a_cell_shows_the_update_and_keeps_what_it_showed() -> None:
     notebook, manifest = recorded()
     cell = notebook["cells"][0]
     assert cell["outputs"] == [BEFORE, {**BEFORE, **AFTER}]
-    assert (written_outputs(cell), revisers(cell)) == ([BEFORE, BEFORE], {"second"})
+    assert (find_written_outputs(cell), revisers(cell)) == ([BEFORE, BEFORE], {"second"})
     assert chain.verify(notebook, manifest) == chain.Verified(whole=True, cells=3)
     assert revise(cell, [Revision(7, "second", AFTER)]) == cell
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.replay import Clock, Showing, compare, hidden_names, judge
+from kernels.replay import Clock, Showing, compare, find_hidden_names, judge
 from kernels.replay.evidence import Standing
 
 FRAGMENTS = st.sampled_from(
@@ -120,6 +120,6 @@ def test_a_verdict_is_always_found(
 @MANY
 @given(st.lists(TEXT | st.text(alphabet="x=%!?\n :()[]'\"\\#,defclas ", max_size=40), max_size=4))
 def test_names_are_found_in_any_text(cells: list[str]) -> None:
-    found = hidden_names(cells)
+    found = find_hidden_names(cells)
     assert set(found) <= set(range(len(cells)))
     assert all(name.isidentifier() for names in found.values() for name in names)

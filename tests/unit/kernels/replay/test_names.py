@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from kernels.execution.outputs import Output
-from kernels.replay import hidden, hidden_names, missing_name
+from kernels.replay import find_hidden_names, hidden, missing_name
 from kernels.replay.ipython_source import CellSource, read
 from tests.unit.kernels.replay.shown import error, stdout
 
@@ -108,18 +108,18 @@ ODD = {
 @pytest.mark.parametrize("name", CASES)
 def test_hidden_names(name: str) -> None:
     cells, hidden = CASES[name]
-    assert hidden_names(cells) == hidden
+    assert find_hidden_names(cells) == hidden
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_no_source_raises_or_accuses_much(name: str) -> None:
-    found = hidden_names([ODD[name], "x"])
+    found = find_hidden_names([ODD[name], "x"])
     assert sum(map(len, found.values())) <= 1
 
 
 def test_names_said_of_a_cell_are_bounded() -> None:
     cells = ["\n".join(f"name_{number}" for number in range(1_000))]
-    assert len(hidden_names(cells)[0]) == 100
+    assert len(find_hidden_names(cells)[0]) == 100
 
 
 def failed(name: str) -> list[Output]:
@@ -166,7 +166,7 @@ def test_a_notebook_of_many_names_takes_memory_for_each_once() -> None:
     tracemalloc.start()
     try:
         assert missing_name(not_defined("absent"), [*cells, "absent"], 400) == "absent"
-        assert hidden_names([*cells, "absent"]) == {400: ["absent"]}
+        assert find_hidden_names([*cells, "absent"]) == {400: ["absent"]}
         assert tracemalloc.get_traced_memory()[1] < 60_000_000
     finally:
         tracemalloc.stop()

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kernels.replay import hidden_names, missing_name
+from kernels.replay import find_hidden_names, missing_name
 from tests.unit.kernels.replay.shown import error
 
 NAME = st.sampled_from(["a", "b", "c", "d"])
@@ -86,7 +86,7 @@ def test_what_python_misses_is_foretold(cells: list[str]) -> None:
         except SyntaxError:
             assume(False)
     names: dict[str, Any] = {"print": lambda *_: None}
-    accused = hidden_names(cells)
+    accused = find_hidden_names(cells)
     for index, cell in enumerate(cells):
         problem = run(cell, names)
         if problem is not None:

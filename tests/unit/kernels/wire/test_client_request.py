@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.wire.client_request import ALLOWED, ClientRequest, client_request, code_of
+from kernels.wire.client_request import ALLOWED, ClientRequest, check_client_request, prepare_cell
 from kernels.wire.message import Malformed, Signer
 
 ABOUT = {"msg_id": "m", "msg_type": "execute_request", "session": "s", "username": "ann", "version": "5.3"}
@@ -20,19 +20,19 @@ def header(**changes: Any) -> bytes:
 
 
 def execute(content: dict[str, Any], **changes: Any) -> ClientRequest:
-    return client_request("shell", header(**changes), json.dumps(content).encode(), metadata=b'{"cellId": "c"}')
+    return check_client_request("shell", header(**changes), json.dumps(content).encode(), metadata=b'{"cellId": "c"}')
 
 
 @given(st.sampled_from([*ALLOWED, "iopub", ""]), st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
 def test_any_bytes_are_refused_with_a_reason(channel: str, one: bytes, two: bytes, three: bytes) -> None:
     with pytest.raises(Malformed):
-        client_request(channel, one, two, metadata=three)
+        check_client_request(channel, one, two, metadata=three)
 
 
 @given(st.text(max_size=200), st.booleans(), st.booleans())
 def test_a_cell_keeps_its_header_and_its_code_and_empties_no_queue(code: str, silent: bool, stop: bool) -> None:
     request = execute({"code": code, "silent": silent, "stop_on_error": stop, "user_expressions": {"a": "b"}})
-    found, prepared = code_of(request)
+    found, prepared = prepare_cell(request)
     assert found == code
     assert prepared.header == request.header
     assert (prepared.silent, prepared.stop_on_error) == (silent, stop)
@@ -43,7 +43,7 @@ def test_a_cell_keeps_its_header_and_its_code_and_empties_no_queue(code: str, si
 
 def test_no_two_cells_have_one_signature() -> None:
     request, signer = execute({"code": "1"}), Signer(b"key")
-    signatures = {signer.sign(code_of(request)[1].parts)[1] for _ in range(3)}
+    signatures = {signer.sign(prepare_cell(request)[1].parts)[1] for _ in range(3)}
     assert len(signatures) == 3
 
 
@@ -69,7 +69,7 @@ def test_a_header_that_a_kernel_could_not_repeat_is_refused(changes: dict[str, A
 )
 def test_a_cell_that_a_kernel_would_drop_is_refused(content: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
-        code_of(execute(content))
+        prepare_cell(execute(content))
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_a_cell_that_a_kernel_would_drop_is_refused(content: dict[str, Any]) -> 
 )
 def test_a_cell_whose_header_a_kernel_would_read_as_a_wrong_time_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(Malformed, match="ISO 8601"):
-        code_of(execute({"code": "1"}, **changes))
+        prepare_cell(execute({"code": "1"}, **changes))
 
 
 @pytest.mark.parametrize("date", ["2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.123456+00:00", "", "yesterday"])
 def test_dates_that_clients_send_are_taken(date: str) -> None:
-    assert code_of(execute({"code": "1"}, date=date))[0] == "1"
+    assert prepare_cell(execute({"code": "1"}, date=date))[0] == "1"
 
 
 @pytest.mark.parametrize("value", [b"9" * 5_000, b"[" * 900 + b"]" * 900], ids=["number", "nested"])
@@ -98,10 +98,10 @@ def test_a_cell_that_a_kernel_could_not_read_is_refused(value: bytes) -> None:
     odd = b'{"code": "1", "odd": ' + value + b"}"
     for content, metadata in ((odd, b"{}"), (b'{"code": "1"}', odd)):
         with pytest.raises(Malformed, match="could not read"):
-            code_of(client_request("shell", header(), content, metadata=metadata))
+            prepare_cell(check_client_request("shell", header(), content, metadata=metadata))
 
 
 def test_a_cell_takes_nothing_along_from_the_message_that_it_answers() -> None:
     odd = b'{"any": ["2026-13-01T00:00:00Z"]}'
-    asked = client_request("shell", header(), b'{"code": "1"}', parent_header=odd)
-    assert code_of(asked)[1].parent_header == b"{}"
+    asked = check_client_request("shell", header(), b'{"code": "1"}', parent_header=odd)
+    assert prepare_cell(asked)[1].parent_header == b"{}"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_what_is_written_is_read_and_belongs_to_the_user(with_guests: Runner) ->
             written = await client.write_file(name, content(b"one ", b"two"))
             assert (written.path, written.kind, written.size) == (name, "file", 7)
             assert await read(guest, name) == b"one two"
-            assert await client.stat_file(name) == written
+            assert replace(await client.stat_file(name), version="", settled=False) == written
             at = (guest.workspace / name).stat()
             assert (at.st_uid, at.st_gid, at.st_mode & 0o777) == (guest.user, guest.user, 0o644)
         await client.write_file("empty", content())
@@ -249,6 +250,23 @@ def test_a_file_that_shrinks_while_it_is_read_is_no_whole_answer(with_guests: Ru
         with pytest.raises(GuestRefused) as refused:
             await read_and_shrink()
         assert (refused.value.status, refused.value.code) == (409, "file_changed")
+
+    with_guests(test)
+
+
+def test_a_part_is_of_the_version_that_was_looked_at(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start()
+        await guest.client.write_file("data", content(b"0123456789"))
+        looked = await guest.client.stat_file("data")
+        assert looked.version
+        for start, end in ((0, 10), (3, 7), (10, 10)):
+            chunks = await guest.client.open_part(looked, start, end)
+            assert b"".join([chunk async for chunk in chunks]) == b"0123456789"[start:end]
+        for start, end in ((7, 3), (0, 11)):
+            assert (await refused(guest.client.open_part(looked, start, end)))[0] == 400
+        os.utime(guest.workspace / "data", ns=(1, 1))
+        assert await refused(guest.client.open_part(looked, 3, 7)) == (409, "file_changed")
 
     with_guests(test)
 

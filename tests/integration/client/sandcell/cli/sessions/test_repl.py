@@ -52,6 +52,15 @@ class Terminal:
         before, _, self._seen = self._seen.partition(text)
         return before
 
+    def complete(self, text: str) -> None:
+        """Press TAB until this is shown: a kernel that is slow to answer is asked again."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while text not in self._seen:
+            assert time.monotonic() < until, f"{text!r} is not in {self._seen!r}"
+            self.type("\t")
+            if select.select([self._ours], [], [], 5)[0]:
+                self._seen += os.read(self._ours, 65536).decode("utf-8", "replace")
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -76,6 +85,11 @@ def test_a_conversation(terminal: Terminal, sandcell: Shell) -> None:
     terminal.expect("row 1")
     terminal.expect(">>> ")
     terminal.type("tempe\t * 2\n")
+    terminal.expect("42")
+    terminal.expect(">>> ")
+    terminal.type("temperature.bit_len")
+    terminal.complete("bit_length")  # an attribute: only the kernel knows it
+    terminal.type("() + 37\n")
     terminal.expect("42")
     terminal.expect(">>> ")
     terminal.type("%pwd\n")

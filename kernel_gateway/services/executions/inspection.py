@@ -1,0 +1,132 @@
+"""Looks into a session's Python kernel: the names its code has defined, what completes code, what is known of a name.
+
+The names are looked at while anything runs, without running any of the session's code. Completion and inspection are
+the kernel's own work, between cells, and may run code of the session's: a property, `__dir__`. None is an execution.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
+
+import msgspec
+
+from kernel_gateway.errors import DeadlinePassed, InvalidRequest, SessionBusy, translated
+from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.executions.executions import check_code
+from kernel_gateway.services.sessions.kernel_requests import reach_kernel, require_read
+from kernel_gateway.services.sessions.live_session import LiveSession
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
+from kernels.execution import introspection, variables
+from kernels.execution.hub import Hub
+from sandcell.models.constraints import MOST_LOOK_SECONDS
+from sandcell.models.inspection import (
+    CompletionMatch,
+    CompletionRequest,
+    Completions,
+    InspectedName,
+    InspectionRequest,
+    LookRequest,
+    Variable,
+    Variables,
+)
+
+T = TypeVar("T")
+CLOSE_SECONDS: Final = 10.0
+
+
+class Inspection:
+    """Looking is no activity that keeps a session from idling, and leaves nothing in its notebook or history."""
+
+    def __init__(self, registry: Registry, background: Background, settings: Settings) -> None:
+        self._registry = registry
+        self._background = background
+        self._settings = settings
+        self._looks: dict[str, asyncio.Task[Variables]] = {}
+
+    async def variables(self, principal: Principal, session_id: str) -> Variables:
+        """The variables of the session's Python kernel. Who asks while a look is under way gets its answer."""
+        live = await self._registry.require(principal, session_id)
+        look = self._looks.get(session_id)
+        if look is None:
+            look = self._looks[session_id] = asyncio.create_task(self._look(live), name=f"variables of {session_id}")
+            look.add_done_callback(partial(self._forget, session_id))
+        return await asyncio.shield(look)
+
+    async def complete(self, principal: Principal, session_id: str, request: CompletionRequest) -> Completions:
+        """What may stand at a position of code; raises SessionBusy while code runs, DeadlinePassed."""
+        live = await self._registry.require(principal, session_id)
+        position = self._find_position(request)
+        ask = partial(introspection.complete, code=request.code, position=position)
+        hub, found = await self._ask(live, request, ask)
+        matches = [CompletionMatch(each.text, each.type, each.signature) for each in found.matches]
+        return Completions(hub.generation, matches, found.start, found.end, found.omitted)
+
+    async def inspect(self, principal: Principal, session_id: str, request: InspectionRequest) -> InspectedName:
+        """What is known of the name at a position of code; raises as `complete`."""
+        live = await self._registry.require(principal, session_id)
+        position = self._find_position(request)
+        ask = partial(introspection.inspect, code=request.code, position=position, detail=request.detail)
+        hub, found = await self._ask(live, request, ask)
+        return InspectedName(hub.generation, found.found, found.data, found.truncated)
+
+    async def aclose(self) -> None:
+        """Give up the looks that are under way."""
+        await cancel_all(self._looks.values(), CLOSE_SECONDS)
+
+    def _forget(self, session_id: str, look: asyncio.Task[Variables]) -> None:
+        del self._looks[session_id]
+        if not look.cancelled():
+            look.exception()  # there may be no caller left to hear of it
+
+    async def _look(self, live: LiveSession) -> Variables:
+        hub = await reach_kernel(live)
+        with translated():
+            found = await variables.ask(hub)
+        return Variables(
+            hub.generation, [Variable(**msgspec.structs.asdict(each)) for each in found.variables], found.omitted
+        )
+
+    def _find_position(self, request: LookRequest) -> int:
+        """The position in the code; raises InvalidRequest, PayloadTooLarge."""
+        check_code(request.code, self._settings.code_bytes)
+        position = len(request.code) if request.cursor_position is None else request.cursor_position
+        if not 0 <= position <= len(request.code):
+            raise InvalidRequest(
+                f"cursor_position is from 0 to {len(request.code)}, the number of the code's characters"
+            )
+        if not 0 < request.timeout_seconds <= MOST_LOOK_SECONDS:
+            raise InvalidRequest(f"timeout_seconds must be more than 0 and at most {MOST_LOOK_SECONDS:g}")
+        return position
+
+    async def _ask(self, live: LiveSession, request: LookRequest, ask: Callable[..., Awaitable[T]]) -> tuple[Hub, T]:
+        """Ask the kernel, between cells; all of it within the caller's deadline."""
+        _require_free(live)
+        seconds = request.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                hub = await self._background.carry_out(reach_kernel(live), f"kernel of {live.id}")
+                _require_free(live)  # a cell may have begun meanwhile; one that begins now has to wait for the answer
+                require_read(hub, "shell", len(request.code), self._settings.attach_message_bytes)
+                live.looking = True  # and stays so at the deadline: the kernel goes on, and an interrupt is to reach it
+                with translated():
+                    found = await ask(hub, deadline_seconds=seconds)
+                live.looking = False
+                return hub, found
+        except (TimeoutError, DeadlinePassed):
+            raise DeadlinePassed(f"the session's kernel did not answer within {seconds:g} s") from None
+
+
+def _require_free(live: LiveSession) -> None:
+    """Raises SessionBusy while the Python kernel runs a cell: it looks at nothing else until that has ended."""
+    running = live.running
+    if running is not None and running.row.runtime == "python":
+        raise SessionBusy(
+            "code runs in the session, and its kernel completes and inspects only between cells",
+            session_id=live.id,
+            execution_id=running.row.id,
+        )

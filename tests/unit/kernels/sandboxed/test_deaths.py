@@ -1,0 +1,57 @@
+"""Why a kernel ended, when what the control group counted cannot be had in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kernels.errors import DeadlineExceeded, SandboxGone
+from kernels.guest_client.client import KernelExit
+from kernels.sandbox import SandboxUsage
+from kernels.sandboxed.deaths import MemoryKills, kernel_death, sandbox_death
+
+KILLED = KernelExit(generation=1, exit_code=None, signal="SIGKILL")
+
+
+async def never() -> SandboxUsage:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def test_a_death_is_told_without_what_memory_has_to_do_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        kills = MemoryKills(never, answer_seconds=0.01)
+        await kills.start()
+        kills.note_life()
+        assert (await kernel_death(KILLED, kills)).cause == "signal"
+        assert (await sandbox_death(kills)).cause == "sandbox"
+        with pytest.raises(DeadlineExceeded):
+            await kills.since()
+        await kills.aclose()
+        assert "memory_kills_not_read" in caplog.text
+
+    asyncio.run(scenario())
+
+
+def test_a_reading_that_heeds_no_cancellation_holds_up_no_death() -> None:
+    async def scenario() -> None:
+        released = asyncio.Event()
+
+        async def stubborn() -> SandboxUsage:
+            while not released.is_set():
+                try:
+                    await released.wait()
+                except asyncio.CancelledError:
+                    continue
+            raise SandboxGone("it comes too late")
+
+        readings = iter([stubborn(), never()])
+        kills = MemoryKills(lambda: next(readings), answer_seconds=0.01)
+        kills.note_life()
+        await asyncio.sleep(0)
+        assert (await kernel_death(KILLED, kills)).cause == "signal"
+        released.set()
+        await kills.aclose()
+
+    asyncio.run(scenario())
