@@ -15,7 +15,8 @@ CANCEL_SECONDS: Final = 10.0
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]], seconds: float = CANCEL_SECONDS) -> set[asyncio.Task[Any]]:
     """Cancel tasks and wait for their ends, but no longer than this; returns those that go on, which are logged.
 
-    Those are abandoned: they fail when what they work on is closed. What the others have raised is not said again.
+    Those are abandoned: they fail when what they work on is closed. What the others have raised is not said again. Not
+    for work that takes back what it has half made (a sandbox): that has to be waited for to its end.
     """
     given = set(tasks)
     for task in given:

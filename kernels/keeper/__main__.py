@@ -59,10 +59,13 @@ async def _serve(keeping: SandboxProcess, lines: asyncio.StreamReader) -> None:
             request = msgspec.json.decode(line, type=Request)
             if request.do == "end":
                 return
-            await asyncio.wait({starting})
+            await asyncio.wait(
+                {starting}
+            )  # it ends: the OCI runtime's commands and the guest's first answer have deadlines
             await keeping.do(request)
     finally:
         starting.cancel()
+        # To its end, however long that takes: what is half made is made whole and taken back, or it would stay behind.
         await asyncio.gather(starting, return_exceptions=True)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kernels.cancelling import cancel_all
 from kernels.errors import NotListening, SandboxFailed
 from kernels.wire.dialing import PATIENCE_SECONDS, Dial, kernel_socket
 
@@ -54,9 +55,7 @@ class Bridge:
         for server in self._servers:
             server.close()
         self._servers.clear()
-        for connection in (ending := tuple(self._connections)):
-            connection.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
+        await cancel_all(self._connections)
         for number in CHANNELS:
             Path(f"{self.sockets}-{number}").unlink(missing_ok=True)
 
@@ -106,9 +105,7 @@ async def _carry_both(
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        await cancel_all(ways)
 
 
 async def _carry(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

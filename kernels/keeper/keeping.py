@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from kernels.cancelling import cancel_all
 from kernels.environment import Environment, Resources
 from kernels.errors import KernelsError, SandboxFailed, UnknownEnvironment
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
@@ -75,8 +76,7 @@ class SandboxProcess:
     async def remove(self) -> None:
         """Take everything back; what cannot be removed now, the next keeper of this directory removes."""
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+            await cancel_all([self._watching])
         await self._guest.aclose()
         await self._bridge.close()
         async with self._locks.turn():

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kernels.cancelling import cancel_all
 from kernels.launcher.ends import await_end, await_hangup
 from kernels.launcher.plan import Confinement, ViewerPlan, in_memory
 
@@ -65,9 +66,7 @@ class Viewers:
 
     async def aclose(self) -> None:
         """End those that run."""
-        for task in self._watching:
-            task.cancel()
-        await asyncio.gather(*self._watching, return_exceptions=True)
+        await cancel_all(self._watching)
 
     async def _watch(self, child: subprocess.Popen[bytes], theirs: socket.socket) -> None:
         """Return when the process is to be ended, if it has not."""

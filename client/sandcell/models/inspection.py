@@ -36,7 +36,10 @@ class Variables(Model):
 
 
 class LookRequest(Model, forbid_unknown_fields=True):
-    """Code, and a position in it, in characters from its start: its end when left out. No answer comes later."""
+    """Code, and a position in it, in characters from its start: its end when left out.
+
+    The kernel has `timeout_seconds` to answer.
+    """
 
     code: str
     cursor_position: Annotated[int | None, constraints.POSITION] = None
