@@ -57,7 +57,7 @@ def join_group_of(process: int, joining: int) -> None:
 
 @contextmanager
 def forked_by(service: RunningService) -> Iterator[None]:
-    """A process that ends with the service: if not before, it has to be within this block."""
+    """With a process where a child of the service would be, which has ended when the block has."""
     with subprocess.Popen(["sleep", "300"]) as left:
         try:
             join_group_of(service.service_pid, left.pid)
