@@ -26,6 +26,7 @@ from kernels.environment import Environment
 from kernels.oci import environments
 from tests import failure_report, leftovers, progress, sampling
 from tests.running_service import RunningService
+from tests.shared_guest import share_guest
 
 REPOSITORY = Path(__file__).parent.parent
 UNHURRIED = {"requests_per_second": 100_000, "failed_authentications_per_second": 100_000}
@@ -168,7 +169,7 @@ MakeService = Callable[..., RunningService]
 
 
 @contextmanager
-def _services(environments_dir: Path) -> Iterator[MakeService]:
+def _services(environments_dir: Path, shared: Path) -> Iterator[MakeService]:
     """Start services, each with directories of its own unless given; stop all at the end."""
     with ExitStack() as stack:
 
@@ -179,7 +180,7 @@ def _services(environments_dir: Path) -> Iterator[MakeService]:
             python: str | Path = sys.executable,
             **settings: object,
         ) -> RunningService:
-            directory = data_dir or Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp"))
+            directory = data_dir or share_guest(Path(tempfile.mkdtemp(prefix="scdata", dir="/tmp")), shared)
             every = {"environments_dir": environments_dir, **UNHURRIED, **settings}
             service = RunningService(directory, every, extra_environment, python=python)
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
@@ -191,16 +192,16 @@ def _services(environments_dir: Path) -> Iterator[MakeService]:
 
 
 @pytest.fixture(scope="module")
-def make_service(environments_dir: Path) -> Iterator[MakeService]:
+def make_service(environments_dir: Path, short_directory: Path) -> Iterator[MakeService]:
     """Starts services that are stopped when the module is done: one that idles costs the others time and memory."""
-    with _services(environments_dir) as make:
+    with _services(environments_dir, short_directory) as make:
         yield make
 
 
 @pytest.fixture(scope="session")
-def make_shared_service(environments_dir: Path) -> Iterator[MakeService]:
+def make_shared_service(environments_dir: Path, short_directory: Path) -> Iterator[MakeService]:
     """Starts services that live as long as the run."""
-    with _services(environments_dir) as make:
+    with _services(environments_dir, short_directory) as make:
         yield make
 
 

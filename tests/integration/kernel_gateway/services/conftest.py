@@ -19,6 +19,7 @@ from sandcell.models.executions import Execution, Submission
 from sandcell.models.sessions import Session, StartSession
 from tests.doubles.away_store import AwayStore
 from tests.doubles.turned_clock import TurnedClock
+from tests.shared_guest import share_guest
 from workspace_sync import open_store
 
 TOKEN = "the-token-of-the-first-administrator"
@@ -107,7 +108,7 @@ def house_in(directory: Path, short_directory: Path, environments_dir: Path) -> 
     """A house whose data is in that directory, and whose waits are short."""
     return House(
         Settings(
-            data_dir=str(directory),
+            data_dir=str(share_guest(directory, short_directory)),
             run_dir=str(short_directory / "run"),
             environments_dir=str(environments_dir),
             token=TOKEN,

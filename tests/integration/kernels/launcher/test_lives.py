@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -44,22 +45,6 @@ def kill_one_service_after_another(service: RunningService, times: int) -> None:
         eventually(lambda former=former: service.find_service_pid() not in (None, former))  # type: ignore[misc]
 
 
-def test_what_a_service_has_forked_ends_with_it(make_service: MakeService) -> None:
-    service = make_service()
-    left = subprocess.Popen(["sleep", "300"])
-    try:
-        join_group_of(service.service_pid, left.pid)
-        kill_service(service)
-        assert left.wait(120) == -signal.SIGKILL
-        left = subprocess.Popen(["sleep", "300"])
-        join_group_of(service.service_pid, left.pid)
-        assert service.stop() == 0
-        assert left.wait(120) == -signal.SIGKILL
-    finally:
-        left.kill()
-        left.wait()
-
-
 def join_group_of(process: int, joining: int) -> None:
     """Put a process where a child of the service would be."""
     lines = [line.split(":", 2) for line in Path(f"/proc/{process}/cgroup").read_text().splitlines()]
@@ -70,7 +55,20 @@ def join_group_of(process: int, joining: int) -> None:
     files[0].write_text(str(joining))
 
 
+@contextmanager
+def forked_by(service: RunningService) -> Iterator[None]:
+    """With a process where a child of the service would be, which has ended when the block has."""
+    with subprocess.Popen(["sleep", "300"]) as left:
+        try:
+            join_group_of(service.service_pid, left.pid)
+            yield
+            assert left.wait(120) == -signal.SIGKILL
+        finally:
+            left.kill()
+
+
 def test_a_service_that_is_killed_is_started_again_and_nothing_acknowledged_is_lost(make_service: MakeService) -> None:
+    """And what it has forked ends with it, as it does when the service is stopped."""
     service = make_service()
     port, launcher = service.url, service.pid
     with Rest(service) as rest:
@@ -79,7 +77,8 @@ def test_a_service_that_is_killed_is_started_again_and_nothing_acknowledged_is_l
         running = session.submit("import time; time.sleep(3); y = 'finished'")
         queued = session.submit("z = 'ran after'")
         eventually(lambda: rest.get(f"{session.path}/executions/{running['id']}")["status"] == "running")
-    kill_service(service)
+    with forked_by(service):
+        kill_service(service)
     assert (service.url, service.pid) == (port, launcher)
     with Rest(service) as rest:
         again = LiveSession(rest, rest.get(session.path))
@@ -90,13 +89,15 @@ def test_a_service_that_is_killed_is_started_again_and_nothing_acknowledged_is_l
             "(42, 'finished', 'ran after', 'file')"
         )
         assert again.show()["generation"] == 1
-    assert service.stop() == 0
+    with forked_by(service):
+        assert service.stop() == 0
     assert list((service.data_dir / "sandboxes").iterdir()) == []
 
 
-def test_a_killed_launcher_takes_the_service_along_and_the_next_start_finds_the_sandboxes(
+def test_a_killed_launcher_takes_the_service_along_and_a_service_that_keeps_dying_is_left_dead(
     make_service: MakeService,
 ) -> None:
+    """The sandboxes stay, and the next start finds them."""
     service = make_service()
     with Rest(service) as rest:
         session = rest.session()
@@ -110,14 +111,6 @@ def test_a_killed_launcher_takes_the_service_along_and_the_next_start_finds_the_
     with Rest(service) as rest:
         again = LiveSession(rest, rest.get(session.path))
         assert again.run("x + 1")["outputs"][0]["data"]["text/plain"] == "42"
-    assert service.stop() == 0
-
-
-def test_a_service_that_keeps_dying_is_left_dead_and_its_sandboxes_stay(make_service: MakeService) -> None:
-    service = make_service()
-    with Rest(service) as rest:
-        session = rest.session()
-        session.run("x = 41")
     kill_one_service_after_another(service, 5)
     os.kill(service.service_pid, signal.SIGKILL)
     status = service.wait()
@@ -130,8 +123,7 @@ def test_a_service_that_keeps_dying_is_left_dead_and_its_sandboxes_stay(make_ser
     assert service.stop() == 0
 
 
-def test_what_the_user_closed_to_himself_reaches_the_store_all_the_same(make_service: MakeService) -> None:
-    service = make_service()
+def test_what_the_user_closed_to_himself_reaches_the_store_all_the_same(service: RunningService) -> None:
     with Rest(service) as rest:
         session = rest.session()
         session.run(
@@ -147,7 +139,6 @@ def test_what_the_user_closed_to_himself_reaches_the_store_all_the_same(make_ser
             assert again.run(look)["stdout"] == "0o40000 0o100000 1000\n"
             opened = "os.chmod('d', 0o700); os.chmod('d/e', 0o700); print(os.readlink('d/e/link'))"
             assert again.run(opened)["stdout"] == "f\n"
-    assert service.stop() == 0
 
 
 def refusal(data_dir: Path, **settings: object) -> tuple[int, str]:

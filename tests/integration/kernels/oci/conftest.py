@@ -14,11 +14,12 @@ from kernels.environment import Environment
 from kernels.guest_client.client import CommandResult, GuestClient
 from kernels.oci.runtime import OciRuntime
 from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
+from tests.shared_guest import share_guest
 
 
 @pytest.fixture
 def settings(runtime_name: str, tmp_path: Path, short_directory: Path) -> RuntimeSettings:
-    return RuntimeSettings(runtime_name, tmp_path / "data", short_directory)
+    return RuntimeSettings(runtime_name, share_guest(tmp_path / "data", short_directory), short_directory)
 
 
 @dataclass

@@ -77,12 +77,13 @@ def test_a_full_disk_is_full_inside_only(in_sandboxes: Callable[[Test], None], t
     free = shutil.disk_usage(tmp_path).free
 
     async def test(sandboxes: Sandboxes) -> None:
-        info = await sandboxes.create()
+        small = dataclasses.replace(sandboxes.environment, resources=Resources(storage_mb=128))
+        info = await sandboxes.create(small)
         for place in ("/workspace", "/home/user", "/tmp"):
             result = await sandboxes.run(info, f"head -c 2G /dev/zero > {place}/big; rm -f {place}/big", 120)
             assert "No space left" in result.stderr or "File size limit" in result.stderr
         usage = await sandboxes.runtime.usage(info.sandbox_id)
-        assert usage.storage_limit_bytes < 512 << 20
+        assert usage.storage_limit_bytes < 128 << 20
         assert (await sandboxes.run(info, "echo x > /workspace/small && cat /workspace/small")).stdout == "x\n"
         assert shutil.disk_usage(tmp_path).free > free - (1 << 30)
 

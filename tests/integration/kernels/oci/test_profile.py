@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kernels.environment import Environment
+from kernels.oci.runtime import OciRuntime
+from kernels.sandbox import RuntimeSettings
 from tests.integration.kernels.oci.conftest import Sandboxes, Test
+from tests.shared_guest import share_guest
 
 LOOK = """
 import ctypes, json, os, re, socket
@@ -66,52 +71,79 @@ REFUSED = {
     "enter the guest's root": "os.open('/proc/1/root/etc/passwd', os.O_RDONLY)",
 }
 
-ATTEMPT = """
-import ctypes, os
+ATTEMPTS = """
+import ctypes, json, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 def os_write(path, text):
     with open(path, 'w') as file:
         file.write(text)
     return 0
-try:
-    result = {call}
-except OSError as error:
-    result = -error.errno
-print('REFUSED' if result < 0 else f'DONE {{result}}')
+for name, call in json.loads({calls!r}).items():
+    if os.fork() == 0:  # what one of them changes is not the next one's
+        try:
+            result = eval(call)
+        except OSError as error:
+            result = -error.errno
+        print(json.dumps([name, 'REFUSED' if result < 0 else f'DONE {{result}}']), flush=True)
+        os._exit(0)
+    os.wait()
 """
 
 
-def test_what_user_code_sees(in_sandboxes: Callable[[Test], None], runtime_name: str) -> None:
-    async def test(sandboxes: Sandboxes) -> None:
-        seen = json.loads(await sandboxes.python(await sandboxes.create(), LOOK))
-        assert seen["ids"] == [1000, 1000, 1000, [1000]] or seen["ids"] == [1000, 1000, 1000, []]
-        assert set(seen["capabilities"]) == {"0" * 16}
-        assert seen["ambient"] == []
-        assert (seen["no_new_privs"], seen["seccomp"]) == (1, 2)
-        assert seen["interfaces"] == ["lo"]
-        assert seen["hostname"] == "sandbox"
-        assert socket.gethostname() not in seen["environment"]
-        assert not [name for name in seen["environment"] if name.startswith(("SANDCELL", "AWS", "TEST"))]
-        assert runtime_name == "runsc" or set(seen["sys"]) <= {"devices"}  # gVisor shows a /sys of its own
-        assert not set(seen["devices"]) - {
-            *("full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"),
-            *("fd", "core", "console", "mqueue", "guest"),
-            *(("net", "fuse") if runtime_name == "runsc" else ()),  # gVisor's own, of which user code may open none
-        }
-        assert max(seen["processes"]) < 1000
-        assert seen["kcore"] == 0
-
-    in_sandboxes(test)
+@pytest.fixture(scope="module", params=("runc", "crun", "runsc"))
+def runtime_name(request: pytest.FixtureRequest) -> str:
+    """Every runtime in turn, with one sandbox for all tests of it."""
+    return str(request.param)
 
 
-def test_every_forbidden_call_is_refused(in_sandboxes: Callable[[Test], None]) -> None:
-    async def test(sandboxes: Sandboxes) -> None:
-        info = await sandboxes.create()
-        answers = {name: await sandboxes.python(info, ATTEMPT.format(call=call)) for name, call in REFUSED.items()}
-        assert {name: answer for name, answer in answers.items() if answer != "REFUSED"} == {}
-        assert await sandboxes.runtime.running(info.sandbox_id)
+Python = Callable[[str], str]
 
-    in_sandboxes(test)
+
+@pytest.fixture(scope="module")
+def python(
+    runtime_name: str, tmp_path_factory: pytest.TempPathFactory, short_directory: Path, environment: Environment
+) -> Iterator[Python]:
+    """What a program prints that the user runs in a sandbox, which the module's tests share; it is alive at the end."""
+    data = share_guest(tmp_path_factory.mktemp("profile"), short_directory)
+    with asyncio.Runner() as runner:
+        runtime = OciRuntime(RuntimeSettings(runtime_name, data, short_directory))
+        sandboxes = Sandboxes(runtime, environment)
+        try:
+            info = runner.run(sandboxes.create())
+            try:
+                yield lambda code: runner.run(sandboxes.python(info, code))
+                assert runner.run(runtime.running(info.sandbox_id))
+            finally:
+                runner.run(runtime.destroy(info.sandbox_id))
+        finally:
+            runner.run(runtime.aclose())
+
+
+def test_what_user_code_sees(python: Python, runtime_name: str) -> None:
+    seen = json.loads(python(LOOK))
+    assert seen["ids"] == [1000, 1000, 1000, [1000]] or seen["ids"] == [1000, 1000, 1000, []]
+    assert set(seen["capabilities"]) == {"0" * 16}
+    assert seen["ambient"] == []
+    assert (seen["no_new_privs"], seen["seccomp"]) == (1, 2)
+    assert seen["interfaces"] == ["lo"]
+    assert seen["hostname"] == "sandbox"
+    assert socket.gethostname() not in seen["environment"]
+    assert not [name for name in seen["environment"] if name.startswith(("SANDCELL", "AWS", "TEST"))]
+    assert runtime_name == "runsc" or set(seen["sys"]) <= {"devices"}  # gVisor shows a /sys of its own
+    assert not set(seen["devices"]) - {
+        *("full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"),
+        *("fd", "core", "console", "mqueue", "guest"),
+        *(("net", "fuse") if runtime_name == "runsc" else ()),  # gVisor's own, of which user code may open none
+    }
+    assert max(seen["processes"]) < 1000
+    assert seen["kcore"] == 0
+
+
+def test_every_forbidden_call_is_refused(python: Python) -> None:
+    said = python(ATTEMPTS.format(calls=json.dumps(REFUSED)))
+    answers = dict(json.loads(line) for line in said.splitlines() if line.startswith("["))
+    assert answers == dict.fromkeys(REFUSED, "REFUSED"), said
+    assert python("print('alive')") == "alive"
 
 
 CALL_TABLES = """
@@ -132,56 +164,35 @@ print('DONE', answer)
     ],
     ids=["x32", "32-bit"],
 )
-def test_another_call_table_is_no_way_around(
-    in_sandboxes: Callable[[Test], None], runtime_name: str, call: str
-) -> None:
+def test_another_call_table_is_no_way_around(python: Python, runtime_name: str, call: str) -> None:
     """The x32 bit on a call number; int 0x80 through a page of our own: 165, `mount` in the table of 64 bits."""
-
-    async def test(sandboxes: Sandboxes) -> None:
-        answer = await sandboxes.python(await sandboxes.create(), CALL_TABLES.format(call=call))
-        if runtime_name == "runsc":  # gVisor has one table and no other: the number is refused like any
-            assert answer == "DONE -1"
-        else:
-            assert "DONE" not in answer
-
-    in_sandboxes(test)
+    answer = python(CALL_TABLES.format(call=call))
+    if runtime_name == "runsc":  # gVisor has one table and no other: the number is refused like any
+        assert answer == "DONE -1"
+    else:
+        assert "DONE" not in answer
 
 
-def test_the_guest_has_nothing_to_tell_that_is_secret(in_sandboxes: Callable[[Test], None], runtime_name: str) -> None:
+def test_the_guest_has_nothing_to_tell_that_is_secret(python: Python, runtime_name: str) -> None:
     """gVisor lets everybody read the environment of every process in the sandbox; the host's kernel does not."""
-
-    async def test(sandboxes: Sandboxes) -> None:
-        answer = await sandboxes.python(await sandboxes.create(), "print(open('/proc/1/environ').read())")
-        if runtime_name == "runsc":
-            assert {line.partition("=")[0] for line in answer.strip().strip("\0").split("\0")} == {
-                "PATH",
-                "LANG",
-                "HOME",
-            }
-        else:
-            assert "Permission denied" in answer
-
-    in_sandboxes(test)
+    answer = python("print(open('/proc/1/environ').read())")
+    if runtime_name == "runsc":
+        assert {line.partition("=")[0] for line in answer.strip().strip("\0").split("\0")} == {"PATH", "LANG", "HOME"}
+    else:
+        assert "Permission denied" in answer
 
 
-def test_nothing_of_the_host_can_be_reached(in_sandboxes: Callable[[Test], None], tmp_path: Path) -> None:
+def test_nothing_of_the_host_can_be_reached(python: Python, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hostsecret")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-
-        async def test(sandboxes: Sandboxes) -> None:
-            info = await sandboxes.create()
-            assert "No such file" in await sandboxes.python(info, f"print(open({str(secret)!r}).read())")
-            connecting = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('DONE')"
-            assert "refused" in await sandboxes.python(info, connecting)
-            outside = "import socket; socket.create_connection(('192.0.2.1', 80), 2); print('DONE')"
-            answer = await sandboxes.python(info, outside)
-            assert "unreachable" in answer or "No route to host" in answer
-            names = "import socket; print(socket.gethostbyname('example.com'))"
-            assert "Name or service not known" in await sandboxes.python(info, names)
-
-        in_sandboxes(test)
+        assert "No such file" in python(f"print(open({str(secret)!r}).read())")
+        connecting = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2); print('DONE')"
+        assert "refused" in python(connecting)
+        answer = python("import socket; socket.create_connection(('192.0.2.1', 80), 2); print('DONE')")
+        assert "unreachable" in answer or "No route to host" in answer
+        assert "Name or service not known" in python("import socket; print(socket.gethostbyname('example.com'))")
 
 
 def test_neighbours_have_other_ids_and_other_files(in_sandboxes: Callable[[Test], None]) -> None:

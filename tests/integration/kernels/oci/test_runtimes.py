@@ -189,9 +189,9 @@ def test_an_error_quotes_the_end_of_what_a_runtime_says(tmp_path: Path, stand_in
     assert len(str(failed.value)) < 3000
 
 
-def test_the_guests_code_is_compiled_once_for_all_sandboxes(settings: RuntimeSettings) -> None:
+def test_the_guests_code_is_compiled_once_for_all_sandboxes(settings: RuntimeSettings, tmp_path: Path) -> None:
     """Each sandbox would compile it at its start."""
-    runtime = OciRuntime(settings)
+    runtime = OciRuntime(structs.replace(settings, data_directory=tmp_path / "new"))
     runtime.places.guests.mkdir(parents=True)
     try:
         copy = runtime._guest()

@@ -15,6 +15,7 @@ from kernels.sandboxed.kernel_events import KernelEvent
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from tests.integration.kernels.sandboxed.stage import GRACE_SECONDS, OnStage, Stage, Test, nothing
+from tests.shared_guest import share_guest
 
 
 @pytest.fixture
@@ -22,7 +23,9 @@ def on_stage(runtime_name: str, tmp_path: Path, short_directory: Path, environme
     """Runs a coroutine function with a live sandbox, which is destroyed afterwards."""
 
     async def run(test: Test) -> None:
-        runtime = OciRuntime(RuntimeSettings(runtime_name, tmp_path / "data", short_directory))
+        runtime = OciRuntime(
+            RuntimeSettings(runtime_name, share_guest(tmp_path / "data", short_directory), short_directory)
+        )
         launcher = KernelLauncher(runtime, KernelLimits(interrupt_grace_seconds=GRACE_SECONDS))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), environment)

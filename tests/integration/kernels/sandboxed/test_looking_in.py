@@ -13,6 +13,7 @@ from kernels.sandbox import RuntimeSettings, SandboxInfo, SandboxSpec
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from tests.shared_guest import share_guest
 
 HANGING = (
     "class Hanging(dict):\n    def __repr__(self): __import__('time').sleep(60)\n    __len__ = __repr__\n"
@@ -43,7 +44,7 @@ async def look(kernel: SandboxedKernel) -> None:
 
 def test_variables_and_usage_under_gvisor(tmp_path: Path, short_directory: Path, environment: Environment) -> None:
     async def run() -> None:
-        runtime = OciRuntime(RuntimeSettings("runsc", tmp_path / "data", short_directory))
+        runtime = OciRuntime(RuntimeSettings("runsc", share_guest(tmp_path / "data", short_directory), short_directory))
         try:
             spec = SandboxSpec(str(uuid.uuid4()), environment)
             launcher = KernelLauncher(runtime, KernelLimits(start_seconds=120))

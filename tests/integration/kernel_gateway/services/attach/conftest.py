@@ -12,6 +12,7 @@ import pytest
 from kernel_gateway.settings import Settings
 from tests.integration.kernel_gateway.services.attach.client import Room
 from tests.integration.kernel_gateway.services.conftest import TOKEN, House
+from tests.shared_guest import share_guest
 
 Test = Callable[[Room], Awaitable[None]]
 
@@ -20,7 +21,7 @@ Test = Callable[[Room], Awaitable[None]]
 def house(tmp_path_factory: pytest.TempPathFactory, short_directory: Path, environments_dir: Path) -> House:
     return House(
         Settings(
-            data_dir=str(tmp_path_factory.mktemp("data")),
+            data_dir=str(share_guest(tmp_path_factory.mktemp("data"), short_directory)),
             run_dir=str(short_directory / "run"),
             environments_dir=str(environments_dir),
             token=TOKEN,

@@ -100,8 +100,7 @@ def test_a_role_is_for_those_whom_the_operator_names(rest: Rest, place: Place) -
             assert said(session, S3) == "no role"
 
 
-def test_over_a_kill_a_session_keeps_what_its_environment_gave_it(make_place: Callable[..., Place]) -> None:
-    place = make_place()
+def test_over_a_kill_a_session_keeps_what_its_environment_gave_it(place: Place) -> None:
     with Rest(place.service) as rest:
         environment = make(rest, "kept", network="PUBLIC", role_arn=ARN, memory_mb=1_800)
         rest.http.put("/v1/agents/bot", json={"environment": "kept"}).raise_for_status()
@@ -128,7 +127,6 @@ def test_over_a_kill_a_session_keeps_what_its_environment_gave_it(make_place: Ca
     shown = restarted.show()
     assert (shown["generation"], shown["usage"]["memory_limit_bytes"]) == (2, 1_800 * MEGABYTE)
     restarted.stop()
-    assert place.service.stop() == 0
 
 
 def test_an_operator_who_takes_a_network_away_takes_it_from_what_runs_and_what_starts(

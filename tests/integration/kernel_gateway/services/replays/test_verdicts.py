@@ -69,7 +69,7 @@ def test_a_notebook_from_elsewhere(client: Client) -> None:
         code("y + 1", result("3")),
         code("open('data.csv')"),
         code("print('new')", ran=False),
-        code("while True: pass"),
+        code("import time\ntime.sleep(600)"),
         code("import os\nos._exit(3)"),
         code("print(x)", stream("20\n")),
     )
@@ -117,7 +117,7 @@ def test_times_of_the_run_cost_no_second_one_and_strictness_puts_nothing_aside(c
         session.run(
             "import datetime, os\nprint(datetime.datetime.now(), os.stat('made').st_mtime)\n!ls -l --full-time made"
         )
-        session.run("for n in range(40_000): print(n, 'of many lines')")
+        session.run("for n in range(1_500): print(n, 'of many lines' * 24)")
         replay = client.replay(session_id=session.id)
         strict = client.replay(session_id=session.id, strict=True)
     assert [each.verdict for each in replay.verdicts] == ["same"] * 3, replay.verdicts
@@ -130,7 +130,7 @@ def test_times_of_the_run_cost_no_second_one_and_strictness_puts_nothing_aside(c
 def test_the_middle_of_a_long_text_counts(client: Client) -> None:
     with client.session() as session:
         session.run("changed = ''")
-        session.run("for n in range(40_000): print(n, 'of many lines', changed if n == 20_000 else '')")
+        session.run("for n in range(1_500): print(n, 'of many lines' * 24, changed if n == 750 else '')")
         given = json.loads(session.notebook())
     cell = next(cell for cell in given["cells"] if cell["source"] == "changed = ''")
     cell["source"] = "changed = '!'"

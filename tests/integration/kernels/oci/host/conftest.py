@@ -8,6 +8,7 @@ import pytest
 
 from kernels.sandbox import RuntimeSettings
 from tests.integration.kernels.oci.conftest import in_sandboxes
+from tests.shared_guest import share_guest
 
 __all__ = ["in_sandboxes"]
 
@@ -20,4 +21,4 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def settings(tmp_path: Path, short_directory: Path, runtime: str) -> RuntimeSettings:
-    return RuntimeSettings(runtime, tmp_path / "data", short_directory)
+    return RuntimeSettings(runtime, share_guest(tmp_path / "data", short_directory), short_directory)
