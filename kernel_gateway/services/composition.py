@@ -293,6 +293,7 @@ class Services:
             spool=self.spool,
             starting=self._starting,
             background=self.background,
+            packages=self.packages,
         )
         self._builder = SessionBuilder(
             settings=self.settings,

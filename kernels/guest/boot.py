@@ -10,7 +10,7 @@ import sys
 
 from .network.loopback import take_ports
 from .network.netlink import restrain
-from .options import Options, parse_options
+from .options import NO_WAY_OUT, Options, parse_options
 from .processes.kernel import Kernel
 from .processes.reaper import Reaper
 from .processes.spawn import harden
@@ -49,12 +49,14 @@ def furnish_home(options: Options) -> None:
     try:
         if not os.listdir(options.home):
             _copy(options.skeleton, options.home, options.user)
-            _make_user_site(options)
+            site = _make_user_site(options)
+            if options.network == NO_WAY_OUT and not options.index:
+                _explain_pip(options, site)
     except OSError as error:
         sys.stderr.write(f"guest: home left as it is: {error}\n")
 
 
-def _make_user_site(options: Options) -> None:
+def _make_user_site(options: Options) -> str:
     """The directory that pip installs into: one that is missing when a kernel starts is not on its path."""
     place = options.home
     for name in (".local", "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"):
@@ -62,6 +64,17 @@ def _make_user_site(options: Options) -> None:
         if not os.path.isdir(place):
             os.mkdir(place)
             os.chown(place, options.user, options.user)
+    return place
+
+
+def _explain_pip(options: Options, site: str) -> None:
+    """Have pip say in one sentence why it installs nothing: each program of the user's looks whether it is pip."""
+    place = f"{os.path.dirname(os.path.abspath(__file__))}/in_programs/pip_errors.py"
+    run = f"import runpy; runpy.run_path({place!r})['replace_stderr']({options.index_address!r})"
+    file = f"{site}/sandcell_pip.pth"
+    with open(file, "x") as written:
+        written.write(f"import sys; 'pip' in ''.join(getattr(sys, 'orig_argv', ())[1:3]) and exec({run!r})\n")
+    os.chown(file, options.user, options.user)
 
 
 def _copy(source: str, target: str, owner: int) -> None:

@@ -208,6 +208,11 @@ class EgressGateway:
                 self._used = egress.usage
 
     @property
+    def misses_index(self) -> bool:
+        """Whether code reaches no package index at all."""
+        return self._policy.mode == NetworkMode.SANDBOX
+
+    @property
     def used(self) -> NetworkUse:
         """What the session has used in all."""
         usage = self._open.usage if self._open is not None else self._used

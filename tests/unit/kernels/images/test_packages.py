@@ -1,4 +1,4 @@
-"""What is installed in an image, read from trees as Debian, Docker's Python and conda lay them out, and hostile ones."""
+"""What is installed in an image: trees as Debian, Docker's Python and conda lay them out, and hostile ones."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def test_nothing_outside_of_a_hostile_image_is_read(tmp_path: Path) -> None:
     (dpkg / "status").symlink_to(host / "METADATA")
     (dpkg / "status.d").mkdir()
     (dpkg / "status.d/loop").symlink_to("loop")
-    open_before = len(os.listdir("/proc/self/fd"))
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
     assert read(tmp_path / "root") == read(tmp_path / "root", "../../bin/python") == []
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
 def test_names_and_versions_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
