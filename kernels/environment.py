@@ -57,6 +57,17 @@ class ExecutionRole:
 
 
 @dataclass(frozen=True)
+class PackageIndex:
+    """A package index that code may install from, in every network mode; `url` ends with a slash.
+
+    `authorization` is the header's value that the service sends to the index, empty for none. The sandbox has neither.
+    """
+
+    url: str
+    authorization: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class Resources:
     """What one sandbox may use."""
 
@@ -95,5 +106,6 @@ class Environment:
     resources: Resources = field(default_factory=Resources)
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     role: ExecutionRole | None = None
+    index: PackageIndex | None = None
     image: str = ""
     runtime: str = ""

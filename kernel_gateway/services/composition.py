@@ -545,7 +545,7 @@ class Services:
         with contextlib.suppress(GatewayError):
             await self._last_use.flush()
         await self.audit.close()
-        self._egress.close()
+        await self._egress.aclose()
         self.mirrors.close()
         await self.database.aclose()
 

@@ -10,7 +10,7 @@ import sys
 
 from .network.loopback import take_ports
 from .network.netlink import restrain
-from .options import NO_WAY_OUT, Options, parse_options
+from .options import Options, parse_options
 from .processes.kernel import Kernel
 from .processes.reaper import Reaper
 from .processes.spawn import harden
@@ -50,7 +50,8 @@ def furnish_home(options: Options) -> None:
         if not os.listdir(options.home):
             _copy(options.skeleton, options.home, options.user)
             site = _make_user_site(options)
-            if options.network == NO_WAY_OUT and not options.index:
+            _configure_uv(options)
+            if options.has_index_port:
                 _explain_pip(options, site)
     except OSError as error:
         sys.stderr.write(f"guest: home left as it is: {error}\n")
@@ -58,8 +59,14 @@ def furnish_home(options: Options) -> None:
 
 def _make_user_site(options: Options) -> str:
     """The directory that pip installs into: one that is missing when a kernel starts is not on its path."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return _make_directories(options, ".local", "lib", version, "site-packages")
+
+
+def _make_directories(options: Options, *names: str) -> str:
+    """Directories of the user's within each other, in the home, and the last one's path."""
     place = options.home
-    for name in (".local", "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"):
+    for name in names:
         place = f"{place}/{name}"
         if not os.path.isdir(place):
             os.mkdir(place)
@@ -67,8 +74,17 @@ def _make_user_site(options: Options) -> str:
     return place
 
 
+def _configure_uv(options: Options) -> None:
+    """Have `uv pip` install where pip does; by itself it asks for a virtual environment."""
+    file = f"{_make_directories(options, '.config', 'uv')}/uv.toml"
+    if not os.path.lexists(file):
+        with open(file, "x") as written:
+            written.write(f'[pip]\nsystem = true\nprefix = "{options.home}/.local"\n')
+        os.chown(file, options.user, options.user)
+
+
 def _explain_pip(options: Options, site: str) -> None:
-    """Have pip say in one sentence why it installs nothing: each program of the user's looks whether it is pip."""
+    """Have pip say in one sentence why it finds no package: each program of the user's looks whether it is pip."""
     place = f"{os.path.dirname(os.path.abspath(__file__))}/in_programs/pip_errors.py"
     run = f"import runpy; runpy.run_path({place!r})['replace_stderr']({options.index_address!r})"
     file = f"{site}/sandcell_pip.pth"

@@ -99,6 +99,7 @@ class Options:
         index = dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), self.index_address)
         return {
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_BREAK_SYSTEM_PACKAGES": "1",  # what the image says of its own, which is read-only anyway
             **(index if self.has_index_port else {}),
             **({"PIP_RETRIES": "1", "UV_HTTP_RETRIES": "0"} if self.network == NO_WAY_OUT else {}),
         }

@@ -201,7 +201,7 @@ def _way_out(environment: Environment) -> list[str]:
     role, arguments = environment.role, ["--network", str(environment.network.mode)]
     if role is not None:
         arguments += ["--role", f"s3://{role.bucket}/{role.prefix}", "--region", role.region]
-    return arguments
+    return [*arguments, "--index", "1"] if environment.index is not None else arguments
 
 
 def _process(spec: SandboxSpec, processors_left: float) -> dict[str, Any]:
