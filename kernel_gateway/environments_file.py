@@ -38,7 +38,19 @@ MOST_BYTES = 1_000_000
 MOST_ENDPOINTS = 1_000
 LONGEST_DESCRIPTION = 500
 LONGEST_PREFIX_BYTES = 512
-KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "network", "allow", "role", "index_url")
+KEYS = (
+    "image",
+    "description",
+    "runtime",
+    "memory_mb",
+    "storage_mb",
+    "pids",
+    "network",
+    "allow",
+    "role",
+    "index_url",
+    "keep_packages",
+)
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
 ROLES = "roles"
@@ -68,6 +80,7 @@ class Declared:
     network: NetworkPolicy
     role: ExecutionRole | None
     index: PackageIndex | None
+    keep_packages: bool
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         network=one.network,
         role=one.role,
         index=one.index,
+        keep_packages=one.keep_packages,
     )
 
 
@@ -203,6 +217,13 @@ class _Table:
         if not isinstance(value, kind) or isinstance(value, bool):
             words = {str: "a string", int: "a whole number", list: "a list", dict: "a table"}
             raise self.refusal(f"{key} must be {words[kind]}, not {value!r}")
+        return value
+
+    def take_truth(self, key: str) -> bool:
+        """Yes or no; no when it is left out."""
+        value = self._values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.refusal(f"{key} must be true or false, not {value!r}")
         return value
 
     def take_matching(self, key: str, form: re.Pattern[str], what: str, otherwise: str | None = None) -> str:
@@ -262,10 +283,16 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
         ),
         network=_read_network(one, where),
         role=_read_execution_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
-        index=one.convert("index_url", one.take("index_url", str), str, parse_index_url)
-        if "index_url" in one
-        else None,
+        index=_read_index(one),
+        keep_packages=one.take_truth("keep_packages"),
     )
+
+
+def _read_index(one: _Table) -> PackageIndex | None:
+    if "index_url" not in one:
+        return None
+    index: PackageIndex = one.convert("index_url", one.take("index_url", str), str, parse_index_url)
+    return index
 
 
 def _read_network(one: _Table, where: str) -> NetworkPolicy:

@@ -94,7 +94,8 @@ class Environment:
     """A root file system and the bounds of the sandboxes made from it.
 
     `root` is the absolute path of an unpacked, read-only root file system; `digest` names it (`sha256:<hex>`); `python`
-    is the interpreter inside it that has ipykernel. `image` names the built image; `runtime` the OCI runtime, empty for
+    is the interpreter inside it that has ipykernel. With `keep_packages` what
+    code installs lies in the workspace. `image` names the built image; `runtime` the OCI runtime, empty for
     the service's own.
     """
 
@@ -107,5 +108,6 @@ class Environment:
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     role: ExecutionRole | None = None
     index: PackageIndex | None = None
+    keep_packages: bool = False
     image: str = ""
     runtime: str = ""

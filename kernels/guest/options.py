@@ -35,6 +35,7 @@ class Options:
         self.s3_port = 3129
         self.index = 0
         self.packages_port = 3130
+        self.keep_packages = 0
 
     @property
     def processors(self) -> int:
@@ -55,6 +56,11 @@ class Options:
     def http_socket(self) -> str:
         return f"{self.guest_directory}/http.sock"
 
+    @property
+    def user_base(self) -> str:
+        """Where the user's packages lie: in the home, which goes with the sandbox, or in the workspace."""
+        return f"{self.workspace}/.sandcell/packages" if self.keep_packages else f"{self.home}/.local"
+
     def egress_socket(self, name: str) -> str:
         """Where the host listens for what leaves the sandbox: `http`, `s3` or `packages`."""
         return f"{self.transport}/egress/{name}.sock"
@@ -65,7 +71,8 @@ class Options:
             "HOME": self.home,
             "USER": "user",
             "LANG": "C.UTF-8",
-            "PATH": f"{KERNEL_SEARCH_PATH}:{self.home}/.local/bin",
+            "PATH": f"{KERNEL_SEARCH_PATH}:{self.user_base}/bin",
+            **({"PYTHONUSERBASE": self.user_base, "PIP_NO_COMPILE": "1"} if self.keep_packages else {}),
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
             **processors.variables(self.processors),
             **self._proxies(),

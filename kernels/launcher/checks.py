@@ -64,6 +64,7 @@ class Checks:
             network=NetworkPolicy(request.network),
             role=_role(request.role),
             index=PackageIndex("") if request.index else None,
+            keep_packages=request.keep_packages,
             runtime=request.runtime,
         )
 

@@ -184,6 +184,7 @@ def _creation(spec: SandboxSpec) -> wire.Create:
         network=environment.network.mode,
         role=None if role is None else wire.Role(role.bucket, role.prefix, role.region, role.write),
         index=environment.index is not None,
+        keep_packages=environment.keep_packages,
     )
 
 

@@ -76,6 +76,7 @@ class Create(_Said, frozen=True):
     network: NetworkMode
     role: Role | None
     index: bool = False
+    keep_packages: bool = False
 
 
 class MarkWorkspaceReady(_Verb, frozen=True):

@@ -46,7 +46,8 @@ def indexed(
 ) -> RunningService:
     """A service with an environment that reaches nothing but the index."""
     file = tmp_path_factory.mktemp("indexed") / "environments.toml"
-    file.write_text(f'[indexed]\nimage = "python"\nindex_url = "{index.url}"\n')
+    table = f'image = "python"\nindex_url = "{index.url}"\n'
+    file.write_text(f"[indexed]\n{table}[kept]\n{table}keep_packages = true\n")
     return make_service(environments_file=file, invocations_per_second=1000)
 
 
@@ -116,3 +117,22 @@ def test_packages_come_from_the_operators_index_and_from_nowhere_else(
     kept = {each.name for each in (indexed.data_dir / "state/packages").iterdir()}
     whole = [files for name, files in index.packages.items() if name != "wrong-sample"]
     assert kept == {hashlib.sha256(data).hexdigest() for files in whole for data in files.values()}
+
+
+def test_kept_packages_are_there_in_the_next_session_on_the_workspace(
+    indexed: RunningService, index: PackageIndex
+) -> None:
+    index.add("kept-sample", kept="GREETING = 'kept'")
+    show = "import kept\nprint(kept.GREETING, kept.__file__)"
+    place = "kept /workspace/.sandcell/packages/lib/python3.11/site-packages/kept.py\n"
+    with Rest(indexed) as rest:
+        with rest.session(environment="kept") as first:
+            assert "Successfully installed kept-sample" in first.run("%pip install kept-sample")["stdout"]
+            assert first.run(show)["stdout"] == place
+        with rest.session(environment="kept", workspace_id=first.workspace_id) as second:
+            assert second.run(show)["stdout"] == place
+            assert "kept-sample" in second.run("!pip list --user --format=freeze")["stdout"]
+            said = second.run("!pip --no-color install no-such-package 2>&1 >/dev/null")["stdout"]
+            assert "has no no-such-package" in said
+        listed = rest.get(f"/v1/workspaces/{first.workspace_id}/files?path=.sandcell/packages&recursive=true")["items"]
+        assert any(each["path"].endswith("/kept.py") for each in listed)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -105,5 +106,23 @@ def test_with_an_index_the_guest_carries_bytes_to_the_host(with_guests: Runner) 
         reaching = await guests.start("--network", "PUBLIC")
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", reaching.ports[2])
+
+    with_guests(test)
+
+
+def test_kept_packages_are_made_room_for_by_the_user_and_never_behind_a_link(with_guests: Runner) -> None:
+    async def test(guests: Guests) -> None:
+        guest = await guests.start("--keep-packages", "1")
+        (site,) = guest.workspace.glob(".sandcell/packages/lib/python*/site-packages")
+        assert site.stat().st_uid == (guest.workspace / ".sandcell").stat().st_uid == guest.user
+        with tempfile.TemporaryDirectory() as place:
+            roots, workspace = Path(place, "roots"), Path(place, "w")
+            for each in (roots, workspace):
+                each.mkdir()
+            os.chown(workspace, guest.user, guest.user)
+            Path(place).chmod(0o755)
+            (workspace / ".sandcell").symlink_to(roots)
+            await guests.start("--keep-packages", "1", "--workspace", str(workspace))
+            assert list(roots.iterdir()) == []
 
     with_guests(test)
