@@ -110,8 +110,10 @@ def _explain_pip(options: Options, site: str) -> str:
     place = f"{os.path.dirname(os.path.abspath(__file__))}/in_programs/pip_errors.py"
     run = f"import runpy; runpy.run_path({place!r})['replace_stderr']({options.index_address!r})"
     file = f"{site}/sandcell_pip.pth"
+    # `pip3.11`, `python3 -m pip`, `python3 -u -m pip`, and no other program that has these letters in its name.
+    words = "[word.rpartition('/')[2].rstrip('.0123456789') for word in getattr(sys, 'orig_argv', ())[1:4]]"
     with open(file, "x") as written:
-        written.write(f"import sys; 'pip' in ''.join(getattr(sys, 'orig_argv', ())[1:3]) and exec({run!r})\n")
+        written.write(f"import sys; 'pip' in {words} and exec({run!r})\n")
     return file
 
 

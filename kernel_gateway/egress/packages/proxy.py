@@ -40,7 +40,6 @@ class PackageIndexes:
         self._operator, self._resolve, self._limits = operator, resolve, limits
         self._cache = cache
         self._sources: dict[PackageIndex, PackageSource] = {}
-        self._tls = ssl.create_default_context()
 
     def proxy(self, party: Party, index: PackageIndex, budget: Budget, record: Record) -> PackageProxy:
         """The proxy of one session."""
@@ -48,7 +47,8 @@ class PackageIndexes:
         if source is None:
             rules = OperatorRules((*self._operator.private, _endpoint(index)))
             dialler = Dialler(rules, self._resolve, look_ups=LOOK_UPS)
-            source = self._sources[index] = PackageSource(index, dialler, self._limits, self._tls)
+            tls = ssl.create_default_context()
+            source = self._sources[index] = PackageSource(index, dialler, self._limits, tls)
         return PackageProxy(party, source, self._cache, budget, record)
 
     async def aclose(self) -> None:
@@ -161,8 +161,6 @@ class PackageProxy:
                 if last:
                     await client.send(last)
                 await client.end()
-            except (IndexFailed, OverBudget) as error:
-                raise Gone(str(error)) from None  # a part of the answer is out
             finally:
                 if unfinished is not None:
                     await asyncio.shield(asyncio.to_thread(unfinished.discard))
@@ -221,8 +219,6 @@ async def _send_kept(file: IO[bytes], size: int, client: ClientSide) -> None:
         while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
             await client.send(piece)
         await client.end()
-    except OverBudget as error:
-        raise Gone(str(error)) from None
     finally:
         file.close()
 

@@ -117,6 +117,7 @@ class PackageSource:
         timeouts = {"connect": limits.connect_seconds, "pool": limits.connect_seconds, "read": limits.idle_seconds}
         try:
             for _ in range(MOST_REDIRECTS + 1):
+                self._require_tls(url)
                 async with self._http.stream(
                     "GET",
                     url,
@@ -142,6 +143,11 @@ class PackageSource:
         if authorization and _origin(url) == self._origin:
             return [*known, ("authorization", authorization)]
         return known
+
+    def _require_tls(self, url: str) -> None:
+        """An index that is asked over TLS leads nowhere without it: its pages and hashes would be anybody's."""
+        if self._origin[0] == "https" and not url.startswith("https://"):
+            raise IndexFailed(f"the index {self.host} leads to {urlsplit(url).netloc[:255]} without TLS")
 
     def _require_content(self, status: int, url: str) -> None:
         if status in {404, 410}:

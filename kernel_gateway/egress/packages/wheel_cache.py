@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
@@ -21,11 +22,13 @@ _UNFINISHED: Final = ".part-"
 class WheelCache:
     """A directory of files; blocking, so called from threads. With `most_bytes` 0 nothing is kept.
 
-    What an earlier process left unfinished is removed before the first file is kept.
+    Nothing more is kept when the disk has less than `reserve_bytes` free. What an earlier process left unfinished is
+    removed before the first file is kept.
     """
 
-    def __init__(self, directory: Path, most_bytes: int) -> None:
+    def __init__(self, directory: Path, most_bytes: int, reserve_bytes: int = 0) -> None:
         self._directory = directory
+        self._reserve_bytes = reserve_bytes
         self._most_bytes = most_bytes
         self._mine = secrets.token_hex(8)
         self._count = itertools.count()
@@ -57,6 +60,8 @@ class WheelCache:
             return None
         with contextlib.suppress(OSError):
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if shutil.disk_usage(self._directory).free < self._reserve_bytes:
+                return None
             number = next(self._count)
             if not number:
                 for left in self._directory.glob(f"{_UNFINISHED}*"):

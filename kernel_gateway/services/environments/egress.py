@@ -73,7 +73,8 @@ class Egress:
             connect_seconds=settings.egress_connect_seconds,
             idle_seconds=settings.egress_idle_seconds,
         )
-        cache = WheelCache(settings.state_path / "packages", settings.package_cache_bytes)
+        kept_bytes, reserve_bytes = settings.package_cache_bytes, settings.disk_reserve_bytes
+        cache = WheelCache(settings.state_path / "packages", kept_bytes, reserve_bytes)
         self._indexes = PackageIndexes(operator, resolve, self._limits, cache)
 
     def egress_gateway(self, row: SessionRow, find: Find) -> EgressGateway:

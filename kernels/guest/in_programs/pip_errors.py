@@ -31,7 +31,10 @@ class Errors:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write whole lines; what is no line yet waits for the rest of it, or to be flushed."""
+        """Write; of a text about an error whole lines, what is no line yet waiting for the rest, or to be flushed."""
+        if not (self._begun or self._held or "ERROR: " in text):
+            self._stream.write(text)
+            return len(text)
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._write_line(line + "\n")

@@ -20,7 +20,7 @@ GONE = "410 "
 
 
 class MissingIndex:
-    """Answers for the index. `elsewhere` says of a package which environments of the service have it."""
+    """Answers for the index. `elsewhere` says of a package which environments have it, once the service has."""
 
     def __init__(self, options: Options) -> None:
         self._mode = options.network
@@ -30,12 +30,12 @@ class MissingIndex:
         """Why a package cannot be installed, and where it is, in one sentence."""
         if not name:
             return f"Network mode {self._mode} reaches no package index"
+        sentence = f"Network mode {self._mode} reaches no package index, so {name} cannot be installed here"
         if self.elsewhere is None:
-            where = "GET /v1/environments/ID/packages says which environment of the service has it"
-        else:
-            known = self.elsewhere.get(re.sub(r"[-_.]+", "-", name).lower())
-            where = f"of this service's environments {known}" if known else "no environment of this service has it"
-        return f"Network mode {self._mode} reaches no package index, so {name} cannot be installed here: {where}"
+            return sentence
+        known = self.elsewhere.get(re.sub(r"[-_.]+", "-", name).lower())
+        where = f"of this service's environments {known}" if known else "no environment of this service has it"
+        return f"{sentence}: {where}"
 
     async def answer(self, inside: socket.socket) -> None:
         """Answer one request. Raises OSError, TimeoutError."""

@@ -9,9 +9,12 @@ import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from kernel_gateway.egress.budget import Budget, EgressLimits
 from kernel_gateway.egress.decision import Decision, Party
 from kernel_gateway.egress.packages.proxy import PackageIndexes, PackageProxy
+from kernel_gateway.egress.packages.source import IndexFailed
 from kernel_gateway.egress.packages.wheel_cache import WheelCache
 from kernel_gateway.egress.policy import OperatorRules
 from kernel_gateway.egress.resolver import system_resolve
@@ -151,3 +154,15 @@ def test_a_session_gets_no_more_than_its_limits(tmp_path: Path) -> None:
         assert list((tmp_path / "cache").iterdir()) == []
 
     at_desk(tmp_path, test, received_bytes=50_000)
+
+
+def test_an_index_over_tls_leads_nowhere_without_it(tmp_path: Path) -> None:
+    async def test(desk: Desk) -> None:
+        desk.url = f"https://127.0.0.1:{desk.index.port}/simple/"
+        source = desk.proxy()._source
+        with pytest.raises(IndexFailed, match="without TLS"):
+            async with source.open(f"http://127.0.0.1:{desk.index.port}/root/files/tiny/x"):
+                pass
+        assert desk.index.visits == []
+
+    at_desk(tmp_path, test)

@@ -61,6 +61,7 @@ def test_the_file_that_was_not_asked_for_the_longest_goes_first(tmp_path: Path) 
 
 def test_nothing_is_kept_where_nothing_may_be_or_fits(tmp_path: Path) -> None:
     assert WheelCache(tmp_path, 0).begin("0" * 64) is None
+    assert WheelCache(tmp_path, 100, reserve_bytes=2**60).begin("0" * 64) is None
     keep(WheelCache(tmp_path, 3), b"large")
     (tmp_path / "file").write_text("")
     assert WheelCache(tmp_path / "file", 3).begin("0" * 64) is None
