@@ -8,6 +8,7 @@ sense, raises `SettingInvalid` naming file, table and key.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import difflib
 import re
@@ -16,20 +17,40 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from kernel_gateway import endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.setting import Setting
 from kernel_gateway.settings import Settings, table
 from kernels import installed_runtimes
-from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from kernels.environment import (
+    Endpoint,
+    Environment,
+    ExecutionRole,
+    NetworkMode,
+    NetworkPolicy,
+    PackageIndex,
+    Resources,
+)
 
 MOST_BYTES = 1_000_000
 MOST_ENDPOINTS = 1_000
 LONGEST_DESCRIPTION = 500
 LONGEST_PREFIX_BYTES = 512
-KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "network", "allow", "role")
+KEYS = (
+    "image",
+    "description",
+    "runtime",
+    "memory_mb",
+    "storage_mb",
+    "pids",
+    "network",
+    "allow",
+    "role",
+    "index_url",
+    "keep_packages",
+)
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
 ROLES = "roles"
@@ -41,6 +62,9 @@ NETLOC = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 PREFIX = re.compile(r"[A-Za-z0-9!_.*'()=@+,:$&;~/-]+")
 REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 PROFILE = re.compile(r"[A-Za-z0-9_.@:/+-]{0,100}")
+INDEX_PATH = re.compile(r"(/[A-Za-z0-9._~+@-]+)*/?")
+LONGEST_INDEX_URL = 1_000
+LOOPBACK = ("127.0.0.1", "[::1]")
 T = TypeVar("T")
 
 
@@ -55,6 +79,8 @@ class Declared:
     resources: Resources
     network: NetworkPolicy
     role: ExecutionRole | None
+    index: PackageIndex | None
+    keep_packages: bool
 
 
 @dataclass(frozen=True)
@@ -160,6 +186,8 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         resources=one.resources,
         network=one.network,
         role=one.role,
+        index=one.index,
+        keep_packages=one.keep_packages,
     )
 
 
@@ -189,6 +217,13 @@ class _Table:
         if not isinstance(value, kind) or isinstance(value, bool):
             words = {str: "a string", int: "a whole number", list: "a list", dict: "a table"}
             raise self.refusal(f"{key} must be {words[kind]}, not {value!r}")
+        return value
+
+    def take_truth(self, key: str) -> bool:
+        """Yes or no; no when it is left out."""
+        value = self._values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.refusal(f"{key} must be true or false, not {value!r}")
         return value
 
     def take_matching(self, key: str, form: re.Pattern[str], what: str, otherwise: str | None = None) -> str:
@@ -248,7 +283,16 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
         ),
         network=_read_network(one, where),
         role=_read_execution_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
+        index=_read_index(one),
+        keep_packages=one.take_truth("keep_packages"),
     )
+
+
+def _read_index(one: _Table) -> PackageIndex | None:
+    if "index_url" not in one:
+        return None
+    index: PackageIndex = one.convert("index_url", one.take("index_url", str), str, parse_index_url)
+    return index
 
 
 def _read_network(one: _Table, where: str) -> NetworkPolicy:
@@ -323,3 +367,23 @@ def parse_endpoint_url(text: str) -> str:
     ):
         raise ValueError(f"{text!r} is no address of an S3 server: write it as https://s3.example.org:9000")
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def parse_index_url(text: str) -> PackageIndex:
+    """A package index: scheme, host, port and path, with a name and a password or without. Raises ValueError.
+
+    No message quotes the text, which may hold the password.
+    """
+    what = "the address of a package index is written as https://pypi.example.org/simple/"
+    if len(text) > LONGEST_INDEX_URL or not (text.isascii() and text.isprintable()):
+        raise ValueError(what)
+    parts = urlsplit(text)
+    who, at, netloc = parts.netloc.rpartition("@")
+    fits = parts.scheme in {"http", "https"} and NETLOC.fullmatch(netloc) and INDEX_PATH.fullmatch(parts.path)
+    if not fits or parts.query or parts.fragment or (parts.port or 1) < 1:
+        raise ValueError(f"{what}, with name:password@ before the host where it needs them")
+    if at and parts.scheme == "http" and not netloc.startswith(LOOPBACK):
+        raise ValueError("with a name and a password it must begin with https: they would be sent in the clear")
+    endpoints.parse_endpoint(netloc)
+    authorization = f"Basic {base64.b64encode(unquote(who).encode()).decode()}" if at else ""
+    return PackageIndex(f"{parts.scheme}://{netloc}{parts.path.removesuffix('/')}/", authorization)

@@ -322,6 +322,9 @@ class Settings:
     egress_private: str = setting(
         "", "private addresses that sandboxes may reach all the same, as host:port, host:port"
     )
+    package_cache_bytes: int = setting(
+        2 * 10**9, "files of package indexes that are kept for the next who installs them; 0: none", low=0, high=10**13
+    )
     egress_connections: int = setting(64, "connections out of one session at once", low=1, high=10_000)
     egress_requests: int = setting(100_000, "connections and requests out of one session in all", low=1, high=10**9)
     egress_sent_bytes: int = setting(10**9, "bytes out of one session in all", low=1_024, high=10**15)

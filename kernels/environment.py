@@ -57,6 +57,17 @@ class ExecutionRole:
 
 
 @dataclass(frozen=True)
+class PackageIndex:
+    """A package index that code may install from, in every network mode; `url` ends with a slash.
+
+    `authorization` is the header's value that the service sends to the index, empty for none. The sandbox has neither.
+    """
+
+    url: str
+    authorization: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
 class Resources:
     """What one sandbox may use."""
 
@@ -83,7 +94,8 @@ class Environment:
     """A root file system and the bounds of the sandboxes made from it.
 
     `root` is the absolute path of an unpacked, read-only root file system; `digest` names it (`sha256:<hex>`); `python`
-    is the interpreter inside it that has ipykernel. `image` names the built image; `runtime` the OCI runtime, empty for
+    is the interpreter inside it that has ipykernel. With `keep_packages` what
+    code installs lies in the workspace. `image` names the built image; `runtime` the OCI runtime, empty for
     the service's own.
     """
 
@@ -95,5 +107,7 @@ class Environment:
     resources: Resources = field(default_factory=Resources)
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     role: ExecutionRole | None = None
+    index: PackageIndex | None = None
+    keep_packages: bool = False
     image: str = ""
     runtime: str = ""

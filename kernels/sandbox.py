@@ -175,12 +175,12 @@ class SandboxRuntime(Protocol):
         """A listening, non-blocking stream socket, of any family, that only this sandbox's guest reaches.
 
         Inside, the guest connects to the Unix socket `/run/sandcell/egress/<name>.sock`; `name` is `http` (the egress
-        proxy) or `s3` (the execution role). The service takes every connection accepted here for this session's: a
-        remote runtime listens where only itself can connect (a Unix socket in its closed run directory, say) and
-        connects once for each stream that it knows to be this guest's.
+        proxy), `s3` (the execution role) or `packages` (the package index). The service takes every connection accepted
+        here for this session's: a remote runtime listens where only itself can connect (a Unix socket in its closed run
+        directory, say) and connects once for each stream that it knows to be this guest's.
 
         Called before the first code, and again when a service takes up the sandbox: another socket is put in the
-        place of the last one. Not called for a sandbox without network and role. Raises `SandboxGone`.
+        place of the last one. Not called for a sandbox without network, role and index. Raises `SandboxGone`.
         """
 
     async def open_beneath(self, sandbox_id: str, path: bytes) -> int:

@@ -294,6 +294,7 @@ class AsyncClient:
     delete_environment = _method(e.delete_environment)
     tag_environment = _method(e.tag_environment)
     environment_dependents = _method(e.environment_dependents)
+    environment_packages = _method(e.environment_packages)
     detach_agents = _method(e.detach_agents)
     attach_agents = _method(e.attach_agents)
     put_agent = _method(e.put_agent)

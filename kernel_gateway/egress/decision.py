@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["http", "connect", "s3"]
+Kind = Literal["http", "connect", "s3", "packages"]
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,10 @@ class Party:
 class Decision:
     """One request and the answer to it; said once for each.
 
-    `target` is `host:port` of a tunnel, the URL without its query of plain HTTP, bucket and key of S3. `address` is
-    what the name resolved to, when it came to that. `reason` is a stable word, a colon and a sentence. A tunnel or a
-    transfer that was allowed is recorded a second time when it is over, `ended`, with the bytes it moved.
+    `target` is `host:port` of a tunnel, the URL without its query of plain HTTP, bucket and key of S3, the page or file
+    of a package index. `address` is what the name resolved to, when it came to that. `reason` is a stable word, a colon
+    and a sentence. A tunnel or a transfer that was allowed is recorded a second time when it is over, `ended`, with the
+    bytes it moved.
     """
 
     party: Party

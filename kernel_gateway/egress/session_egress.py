@@ -1,7 +1,7 @@
 """One session's way out: takes connections from its sandbox and has a proxy serve each, until the session ends.
 
 The sockets are Unix sockets that only the sandbox's guest reaches: `http` is served by the HTTP proxy, `s3` by the
-signing proxy of the execution role. Both share one budget and one record.
+signing proxy of the execution role, `packages` by that of the package index. They share one budget and one record.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Final, Protocol
 
 from kernel_gateway.egress.budget import Budget, EgressLimits, EgressUsage
 from kernel_gateway.egress.decision import Party, Record
+from kernel_gateway.egress.packages.proxy import PackageIndexes
 from kernel_gateway.egress.policy import OperatorRules
 from kernel_gateway.egress.proxy import HttpProxy
 from kernel_gateway.egress.resolver import Resolve, system_resolve
 from kernel_gateway.egress.stream import PIECE_BYTES, Stream
-from kernels.environment import ExecutionRole, NetworkPolicy
+from kernels.environment import ExecutionRole, NetworkPolicy, PackageIndex
 
 MOST_REFUSED_AT_ONCE: Final = 8
 """Connections above the limit that are taken all the same, to tell them so; further ones wait."""
@@ -49,11 +50,11 @@ class S3Backends(Protocol):
 class SessionEgress:
     """One session's way out: a task per socket that accepts, and one per connection."""
 
-    def __init__(self, http: HttpProxy, s3: Proxy | None, budget: Budget) -> None:
+    def __init__(self, http: HttpProxy, others: Mapping[str, Proxy], budget: Budget) -> None:
         self._http = http
         self._ways: dict[str, Serve] = {"http": self._serve_http}
-        if s3:
-            self._ways["s3"] = functools.partial(_serve_streams, s3)
+        for name, proxy in others.items():
+            self._ways[name] = functools.partial(_serve_streams, proxy)
         self._budget = budget
         self._room = asyncio.Semaphore(budget.limits.connections + MOST_REFUSED_AT_ONCE)
         self._accepting: set[asyncio.Task[None]] = set()
@@ -73,8 +74,10 @@ class SessionEgress:
         resolve: Resolve = system_resolve,
         signer: S3Backends | None = None,
         used: EgressUsage | None = None,
+        index: PackageIndex | None = None,
+        indexes: PackageIndexes | None = None,
     ) -> SessionEgress:
-        """Accept on the listening, non-blocking `sockets` ("http", "s3"), which belong to this object from now on.
+        """Accept on the listening, non-blocking `sockets` (`http`, `s3`, `packages`), which are this object's from now.
 
         Missing sockets are ways that are not offered. `used` is what the session used before, in another sandbox.
         Raises what the signer raises, and has closed the sockets then.
@@ -83,10 +86,14 @@ class SessionEgress:
         with contextlib.ExitStack() as undo:
             for listener in sockets.values():
                 undo.enter_context(listener)
-            s3 = await signer.proxy(party, role, budget, record) if role and signer else None
+            others: dict[str, Proxy] = {}
+            if role and signer:
+                others["s3"] = await signer.proxy(party, role, budget, record)
+            if index and indexes:
+                others["packages"] = indexes.proxy(party, index, budget, record)
             undo.pop_all()
         http = HttpProxy(party, network, budget, operator=operator, resolve=resolve, record=record)
-        egress = cls(http, s3, budget)
+        egress = cls(http, others, budget)
         egress._start(sockets)
         return egress
 

@@ -38,6 +38,7 @@ from kernel_gateway.services.datasets.sandbox import DatasetSandbox
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.environments.packages import Packages
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.executions.inspection import Inspection
@@ -186,6 +187,7 @@ class Services:
         """Where code runs and what it reaches, and the audit of both."""
         self.audit = Audit(self.database, self.clock, self.settings)
         self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
+        self.packages = Packages(self.environments)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
         self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 
@@ -291,6 +293,7 @@ class Services:
             spool=self.spool,
             starting=self._starting,
             background=self.background,
+            packages=self.packages,
         )
         self._builder = SessionBuilder(
             settings=self.settings,
@@ -542,7 +545,7 @@ class Services:
         with contextlib.suppress(GatewayError):
             await self._last_use.flush()
         await self.audit.close()
-        self._egress.close()
+        await self._egress.aclose()
         self.mirrors.close()
         await self.database.aclose()
 

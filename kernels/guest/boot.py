@@ -15,6 +15,8 @@ from .processes.kernel import Kernel
 from .processes.reaper import Reaper
 from .processes.spawn import harden
 
+_VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+
 
 def main(arguments: list[str]) -> None:
     """Start the first kernel, then serve until told to end."""
@@ -49,19 +51,70 @@ def furnish_home(options: Options) -> None:
     try:
         if not os.listdir(options.home):
             _copy(options.skeleton, options.home, options.user)
-            _make_user_site(options)
+            site = _make_user_site(options)
+            if options.keep_packages:
+                _make_kept_site(options)
+            _configure_uv(options)
+            if options.has_index_port:
+                os.chown(_explain_pip(options, site), options.user, options.user)
     except OSError as error:
         sys.stderr.write(f"guest: home left as it is: {error}\n")
 
 
-def _make_user_site(options: Options) -> None:
+def _make_user_site(options: Options) -> str:
     """The directory that pip installs into: one that is missing when a kernel starts is not on its path."""
+    return _make_directories(options, ".local", "lib", _VERSION, "site-packages")
+
+
+def _make_kept_site(options: Options) -> None:
+    """The same in the workspace: by the user, since whatever was kept there may be a link to anywhere."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresgid(options.user, options.user, options.user)
+            os.setresuid(options.user, options.user, options.user)
+            site = f"{options.user_base}/lib/{_VERSION}/site-packages"
+            os.makedirs(site, exist_ok=True)
+            if options.has_index_port:
+                _explain_pip(options, site)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _make_directories(options: Options, *names: str) -> str:
+    """Directories of the user's within each other, in the home, and the last one's path."""
     place = options.home
-    for name in (".local", "lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages"):
+    for name in names:
         place = f"{place}/{name}"
         if not os.path.isdir(place):
             os.mkdir(place)
             os.chown(place, options.user, options.user)
+    return place
+
+
+def _configure_uv(options: Options) -> None:
+    """Have `uv pip` install where pip does; by itself it asks for a virtual environment."""
+    file = f"{_make_directories(options, '.config', 'uv')}/uv.toml"
+    if not os.path.lexists(file):
+        with open(file, "x") as written:
+            written.write(f'[pip]\nsystem = true\nprefix = "{options.user_base}"\n')
+        os.chown(file, options.user, options.user)
+
+
+def _explain_pip(options: Options, site: str) -> str:
+    """Have pip say in one sentence why it finds no package: each program of the user's looks whether it is pip.
+
+    Returns the new file that has it look.
+    """
+    place = f"{os.path.dirname(os.path.abspath(__file__))}/in_programs/pip_errors.py"
+    run = f"import runpy; runpy.run_path({place!r})['replace_stderr']({options.index_address!r})"
+    file = f"{site}/sandcell_pip.pth"
+    # `pip3.11`, `python3 -m pip`, `python3 -u -m pip`, and no other program that has these letters in its name.
+    words = "[word.rpartition('/')[2].rstrip('.0123456789') for word in getattr(sys, 'orig_argv', ())[1:4]]"
+    with open(file, "x") as written:
+        written.write(f"import sys; 'pip' in {words} and exec({run!r})\n")
+    return file
 
 
 def _copy(source: str, target: str, owner: int) -> None:

@@ -33,6 +33,9 @@ class Options:
         self.role = ""
         self.region = "us-east-1"
         self.s3_port = 3129
+        self.index = 0
+        self.packages_port = 3130
+        self.keep_packages = 0
 
     @property
     def processors(self) -> int:
@@ -53,8 +56,13 @@ class Options:
     def http_socket(self) -> str:
         return f"{self.guest_directory}/http.sock"
 
+    @property
+    def user_base(self) -> str:
+        """Where the user's packages lie: in the home, which goes with the sandbox, or in the workspace."""
+        return f"{self.workspace}/.sandcell/packages" if self.keep_packages else f"{self.home}/.local"
+
     def egress_socket(self, name: str) -> str:
-        """Where the host listens for what leaves the sandbox: `http` or `s3`."""
+        """Where the host listens for what leaves the sandbox: `http`, `s3` or `packages`."""
         return f"{self.transport}/egress/{name}.sock"
 
     def make_environment(self) -> dict[str, str]:
@@ -63,24 +71,44 @@ class Options:
             "HOME": self.home,
             "USER": "user",
             "LANG": "C.UTF-8",
-            "PATH": f"{KERNEL_SEARCH_PATH}:{self.home}/.local/bin",
+            "PATH": f"{KERNEL_SEARCH_PATH}:{self.user_base}/bin",
+            **({"PYTHONUSERBASE": self.user_base, "PIP_NO_COMPILE": "1"} if self.keep_packages else {}),
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
             **processors.variables(self.processors),
             **self._proxies(),
+            **self._packages(),
             **(self._s3() if self.role else {}),
         }
 
     def _proxies(self) -> dict[str, str]:
-        """Where programs look for their way out; a server in the sandbox itself is reached without one.
-
-        pip shows why a connection failed when it tries again, and only then: so without a network it does once.
-        """
+        """Where programs look for their way out; a server in the sandbox itself is reached without one."""
         proxy, direct = f"http://127.0.0.1:{self.http_port}", "localhost,127.0.0.1,::1"
         return {
             **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), proxy),
             **dict.fromkeys(("NO_PROXY", "no_proxy"), direct),
+        }
+
+    @property
+    def has_index_port(self) -> bool:
+        """Whether the guest answers for a package index: the operator's, or for want of any network."""
+        return bool(self.index) or self.network == NO_WAY_OUT
+
+    @property
+    def index_address(self) -> str:
+        """The package index as pip and uv find it."""
+        return f"http://127.0.0.1:{self.packages_port}/simple/"
+
+    def _packages(self) -> dict[str, str]:
+        """How pip and uv install: from the index, if there is one to name, and where the user may.
+
+        pip shows why a connection failed when it tries again, and only then: so without a network it does once.
+        """
+        index = dict.fromkeys(("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), self.index_address)
+        return {
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            **({"PIP_RETRIES": "1"} if self.network == NO_WAY_OUT else {}),
+            "PIP_BREAK_SYSTEM_PACKAGES": "1",  # what the image says of its own, which is read-only anyway
+            **(index if self.has_index_port else {}),
+            **({"PIP_RETRIES": "1", "UV_HTTP_RETRIES": "0"} if self.network == NO_WAY_OUT else {}),
         }
 
     def _s3(self) -> dict[str, str]:

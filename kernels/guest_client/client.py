@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -86,6 +86,10 @@ class GuestClient:
     async def kill_deno(self) -> None:
         """Send SIGKILL to that kernel's process group."""
         await self._json("POST", "/v1/deno/kill", {})
+
+    async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
+        """Say which environments have a package, by its normalised name, for those who look for it in vain."""
+        await self._json("PUT", "/v1/packages", {"elsewhere": dict(elsewhere)})
 
     async def interrupt_kernel(self) -> None:
         """Send SIGINT to the kernel and its children."""

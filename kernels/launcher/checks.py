@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.environment import Environment, ExecutionRole, NetworkPolicy, Resources
+from kernels.environment import Environment, ExecutionRole, NetworkPolicy, PackageIndex, Resources
 from kernels.errors import LauncherRefused, UnknownEnvironment
 from kernels.launcher.wire import Create, Role
 from kernels.oci import environments
@@ -65,6 +65,8 @@ class Checks:
             resources=Resources(request.memory_mb, request.storage_mb, request.pids),
             network=NetworkPolicy(request.network),
             role=_role(request.role),
+            index=PackageIndex("") if request.index else None,
+            keep_packages=request.keep_packages,
             runtime=request.runtime,
         )
 

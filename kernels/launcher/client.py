@@ -80,7 +80,7 @@ class LauncherRuntime:
         return socket.socket(fileno=await self._fetch(wire.Dial(sandbox_id, name, min(max(patience_seconds, 0), 1))))
 
     async def listen(self, sandbox_id: str, name: str) -> socket.socket:
-        if name not in ("http", "s3"):
+        if name not in ("http", "s3", "packages"):
             raise SandboxFailed(f"a sandbox has no way out {name[:60]!r}")
         return socket.socket(fileno=await self._fetch(wire.Listen(sandbox_id, name)))  # type: ignore[arg-type]
 
@@ -183,6 +183,8 @@ def _creation(spec: SandboxSpec) -> wire.Create:
         runtime=environment.runtime,
         network=environment.network.mode,
         role=None if role is None else wire.Role(role.bucket, role.prefix, role.region, role.write),
+        index=environment.index is not None,
+        keep_packages=environment.keep_packages,
     )
 
 

@@ -75,6 +75,8 @@ class Create(_Said, frozen=True):
     runtime: Annotated[str, Meta(pattern=r"^([a-z][a-z0-9-]{0,31})?\Z")]
     network: NetworkMode
     role: Role | None
+    index: bool = False
+    keep_packages: bool = False
 
 
 class MarkWorkspaceReady(_Verb, frozen=True):
@@ -125,7 +127,7 @@ class Listen(_Verb, frozen=True):
 
     verb = "listen"
     sandbox_id: SandboxId
-    name: Literal["http", "s3"]
+    name: Literal["http", "s3", "packages"]
 
 
 class OpenBeneath(_Verb, frozen=True):

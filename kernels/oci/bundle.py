@@ -201,6 +201,8 @@ def _way_out(environment: Environment) -> list[str]:
     role, arguments = environment.role, ["--network", str(environment.network.mode)]
     if role is not None:
         arguments += ["--role", f"s3://{role.bucket}/{role.prefix}", "--region", role.region]
+    if environment.index is not None:
+        arguments += ["--index", "1"]
     return arguments
 
 
@@ -219,6 +221,7 @@ def _process(spec: SandboxSpec, processors_left: float) -> dict[str, Any]:
             "--python", environment.python,
             "--netlink-sockets", str(NETLINK_SOCKETS),
             *_way_out(environment),
+            *(("--keep-packages", "1") if environment.keep_packages else ()),
         ],
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
         "noNewPrivileges": True,

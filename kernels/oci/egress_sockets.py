@@ -17,7 +17,7 @@ from typing import Final
 from kernels.errors import SandboxFailed, SandboxGone
 
 DIRECTORY: Final = "egress"
-NAMES: Final = ("http", "s3")
+NAMES: Final = ("http", "s3", "packages")
 _BACKLOG: Final = 64
 _OPEN: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

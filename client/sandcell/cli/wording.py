@@ -27,12 +27,14 @@ def format_distance(moment: datetime, now: datetime) -> str:
 
 
 def describe_network(policy: Network) -> str:
-    """Mode, endpoints and role on one line."""
+    """Mode, endpoints, role and package index on one line."""
     said = [str(policy.mode)]
     if policy.allow:
         said.append(", ".join(format_endpoint(each) for each in policy.allow))
     if policy.role is not None:
         said.append(f"s3://{policy.role.bucket}/{policy.role.prefix} ({policy.role.access})")
+    if policy.index_url:
+        said.append(f"packages from {policy.index_url}")
     return "; ".join(said)
 
 

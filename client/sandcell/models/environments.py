@@ -68,6 +68,19 @@ class CreateEnvironment(Model, forbid_unknown_fields=True):
     tags: constraints.Tags = msgspec.field(default_factory=dict)
 
 
+class PackageInfo(Model):
+    """A package that is installed in an environment's image.
+
+    `kind` is `python` for what Python imports, `system` for the rest. `source` is who installed it: `pip`, `apt`,
+    `conda`, or empty when the image does not say.
+    """
+
+    name: str
+    version: str
+    kind: str = "python"
+    source: str = ""
+
+
 class ChangeTags(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/environments/{environment_id}/tags`: first keys are removed, then tags are set."""
 

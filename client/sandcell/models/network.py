@@ -48,12 +48,16 @@ class NetworkUse(Model):
 
 
 class Network(Model):
-    """How far code reaches: the mode, the endpoints that `ALLOWLIST` allows, the execution role, and the limits."""
+    """How far code reaches: the mode, the endpoints that `ALLOWLIST` allows, the execution role, and the limits.
+
+    `index_url` is the package index that pip and uv install from, whatever the mode; the service asks it for them.
+    """
 
     mode: Literal["SANDBOX", "ALLOWLIST", "PUBLIC"] = "SANDBOX"
     allow: list[EndpointInfo] = msgspec.field(default_factory=list)
     role: RoleInfo | None = None
     limits: NetworkLimits = msgspec.field(default_factory=NetworkLimits)
+    index_url: str = ""
 
 
 class SessionNetwork(Network):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sandcell.models.environments import AgentInfo, Dependents, EnvironmentInfo, EnvironmentKind, Moved
+from sandcell.models.environments import AgentInfo, Dependents, EnvironmentInfo, EnvironmentKind, Moved, PackageInfo
 from sandcell.models.model import Page
 from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
@@ -67,6 +67,15 @@ def tag_environment(
 def environment_dependents(environment: str) -> Operation[Dependents]:
     """Who needs an environment: your agents and your live sessions."""
     return decode((yield from exchange(Ask("GET", f"{ENVIRONMENTS}/{quote(environment)}/dependents"))), Dependents)
+
+
+def environment_packages(
+    environment: str, *, name: str | None = None, limit: int = 1000, cursor: str | None = None
+) -> Operation[Page[PackageInfo]]:
+    """One page of the packages in an environment's image, by kind and name; or those of one name."""
+    query = omit_none(name=name, limit=limit, cursor=cursor)
+    ask = Ask("GET", f"{ENVIRONMENTS}/{quote(environment)}/packages", query)
+    return decode((yield from exchange(ask)), Page[PackageInfo])
 
 
 def detach_agents(environment: str) -> Operation[Moved]:

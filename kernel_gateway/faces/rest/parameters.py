@@ -73,6 +73,14 @@ class EnvironmentsPage(PageOf):
     kind: EnvironmentKind | None = None
 
 
+class PackagesPage(PageOf):
+    """Which page of the packages of an environment's image."""
+
+    name: (
+        Annotated[str, msgspec.Meta(min_length=1, max_length=100, description="only packages of this name")] | None
+    ) = None
+
+
 class Listing(msgspec.Struct, forbid_unknown_fields=True):
     """Which files."""
 

@@ -1,7 +1,7 @@
 """The way out of a session: opened for each of its sandboxes, closed with it, what is used adds up, all is on record.
 
 What may be reached is decided in `kernel_gateway.egress`; here is whose way it is, when it is open, and who hears.
-A sandbox without a network and without an execution role has no way out at all: nothing listens for it.
+A sandbox without a network, an execution role and a package index has no way out at all: nothing listens for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import structlog
 
 from kernel_gateway.egress.budget import EgressLimits, EgressUsage
 from kernel_gateway.egress.decision import Decision, Party, Record
+from kernel_gateway.egress.packages.proxy import PackageIndexes
+from kernel_gateway.egress.packages.wheel_cache import WheelCache
 from kernel_gateway.egress.policy import OperatorRules
 from kernel_gateway.egress.resolver import Resolve
 from kernel_gateway.egress.s3.proxy import SigningBackends
@@ -34,7 +36,7 @@ from sandcell.models.network import Network, NetworkUse, SessionNetwork
 
 log = structlog.get_logger(__name__)
 OPEN_SECONDS = 30.0
-HTTP, S3 = "http", "s3"
+HTTP, S3, PACKAGES = "http", "s3", "packages"
 Listen = Callable[[str, str], Awaitable[socket.socket]]
 """From a sandbox's id and a name to a socket on which its guest, and no other process, calls."""
 Find = Callable[[], Awaitable[Environment]]
@@ -59,7 +61,8 @@ class Egress:
         self._resolve = resolve
         self._own_signer = SigningBackends() if signer is None else None
         self._signer = signer or self._own_signer
-        self._operator = OperatorRules(parse_endpoints(settings.egress_private))
+        operator = OperatorRules(parse_endpoints(settings.egress_private))
+        self._operator = operator
         self._limits = EgressLimits(
             connections=settings.egress_connections,
             requests=settings.egress_requests,
@@ -70,6 +73,9 @@ class Egress:
             connect_seconds=settings.egress_connect_seconds,
             idle_seconds=settings.egress_idle_seconds,
         )
+        kept_bytes, reserve_bytes = settings.package_cache_bytes, settings.disk_reserve_bytes
+        cache = WheelCache(settings.state_path / "packages", kept_bytes, reserve_bytes)
+        self._indexes = PackageIndexes(operator, resolve, self._limits, cache)
 
     def egress_gateway(self, row: SessionRow, find: Find) -> EgressGateway:
         """The way out of a session, not open yet."""
@@ -98,6 +104,8 @@ class Egress:
                     signer=self._signer,
                     record=record,
                     used=used,
+                    index=environment.index,
+                    indexes=self._indexes,
                 )
             except (KernelsError, TimeoutError):
                 raise
@@ -106,8 +114,9 @@ class Egress:
             opened.pop_all()  # the sockets are the session's from here on
         return egress
 
-    def close(self) -> None:
-        """The service ends, and with it the signing for execution roles."""
+    async def aclose(self) -> None:
+        """The service ends, and with it the signing for execution roles and the connections to package indexes."""
+        await self._indexes.aclose()
         if self._own_signer is not None:
             self._own_signer.close()
 
@@ -190,6 +199,8 @@ class EgressGateway:
             environment = dataclasses.replace(environment, network=NetworkPolicy())
         if before.role is None:
             environment = dataclasses.replace(environment, role=None)
+        if not before.index_url:
+            environment = dataclasses.replace(environment, index=None)
         self._policy = network_info(environment, self._egress.settings)
         try:
             self._open = await self._egress.open(self._party, environment, self._used, self._record)
@@ -208,6 +219,11 @@ class EgressGateway:
                 self._used = egress.usage
 
     @property
+    def misses_index(self) -> bool:
+        """Whether code reaches no package index at all."""
+        return self._policy.mode == NetworkMode.SANDBOX and not self._policy.index_url
+
+    @property
     def used(self) -> NetworkUse:
         """What the session has used in all."""
         usage = self._open.usage if self._open is not None else self._used
@@ -222,10 +238,11 @@ class EgressGateway:
     def network(self) -> SessionNetwork:
         """The policy in force, and what was used."""
         policy = self._policy
-        return SessionNetwork(policy.mode, policy.allow, policy.role, policy.limits, self.used)
+        return SessionNetwork(policy.mode, policy.allow, policy.role, policy.limits, policy.index_url, used=self.used)
 
 
 def ways(environment: Environment) -> tuple[str, ...]:
     """The sockets that a sandbox of this environment calls on."""
     http = environment.network.mode is not NetworkMode.SANDBOX
-    return (*((HTTP,) if http else ()), *((S3,) if environment.role is not None else ()))
+    s3, packages = environment.role is not None, environment.index is not None
+    return tuple(name for name, there in ((HTTP, http), (S3, s3), (PACKAGES, packages)) if there)

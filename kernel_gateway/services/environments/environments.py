@@ -88,6 +88,10 @@ class Environments:
                 return self._build(row)
         return self._hosts(environment_id)
 
+    def hosts(self) -> Mapping[str, Environment]:
+        """The environments that are everybody's, by name."""
+        return self._installed()
+
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
         """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
         hosts = self._installed()

@@ -63,6 +63,7 @@ def network_info(environment: Environment, settings: Settings) -> Network:
             sent_bytes=settings.egress_sent_bytes,
             received_bytes=settings.egress_received_bytes,
         ),
+        index_url="" if environment.index is None else environment.index.url,
     )
 
 

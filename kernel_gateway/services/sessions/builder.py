@@ -13,6 +13,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.environments.packages import Packages
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
@@ -24,12 +25,13 @@ from kernel_gateway.services.sessions.events import SessionEvents, store_record
 from kernel_gateway.services.sessions.late_outputs import LateOutputs
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
-from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
+from kernel_gateway.services.sessions.session_sandbox import SandboxEvent, SessionSandbox
 from kernel_gateway.services.sessions.worker import Worker
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import SessionRow
 from kernels.sandbox import SandboxRuntime
+from kernels.sandboxed.kernel_events import KernelConnected
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 
 
@@ -48,6 +50,7 @@ class SandboxBuilder:
         spool: Spool,
         starting: FairShares,
         background: Background,
+        packages: Packages,
     ) -> None:
         self._settings = settings
         self._runtime = runtime
@@ -58,6 +61,7 @@ class SandboxBuilder:
         self._spool = spool
         self._starting = starting
         self._background = background
+        self._packages = packages
 
     def build(self, live: LiveSession, database: Database, events: SessionEvents) -> SessionSandbox:
         """Nothing of it runs before its first use."""
@@ -80,8 +84,14 @@ class SandboxBuilder:
                 find_mirror=lambda: live.sandbox.mirror,
                 on_durable=partial(store_record, database, live),
             ),
-            on_event=partial(events.handle, live),
+            on_event=partial(self._handle, live, events),
         )
+
+    def _handle(self, live: LiveSession, events: SessionEvents, event: SandboxEvent) -> None:
+        events.handle(live, event)
+        kernel = live.sandbox.kernel
+        if isinstance(event, KernelConnected) and kernel is not None and live.sandbox.egress_gateway.misses_index:
+            self._background.spawn(self._packages.say_elsewhere(kernel.guest), f"packages {live.id}")
 
 
 class SessionBuilder:

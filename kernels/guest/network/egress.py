@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from ..options import NO_WAY_OUT, Options
-from .loopback import HTTP
+from .loopback import HTTP, PACKAGES
 
 MAX_CONNECTIONS = 128
 """At once and per port; further ones wait."""
@@ -25,10 +26,13 @@ PAUSE_SECONDS = 0.2
 
 
 class EgressGateway:
-    """Serves the guest's loopback ports until closed."""
+    """Serves the guest's loopback ports until closed; `answer_index` stands for a package index that is not there."""
 
-    def __init__(self, options: Options, ports: dict[str, int]) -> None:
+    def __init__(
+        self, options: Options, ports: dict[str, int], answer_index: Callable[[socket.socket], Awaitable[None]]
+    ) -> None:
         self._options = options
+        self._answer_index = answer_index
         self._connections: set[asyncio.Task[None]] = set()
         self._accepting = [asyncio.create_task(self._accept(name, listener)) for name, listener in ports.items()]
 
@@ -59,6 +63,8 @@ class EgressGateway:
         with inside, suppress(OSError):
             if name == HTTP and self._options.network == NO_WAY_OUT:
                 await refuse(inside, 403, NO_WAY_OUT, "nothing may be reached from this environment (no_network)")
+            elif name == PACKAGES and not self._options.index:
+                await self._answer_index(inside)
             else:
                 await self._forward(name, inside)
 
@@ -108,13 +114,7 @@ async def read(source: socket.socket) -> bytes:
 
 async def refuse(inside: socket.socket, status: int, mode: str, why: str) -> None:
     """Answer whatever HTTP request comes, so that the program names the network mode in its error."""
-    head = b""
-    async with asyncio.timeout(HEAD_SECONDS):
-        while b"\n\r\n" not in head and b"\n\n" not in head and len(head) < MAX_HEAD_BYTES:
-            piece = await read(inside)
-            if not piece:
-                break
-            head += piece
+    await read_head(inside)
     phrase = f"Network mode {mode}: {why}"
     body = phrase + "\n"
     answer = (
@@ -123,6 +123,18 @@ async def refuse(inside: socket.socket, status: int, mode: str, why: str) -> Non
     )
     await asyncio.get_running_loop().sock_sendall(inside, answer.encode())
     await linger(inside)
+
+
+async def read_head(inside: socket.socket) -> bytes:
+    """The head of a request and whatever came with it, or as much of it as comes. Raises OSError, TimeoutError."""
+    head = b""
+    async with asyncio.timeout(HEAD_SECONDS):
+        while b"\n\r\n" not in head and b"\n\n" not in head and len(head) < MAX_HEAD_BYTES:
+            piece = await read(inside)
+            if not piece:
+                break
+            head += piece
+    return head
 
 
 async def linger(inside: socket.socket) -> None:

@@ -13,15 +13,18 @@ from ..options import Options
 
 HTTP = "http"
 S3 = "s3"
+PACKAGES = "packages"
 WAITING = 128
 
 
 def take_ports(options: Options) -> dict[str, int]:
-    """Listening, non-blocking descriptors by name: the HTTP proxy always, S3 with an execution role.
+    """Listening, non-blocking descriptors by name: the HTTP proxy's, S3's with an execution role, the package index's.
 
     A port that cannot be had is a way out that does not exist.
     """
     wanted = {HTTP: options.http_port, **({S3: options.s3_port} if options.role else {})}
+    if options.has_index_port:
+        wanted[PACKAGES] = options.packages_port
     taken = {}
     for name, port in wanted.items():
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ..network.packages import MissingIndex
 from ..options import Options
 from ..processes.commands import Command, Commands
 from ..processes.families import ROUND_SECONDS, kill_all
@@ -43,6 +44,7 @@ class Control:
         self._reaper = reaper
         self._starting = asyncio.Lock()
         self.commands = Commands(options, reaper)
+        self.missing_index = MissingIndex(options)
         self.files = Workspace(options.workspace)
         self._threads = UserThreads(options.user)
         self.as_user = self._threads.run

@@ -9,6 +9,7 @@ from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, RemovalHandler, StatHandler
 from .handler import UnknownHandler
 from .kernel_routes import DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
+from .package_routes import PackagesHandler
 
 
 def make_application(control: Control) -> Application:
@@ -22,6 +23,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/kernel/(interrupt|kill)", SignalHandler, shared),
             (r"/v1/deno/(start|kill)", DenoHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),
+            (r"/v1/packages", PackagesHandler, shared),
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),
             (r"/v1/files", FilesHandler, shared),
             (r"/v1/files/stat", StatHandler, shared),

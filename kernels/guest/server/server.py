@@ -39,7 +39,7 @@ async def _serve(options: Options, reaper: Reaper, kernel: Kernel, ports: dict[s
     control = Control(options, reaper, kernel)
     server = HTTPServer(make_application(control), max_header_size=MAX_HEADER_BYTES, max_body_size=MAX_BODY_BYTES)
     server.add_socket(bind_unix_socket(options.http_socket, mode=0o600))
-    egress_gateway = EgressGateway(options, ports)
+    egress_gateway = EgressGateway(options, ports, control.missing_index.answer)
     await stop.wait()
     server.stop()
     await egress_gateway.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,35 @@ def test_a_role_is_one_prefix_and_nothing_secret(role: str, says: str) -> None:
 def test_a_prefix_ends_with_a_slash(written: str) -> None:
     role = environments(f"[python]\nrole = {{bucket = 'bucket', prefix = '{written}'}}")["python"].role
     assert role == ExecutionRole("bucket", "a/b/", write=False)
+
+
+@pytest.mark.parametrize(
+    ("written", "url", "who"),
+    [
+        ("https://pypi.example.org/simple", "https://pypi.example.org/simple/", ""),
+        ("http://10.0.0.1:3141", "http://10.0.0.1:3141/", ""),
+        ("https://a:b%3Ac@[2001:db8::1]:8443/r/+simple/", "https://[2001:db8::1]:8443/r/+simple/", "a:b:c"),
+        ("http://__token__:x@127.0.0.1:8080/simple", "http://127.0.0.1:8080/simple/", "__token__:x"),
+    ],
+)
+def test_a_package_index_is_an_address_and_what_the_service_says_to_it(written: str, url: str, who: str) -> None:
+    index = environments(f"[python]\nindex_url = '{written}'")["python"].index
+    assert index is not None
+    assert index.url == url
+    assert base64.b64decode(index.authorization.removeprefix("Basic ")).decode() == who
+    assert index.authorization not in repr(index) or not who
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["pypi.org/simple", "ftp://a.b/simple", "https://a.b/simple?x=secret", "https://a.b/a b", "https://a.b/../x%2f",
+     "https:///simple", "https://secret:secret@/x", "http://user:secret@a.b/simple", "https://a.b:0/", "https://7f.1/",
+     "https://a.b:99999/", "https://localhost.:secret/"],
+)  # fmt: skip
+def test_another_address_is_no_package_index_and_no_message_quotes_a_password(written: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"\[python\] index_url: ") as refused:
+        environments(f"[python]\nindex_url = '{written}'")
+    assert "secret" not in str(refused.value)
 
 
 def test_the_file_is_the_named_one_or_the_one_in_the_data_directory(tmp_path: Path) -> None:

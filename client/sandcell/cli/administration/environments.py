@@ -131,6 +131,24 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
     show_table(("", ""), rows)
 
 
+@environments.command("packages")
+@click.argument("environment", shell_complete=completion.environments)
+@click.option("--name", metavar="PACKAGE", help="Only the package of this name.")
+@as_json
+@connected
+def packages(client: Client, *, environment: str, name: str | None, as_json: bool) -> None:
+    """List what is installed in an environment's image: Python packages, then those of the system."""
+    found = client.carry_out(
+        collect_pages(lambda cursor: e.environment_packages(environment, name=name, cursor=cursor))
+    )
+    if as_json:
+        show_json(found)
+        return
+    show_table(
+        ("PACKAGE", "VERSION", "KIND", "SOURCE"), [(one.name, one.version, one.kind, one.source) for one in found]
+    )
+
+
 @environments.command("tag")
 @click.argument("environment", shell_complete=completion.environments)
 @click.argument("tags", nargs=-1, metavar="[KEY=VALUE]...")

@@ -6,9 +6,9 @@ from typing import Final
 
 from kernel_gateway import errors as e
 from kernel_gateway.faces.rest.calls import Call
-from kernel_gateway.faces.rest.parameters import EnvironmentsPage
+from kernel_gateway.faces.rest.parameters import EnvironmentsPage, PackagesPage
 from kernel_gateway.faces.rest.route import Errors, Route
-from sandcell.models.environments import ChangeTags, CreateEnvironment, Dependents, EnvironmentInfo
+from sandcell.models.environments import ChangeTags, CreateEnvironment, Dependents, EnvironmentInfo, PackageInfo
 from sandcell.models.model import Page
 
 
@@ -35,6 +35,11 @@ async def change_environment_tags(call: Call) -> EnvironmentInfo:
 
 async def list_environment_dependents(call: Call) -> Dependents:
     return await call.services.agents.dependents(call.principal, call.ids["environment_id"])
+
+
+async def list_environment_packages(call: Call) -> Page[PackageInfo]:
+    query, environment_id = call.query, call.ids["environment_id"]
+    return await call.services.packages.list(call.principal, environment_id, query.limit, query.cursor, query.name)
 
 
 ENVIRONMENTS: Final = "/v1/environments"
@@ -105,5 +110,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Who needs an environment: your agents and live sessions",
         result=Dependents,
         errors=ANY,
+    ),
+    Route(
+        "GET",
+        f"{ENVIRONMENT}/packages",
+        list_environment_packages,
+        name="listEnvironmentPackages",
+        event="ListPackages",
+        summary="List the packages in an environment's image",
+        result=Page[PackageInfo],
+        query=PackagesPage,
+        errors=(*ANY, e.EnvironmentUnavailable),
     ),
 )

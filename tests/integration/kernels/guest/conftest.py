@@ -49,7 +49,7 @@ class RunningGuest:
     client: GuestClient
     first: KernelStarted
     user: int
-    ports: tuple[int, int]
+    ports: tuple[int, int, int]
     story: list[Told] = field(default_factory=list)
 
     @property
@@ -106,7 +106,7 @@ class Guests:
         cgroup: Path | None = None,
     ) -> RunningGuest:
         """Start one, on loopback ports of its own. Without `python` its kernel ends at once, which is no bother."""
-        ports = (free_port(), free_port())
+        ports = (free_port(), free_port(), free_port())
         directory = self._prepare(len(self.started), user)
         command = [
             *(("unshare", "--pid", "--fork", "--mount-proc", "--kill-child") if pid_1 else ()),
@@ -114,7 +114,7 @@ class Guests:
             *(sys.executable, "-I", "-B", str(GUEST), "--generation", "1", "--vcpus", "1.16", "--user", str(user)),
             *("--transport", f"{directory}/t", "--workspace", f"{directory}/w", "--home", f"{directory}/h"),
             *("--skeleton", f"{directory}/s", "--python", python or "/bin/false"),
-            *("--http_port", str(ports[0]), "--s3_port", str(ports[1])),
+            *("--http_port", str(ports[0]), "--s3_port", str(ports[1]), "--packages_port", str(ports[2])),
             *options,
         ]
         process = subprocess.Popen(  # noqa: ASYNC220 - it forks and returns

@@ -53,6 +53,7 @@ def test_processes_are_spread_over_the_processors_of_the_host() -> None:
 
 
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"}
+INDEX = {"PIP_INDEX_URL", "UV_DEFAULT_INDEX"}
 DIRECT = {"NO_PROXY", "no_proxy"}
 S3 = {
     "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION",
@@ -64,7 +65,8 @@ def test_nothing_of_the_guest_s_own_environment_is_handed_on(monkeypatch: pytest
     monkeypatch.setenv("SECRET", "x")
     assert set(parse_options([]).make_environment()) == {
         "HOME", "USER", "LANG", "PATH", "MPLBACKEND",
-        *VARIABLES, "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_RETRIES", *PROXIES, *DIRECT,
+        "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_BREAK_SYSTEM_PACKAGES", "PIP_RETRIES", "UV_HTTP_RETRIES",
+        *VARIABLES, *INDEX, *PROXIES, *DIRECT,
     }  # fmt: skip
 
 
@@ -74,6 +76,14 @@ def test_programs_look_for_their_way_out_on_loopback_and_reach_their_own_servers
     assert {environment[name] for name in PROXIES} == {"http://127.0.0.1:3128"}
     assert {environment[name] for name in DIRECT} == {"localhost,127.0.0.1,::1"}
     assert environment.get("PIP_RETRIES") == ("1" if mode == "SANDBOX" else None)
+
+
+@pytest.mark.parametrize("mode", ["SANDBOX", "ALLOWLIST", "PUBLIC"])
+def test_packages_come_from_the_guest_s_port_where_an_index_is_declared_or_nothing_is_reached(mode: str) -> None:
+    for index in ("0", "1"):
+        environment = parse_options(["--network", mode, "--index", index]).make_environment()
+        named = mode == "SANDBOX" or index == "1"
+        assert {environment.get(name) for name in INDEX} == {"http://127.0.0.1:3130/simple/" if named else None}
 
 
 def test_an_execution_role_is_told_the_way_aws_clients_read_it() -> None:

@@ -208,3 +208,24 @@ def test_the_command_line_makes_shows_and_deletes(place: Place, tmp_path: Path) 
     assert sandcell("agents", "rm", "bot").returncode == 0
     wrong = sandcell("environments", "create", "cli", "--tag", "nothing")
     assert (wrong.returncode, "KEY=VALUE" in wrong.stderr) == (2, True)
+
+
+def test_what_is_installed_is_listed_page_by_page(rest: Rest, place: Place, tmp_path: Path) -> None:
+    whole = rest.get("/v1/environments/python/packages?limit=1000")["items"]
+    pandas = next(each for each in whole if each["name"] == "pandas")
+    assert (pandas["kind"], pandas["source"]) == ("python", "pip")
+    assert {"python", "system"} == {each["kind"] for each in whole}
+    paged, cursor = [], ""
+    while cursor is not None:
+        page = rest.get(f"/v1/environments/python/packages?limit=50{cursor and f'&cursor={cursor}'}")
+        paged, cursor = paged + page["items"], page["next_cursor"]
+    assert paged == whole
+    sandcell = Shell(place.service, tmp_path)
+    made = rest.post("/v1/environments", name="listing")["id"]
+    assert rest.get(f"/v1/environments/{made}/packages?name=Pandas")["items"] == [pandas]
+    assert refusal(rest, "GET", "/v1/environments/nowhere/packages") == (404, "unknown_environment")
+    assert refusal(rest, "GET", "/v1/environments/python/packages?cursor=eA") == (400, "invalid_request")
+    printed = sandcell("environments", "packages", "listing", "--name", "pandas").stdout
+    assert printed.split() == ["pandas", pandas["version"], "python", "pip"]
+    assert json.loads(sandcell("environments", "packages", "python", "--json").stdout) == whole
+    assert rest.http.delete(f"/v1/environments/{made}").status_code == 200

@@ -65,7 +65,7 @@ def test_a_database_that_is_away_leaves_it_missing_until_the_next_try(at_desk: A
             await way.reopen()
             seen.append((way.missing, way.network().mode))
         assert seen == [(True, "PUBLIC"), (False, "SANDBOX")], "missing: the sweep tries again, and nothing is decided"
-        egress.close()
+        await egress.aclose()
 
     at_desk(work)
 
@@ -77,6 +77,6 @@ def test_an_environment_that_is_no_more_allows_nothing(at_desk: At, why: Gateway
         await way.reopen()
         assert not way.missing
         assert (way.network().mode, way.network().role) == ("SANDBOX", None)
-        egress.close()
+        await egress.aclose()
 
     at_desk(work)
