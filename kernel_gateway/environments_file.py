@@ -29,7 +29,8 @@ MOST_BYTES = 1_000_000
 MOST_ENDPOINTS = 1_000
 LONGEST_DESCRIPTION = 500
 LONGEST_PREFIX_BYTES = 512
-KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "network", "allow", "role")
+KEYS = ("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "network", "allow", "role", "figures")
+FIGURES = ("files", "blocks")
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
 ROLES = "roles"
@@ -55,6 +56,7 @@ class Declared:
     resources: Resources
     network: NetworkPolicy
     role: ExecutionRole | None
+    figures: str
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         resources=one.resources,
         network=one.network,
         role=one.role,
+        figures=one.figures,
     )
 
 
@@ -248,6 +251,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
         ),
         network=_read_network(one, where),
         role=_read_execution_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
+        figures=one.take_one_of("figures", FIGURES, FIGURES[0]),
     )
 
 
