@@ -141,10 +141,17 @@ def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environ
 
 
 def apply_declared(
-    declared: Mapping[str, Declared], built: Mapping[str, Environment], defaults: Resources
+    declared: Mapping[str, Declared],
+    built: Mapping[str, Environment],
+    defaults: Resources,
+    larger: Mapping[str, Resources] | None = None,
 ) -> dict[str, Environment]:
-    """The environments there are: those declared whose image is built, and every other built image as it is."""
-    found = {name: dataclasses.replace(one, resources=defaults) for name, one in built.items()}
+    """The environments there are: those declared whose image is built, and every other built image as it is.
+
+    Those that are not declared have the default resources, or those that `larger` has for them.
+    """
+    more = larger or {}
+    found = {name: dataclasses.replace(one, resources=more.get(name, defaults)) for name, one in built.items()}
     for name, one in declared.items():
         found.pop(name, None)
         if one.image in built:

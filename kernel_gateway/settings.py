@@ -167,7 +167,9 @@ class Settings:
     )
 
     agentcore_environment: str = setting(
-        "python", "the environment that `aws.codeinterpreter.v1` is on the AgentCore face"
+        "",
+        "the environment that `aws.codeinterpreter.v1` is on the AgentCore face; empty: `data` where it is built, else"
+        " `python`",
     )
     agentcore_account_id: str = setting("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
     agentcore_keep_alive_seconds: float = setting(

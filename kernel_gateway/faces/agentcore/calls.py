@@ -33,7 +33,7 @@ class Face:
         """The face of these services."""
         return cls(
             services=services,
-            identifiers=Identifiers.of(services.settings),
+            identifiers=Identifiers.of(services.settings, services.environments.has_host),
             tokens=ClientTokens(services.database, services.background, services.clock),
             invocations=Invocations(services.background),
             figures=Figures(),

@@ -113,6 +113,8 @@ async def _find_session(call: Call) -> Session:
 
 async def require_of_interpreter(call: Call, environment: str) -> None:
     """Raises NotFound where the session's environment is not the code interpreter that is named."""
-    named = call.face.identifiers.environment(call.outside.code_interpreter_identifier)
-    if named != environment and await call.services.environments.reference(call.principal, named) != environment:
+    identifiers, shown = call.face.identifiers, call.outside.code_interpreter_identifier
+    if identifiers.matches(shown, environment):
+        return
+    if await call.services.environments.reference(call.principal, identifiers.environment(shown)) != environment:
         raise unknown_session(call.outside.session_id)
