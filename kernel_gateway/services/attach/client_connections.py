@@ -36,7 +36,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
-from kernels.wire.client_request import WORK, ClientRequest, client_request, code_of
+from kernels.wire.client_request import WORK, ClientRequest, client_request, code_of, find_answerable
 from kernels.wire.message import Malformed, json_object
 from sandcell.models.sync import ExecutionSync
 
@@ -128,6 +128,7 @@ class Visit:
                 buffers=message.buffers,
             )
         except Malformed as error:
+            self._answer_malformed(message, str(error))
             raise InvalidRequest(str(error)) from None
         hub = self._live.sandbox.kernel.hub if self._live.sandbox.kernel is not None else None
         if hub is not None and request.session == hub.session:
@@ -135,6 +136,12 @@ class Visit:
         if self._audience.is_pending(request):  # what the kernel says of this one would pass for the end of that
             raise InvalidRequest("a cell with this msg_id waits or runs already: give each message its own")
         return request
+
+    def _answer_malformed(self, message: Incoming, why: str) -> None:
+        """Say to this client what is wrong with a request that is known for one."""
+        msg_type = find_answerable(message.channel, message.header)
+        if msg_type is not None:
+            self._audience.refuse(message.channel, msg_type, message.header, self.cursor.client, why)
 
     def _count(self, message: Incoming, error: GatewayError) -> None:
         self.refused += 1
