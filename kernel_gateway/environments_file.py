@@ -50,7 +50,9 @@ KEYS = (
     "role",
     "index_url",
     "keep_packages",
+    "figures",
 )
+FIGURES = ("files", "blocks")
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
 ROLES = "roles"
@@ -81,6 +83,7 @@ class Declared:
     role: ExecutionRole | None
     index: PackageIndex | None
     keep_packages: bool
+    figures: str
 
 
 @dataclass(frozen=True)
@@ -165,10 +168,17 @@ def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environ
 
 
 def apply_declared(
-    declared: Mapping[str, Declared], built: Mapping[str, Environment], defaults: Resources
+    declared: Mapping[str, Declared],
+    built: Mapping[str, Environment],
+    defaults: Resources,
+    larger: Mapping[str, Resources] | None = None,
 ) -> dict[str, Environment]:
-    """The environments there are: those declared whose image is built, and every other built image as it is."""
-    found = {name: dataclasses.replace(one, resources=defaults) for name, one in built.items()}
+    """The environments there are: those declared whose image is built, and every other built image as it is.
+
+    Those that are not declared have the default resources, or those that `larger` has for them.
+    """
+    more = larger or {}
+    found = {name: dataclasses.replace(one, resources=more.get(name, defaults)) for name, one in built.items()}
     for name, one in declared.items():
         found.pop(name, None)
         if one.image in built:
@@ -188,6 +198,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         role=one.role,
         index=one.index,
         keep_packages=one.keep_packages,
+        figures=one.figures,
     )
 
 
@@ -285,6 +296,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
         role=_read_execution_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
         index=_read_index(one),
         keep_packages=one.take_truth("keep_packages"),
+        figures=one.take_one_of("figures", FIGURES, FIGURES[0]),
     )
 
 

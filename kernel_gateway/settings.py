@@ -167,11 +167,20 @@ class Settings:
     )
 
     agentcore_environment: str = setting(
-        "python", "the environment that `aws.codeinterpreter.v1` is on the AgentCore face"
+        "",
+        "the environment that `aws.codeinterpreter.v1` is on the AgentCore face; empty: `data` where it is built, else"
+        " `python`",
     )
     agentcore_account_id: str = setting("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
     agentcore_keep_alive_seconds: float = setting(
         10.0, "time between signs of life while a tool runs", low=0.1, high=60
+    )
+    # Below the 60 s after which boto3 sends a request again whose answer has not begun, proxies in between as well.
+    agentcore_hold_seconds: float = setting(
+        20.0, "how long an invocation's answer waits for its result before it begins without", low=0, high=55
+    )
+    agentcore_stop_wait_seconds: float = setting(
+        50.0, "how long a session that is stopped waits for invocations that clients wait for", low=0, high=900
     )
 
     execution_timeout_seconds: float = setting(

@@ -94,9 +94,9 @@ class Environment:
     """A root file system and the bounds of the sandboxes made from it.
 
     `root` is the absolute path of an unpacked, read-only root file system; `digest` names it (`sha256:<hex>`); `python`
-    is the interpreter inside it that has ipykernel. With `keep_packages` what
-    code installs lies in the workspace. `image` names the built image; `runtime` the OCI runtime, empty for
-    the service's own.
+    is the interpreter inside it that has ipykernel. With `keep_packages` what code installs lies in the workspace.
+    `image` names the built image; `runtime` the OCI runtime, empty for the service's own. `figures` says how plots are
+    shown to programs that take text: as `files` or as image `blocks`.
     """
 
     name: str
@@ -111,3 +111,4 @@ class Environment:
     keep_packages: bool = False
     image: str = ""
     runtime: str = ""
+    figures: str = "files"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from kernel_gateway import environments_file
 from kernel_gateway.environments_file import Declared, DeclaredRole
@@ -15,6 +17,11 @@ from kernels.environment import Environment, Resources
 from kernels.oci import environments
 from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime
+
+DATA: Final = "data"
+DATA_MEMORY_MB: Final = 8_192
+DATA_STORAGE_MB: Final = 10_240
+MEGABYTE: Final = 1024 * 1024
 
 
 def make_runtime(settings: Settings, place: Path | None = None) -> SandboxRuntime:
@@ -60,9 +67,9 @@ def make_catalogue(settings: Settings, text: str) -> Callable[[], dict[str, Envi
 
     Raises SettingInvalid.
     """
-    declared, defaults = _parse_declared(settings, text), _make_resources(settings)
+    declared, defaults, larger = _parse_declared(settings, text), _make_resources(settings), make_larger(settings)
     return lambda: environments_file.apply_declared(
-        declared, environments.find_installed(settings.environments_path), defaults
+        declared, environments.find_installed(settings.environments_path), defaults, larger
     )
 
 
@@ -79,7 +86,7 @@ def find_installed(settings: Settings, text: str | None = None) -> dict[str, Env
     declared = _parse_declared(settings, read_environments_text(settings) if text is None else text)
     built = environments.find_installed(settings.environments_path)
     environments_file.require_images(declared, built, str(_find_file(settings)))
-    return environments_file.apply_declared(declared, built, _make_resources(settings))
+    return environments_file.apply_declared(declared, built, _make_resources(settings), make_larger(settings))
 
 
 def read_environments_text(settings: Settings) -> str:
@@ -106,6 +113,17 @@ def _find_file(settings: Settings) -> Path | None:
 def bound_resources(environment: Environment, settings: Settings) -> Environment:
     """The environment with the memory, disk and processes that the settings give a sandbox."""
     return dataclasses.replace(environment, resources=_make_resources(settings))
+
+
+def make_larger(settings: Settings, host_memory_mb: int | None = None) -> dict[str, Resources]:
+    """What the image `data` gets that no file declares: as much as AgentCore's sessions have, where the host has it.
+
+    No more memory than half of the host's and than may be given to any sandbox, and never less than the others have.
+    """
+    host_mb = host_memory_mb or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEGABYTE
+    memory = max(settings.memory_mb, min(DATA_MEMORY_MB, settings.memory_mb_max, host_mb // 2))
+    storage = max(settings.storage_mb, min(DATA_STORAGE_MB, settings.storage_mb_max))
+    return {DATA: Resources(memory_mb=memory, storage_mb=storage, pids=settings.pids)}
 
 
 def _make_resources(settings: Settings) -> Resources:

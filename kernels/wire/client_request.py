@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kernels.wire.message import Malformed, json_object
+from kernels.wire.message import Malformed, header_of, json_object
 
 ALLOWED: Final = {
     "shell": frozenset(
@@ -130,6 +130,23 @@ def check_client_request(
     return ClientRequest(
         channel, about.msg_id, about.msg_type, about.session, header, parent_header, metadata, content, buffers
     )
+
+
+def find_answerable(channel: str, header: bytes) -> str | None:
+    """The type of a request that cannot be carried out but can be answered, under the header as it came; else None.
+
+    So no client waits for an answer because its header lacks something, as a session or a version.
+    """
+    if len(header) > LONGEST_HEADER_BYTES:
+        return None
+    try:
+        _decode_flat(header)
+        about = header_of(header)  # which is what the answer repeats
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, Malformed):
+        return None
+    if not 1 <= len(about.msg_id) <= LONGEST_ID or about.msg_type not in ALLOWED.get(channel, ()):
+        return None
+    return about.msg_type if about.msg_type.endswith("_request") else None
 
 
 def prepare_cell(request: ClientRequest) -> tuple[str, ClientRequest]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernel_gateway.faces.agentcore.client_tokens import ClientTokens
 from kernel_gateway.faces.agentcore.identifiers import Identifiers
-from kernel_gateway.faces.agentcore.invocations import Invocations
+from kernel_gateway.faces.agentcore.invocations import Invocations, Waiter
+from kernel_gateway.faces.agentcore.tools import Figures
 from kernel_gateway.identity.principal import Caller, Principal
 from kernel_gateway.services.admission.fair_shares import FairShares, Share
 
@@ -23,6 +25,7 @@ class Face:
     identifiers: Identifiers
     tokens: ClientTokens
     invocations: Invocations
+    figures: Figures
     memory: FairShares
 
     @classmethod
@@ -30,9 +33,10 @@ class Face:
         """The face of these services."""
         return cls(
             services=services,
-            identifiers=Identifiers.of(services.settings),
+            identifiers=Identifiers.of(services.settings, services.environments.has_host),
             tokens=ClientTokens(services.database, services.background, services.clock),
             invocations=Invocations(services.background),
+            figures=Figures(),
             memory=services.body_room.whole,
         )
 
@@ -44,7 +48,7 @@ class Call:
     `outside` and `body` are as the operation's types read them. `region` is the one signed for, `invocation_id` the
     client's own, which it repeats. `reservation` is the memory that a large body takes. `session_id`, ours with dashes,
     is set by the operation once it knows it: the audit log names it. `result` is what the log keeps of an invocation's
-    result, once there is one.
+    result, once there is one. `waiter` stands for the client while it waits for an invocation.
     """
 
     face: Face
@@ -58,6 +62,8 @@ class Call:
     session_id: str | None = None
     result: dict[str, Any] | None = None
     result_room: Share | None = None
+    waiter: Waiter | None = None
+    left: bool = False
     at_work: bool = False
     over: bool = False
 
@@ -87,9 +93,23 @@ class Call:
             self.result_room.shrink(result_bytes)
         self._let_go()
 
+    def wait_for(self, session_id: str, work: asyncio.Task[bytes]) -> Waiter:
+        """The client waits for this work, unless it has left before it began."""
+        self.waiter = waiter = self.face.invocations.wait_for(session_id, work)
+        if self.left:
+            self.leave()
+        return waiter
+
+    def leave(self) -> None:
+        """Called when the client is gone, and when the request is over: it waits for nothing any more."""
+        self.left = True
+        if self.waiter is not None:
+            self.face.invocations.leave(self.waiter)
+
     def end(self) -> None:
         """Called when the request is over: release what no work has taken over."""
         self.over = True
+        self.leave()
         self._let_go()
 
     def _let_go(self) -> None:

@@ -156,6 +156,12 @@ class AgentCoreHandler(FaceHandler):
     def describe_error(self, error: GatewayError) -> ErrorResponse:
         return _describe(error)
 
+    def on_connection_close(self) -> None:
+        """Called by tornado when the client is gone: an invocation goes on, and nothing waits for it."""
+        super().on_connection_close()
+        if self.call is not None:
+            self.call.leave()
+
     def on_finish(self) -> None:
         """Called by tornado when the answer is on its way: what the work has not taken over is released."""
         super().on_finish()

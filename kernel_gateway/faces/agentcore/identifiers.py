@@ -1,13 +1,15 @@
 """Names of code interpreters and sessions as this face has them, and as the services have them. Pure.
 
-`aws.codeinterpreter.v1` is the environment of the setting `agentcore_environment`; every other code interpreter is an
-environment under its own id. Wherever one is named its ARN will do. A session's id is ours without the dashes.
+`aws.codeinterpreter.v1` is the environment of the setting `agentcore_environment`, or the first of `SYSTEMS` that there
+is; every other code interpreter is an environment under its own id. Wherever one is named its ARN will do. A session's
+id is ours without the dashes.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +17,8 @@ from kernel_gateway.errors import NotFound
 from kernel_gateway.settings import Settings
 
 SYSTEM: Final = "aws.codeinterpreter.v1"
+SYSTEMS: Final = ("data", "python")
+"""What the system interpreter is where no setting says it."""
 CUSTOM_ID: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10}")
 _ARN: Final = re.compile(
     r"arn:aws(?:-[^:]+)?:bedrock-agentcore:[a-z0-9-]+:(?P<account>aws|[0-9]{12}):"
@@ -25,17 +29,34 @@ _HEX: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Identifiers:
-    """`account` is that of ARNs, `system` the environment that the system interpreter is."""
+    """`account` is that of ARNs, `systems` what the system interpreter may be: the first that `is_there`."""
 
     account: str
-    system: str
+    systems: tuple[str, ...]
+    is_there: Callable[[str], bool]
 
     @classmethod
-    def of(cls, settings: Settings) -> Identifiers:
-        return cls(settings.agentcore_account_id, settings.agentcore_environment)
+    def of(cls, settings: Settings, is_there: Callable[[str], bool]) -> Identifiers:
+        chosen = settings.agentcore_environment
+        return cls(settings.agentcore_account_id, (chosen,) if chosen else SYSTEMS, is_there)
+
+    @property
+    def system(self) -> str:
+        """The environment that the system interpreter is now."""
+        return next(filter(self.is_there, self.systems), self.systems[-1])
+
+    def matches(self, identifier: str, environment: str) -> bool:
+        """Whether a session of this environment may be of the code interpreter that is named, without a look at the
+        host: a session stays the system interpreter's when another environment has been built since it began."""
+        name = self._read(identifier)
+        return environment in self.systems if name == SYSTEM else name == environment
 
     def environment(self, identifier: str) -> str:
         """The environment's id or name; raises NotFound for an ARN of something else, or of another account."""
+        name = self._read(identifier)
+        return self.system if name == SYSTEM else name
+
+    def _read(self, identifier: str) -> str:
         name = identifier
         if identifier.startswith("arn:"):
             found = _ARN.fullmatch(identifier)
@@ -45,7 +66,7 @@ class Identifiers:
             name = found["id"]
             if custom == (name == SYSTEM):
                 raise make_unknown_interpreter_error(identifier)
-        return self.system if name == SYSTEM else name
+        return name
 
     def custom_arn(self, region: str, interpreter_id: str) -> str:
         """The ARN of a made environment; the region is the one that the caller signs for."""

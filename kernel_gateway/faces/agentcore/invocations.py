@@ -1,4 +1,4 @@
-"""Invocations under way, and the results of those that ended lately: a client that sends one again joins it.
+"""Invocations under way, who waits for them, and results of those that ended lately: who sends one again joins it.
 
 Clients repeat a request whose answer they did not get, with the same `amz-sdk-invocation-id`. Code must not run twice
 because of that. An invocation belongs to the service: a client that goes away does not cancel it.
@@ -7,9 +7,11 @@ because of that. An invocation belongs to the service: a client that goes away d
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kernel_gateway.services.background import Background
@@ -24,6 +26,14 @@ Key = tuple[str, str, str]
 """Principal, session, and a hash of the client's own id of the invocation and of its body."""
 
 
+@dataclass(eq=False)
+class Waiter:
+    """A client that waits for an invocation; `over` once that has ended, or the client has left."""
+
+    session_id: str
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Invocations:
     """By key; those without one cannot be joined."""
 
@@ -33,6 +43,7 @@ class Invocations:
         self._running: dict[Key, asyncio.Task[bytes]] = {}
         self._ended: OrderedDict[Key, tuple[float, asyncio.Task[bytes]]] = OrderedDict()
         self._kept_bytes = 0
+        self._waiting: dict[str, set[Waiter]] = {}
 
     def find(self, key: Key | None) -> asyncio.Task[bytes] | None:
         """The invocation of this key, running or ended lately."""
@@ -59,6 +70,32 @@ class Invocations:
             self._running[key] = task
             task.add_done_callback(lambda _: self._end(key, task, repeatable=repeatable))
         return task
+
+    def wait_for(self, session_id: str, work: asyncio.Task[bytes]) -> Waiter:
+        """A client waits for this work from now on, until it `leave`s."""
+        waiter = Waiter(session_id)
+        self._waiting.setdefault(session_id, set()).add(waiter)
+        work.add_done_callback(lambda _: self.leave(waiter))
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """The client waits no longer; saying so again does nothing."""
+        waiter.over.set()
+        waiting = self._waiting.get(waiter.session_id, set())
+        waiting.discard(waiter)
+        if not waiting:
+            self._waiting.pop(waiter.session_id, None)
+
+    async def settle(self, session_id: str, seconds: float) -> None:
+        """Wait for what clients of this session wait for now, but no longer than `seconds`.
+
+        What nobody waits for any more holds up nothing.
+        """
+        waiters = list(self._waiting.get(session_id, ()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for waiter in waiters:
+                    await waiter.over.wait()
 
     def _end(self, key: Key, task: asyncio.Task[bytes], *, repeatable: bool) -> None:
         self._running.pop(key, None)

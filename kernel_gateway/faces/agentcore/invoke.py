@@ -1,12 +1,11 @@
-"""InvokeCodeInterpreter: what is refused before the answer begins, and the tool's run, which is never cancelled.
+"""InvokeCodeInterpreter: what is refused, and the tool's run, which is never cancelled.
 
-Everything that can be known at once is an HTTP error: who calls, what the arguments lack, whether the session takes
-work. After that the headers go out, and whatever happens is a result.
+What keeps the tool from beginning is an HTTP error: who calls, what the arguments lack, whether the session takes work.
+What goes wrong in the tool is a result.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from typing import Final
 
@@ -29,7 +28,7 @@ RESULT_ROOM: Final = 2
 
 
 async def invoke(call: Call) -> Response:
-    """Admit the call; the answer's headers go out before the tool begins."""
+    """Admit the call, and begin the work or join it; the memory that the body takes is then the work's."""
     shown, name = call.outside.session_id, call.body.name
     call.session_id = session_id = parse_session_id(shown)
     arguments, call.body = call.body.arguments, None
@@ -42,15 +41,16 @@ async def invoke(call: Call) -> Response:
     async def room() -> None:
         await call.take_room(RESULT_ROOM * MOST_PAYLOAD_BYTES)
 
-    invocation = Invocation(call.services, call.principal, session_id, arguments, repeated, room)
+    invocation = Invocation(call.services, call.principal, session_id, arguments, repeated, call.face.figures, room)
 
-    def start() -> asyncio.Task[bytes]:
-        """Begin the work, or join it; the memory that the body takes is then the work's."""
-        return call.face.invocations.run(
-            key, lambda: _carry_out(call, tool, invocation, call.hand_over()), repeatable=name in REPEATABLE
-        )
-
-    return answer_invocation(call, shown, start)
+    invocations, repeatable = call.face.invocations, name in REPEATABLE
+    joined = invocations.find(key) is not None
+    work = invocations.run(key, lambda: _carry_out(call, tool, invocation, call.hand_over()), repeatable=repeatable)
+    waiter = call.wait_for(session_id, work)
+    # Who asks again has waited as long as it does.
+    hold_seconds = 0.0 if joined else call.services.settings.agentcore_hold_seconds
+    may_repeat = repeatable or name == QUEUED
+    return await answer_invocation(call, shown, work, waiter, hold_seconds=hold_seconds, may_repeat=may_repeat)
 
 
 def _hash_request(call: Call) -> str:
@@ -78,7 +78,7 @@ async def _admit(call: Call, session_id: str, name: str) -> None:
 
 
 async def _carry_out(call: Call, tool: Tool, invocation: Invocation, reservation: Share | None) -> bytes:
-    """The result's JSON: whatever goes wrong is one."""
+    """The result's JSON; raises what kept the tool from beginning."""
     payload = b""
     try:
         payload = encode(await tool(invocation))

@@ -86,11 +86,12 @@ async def list_sessions(call: Call) -> answers.ListedSessions:
 
 
 async def stop_session(call: Call) -> Response:
-    """Stopping a session that has ended answers with when it ended."""
+    """What clients wait for may end first, within a bound; stopping an ended session answers with when it ended."""
     identifier = call.outside.code_interpreter_identifier
 
     async def work() -> bytes:
         session = await _find_session(call)
+        await call.face.invocations.settle(session.id, call.services.settings.agentcore_stop_wait_seconds)
         return encode(answers.describe_stop(identifier, await call.services.sessions.stop(call.principal, session.id)))
 
     digest = compute_digest(identifier, call.outside.session_id)
@@ -112,6 +113,8 @@ async def _find_session(call: Call) -> Session:
 
 async def require_of_interpreter(call: Call, environment: str) -> None:
     """Raises NotFound where the session's environment is not the code interpreter that is named."""
-    named = call.face.identifiers.environment(call.outside.code_interpreter_identifier)
-    if named != environment and await call.services.environments.reference(call.principal, named) != environment:
+    identifiers, shown = call.face.identifiers, call.outside.code_interpreter_identifier
+    if identifiers.matches(shown, environment):
+        return
+    if await call.services.environments.reference(call.principal, identifiers.environment(shown)) != environment:
         raise make_unknown_session_error(call.outside.session_id)

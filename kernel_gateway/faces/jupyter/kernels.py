@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from typing import Any
 
-from kernel_gateway.errors import DeadlinePassed, Forbidden, NotFound, UnknownEnvironment
+from kernel_gateway.errors import DeadlinePassed, Forbidden, InvalidRequest, NotFound, UnknownEnvironment
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.responses import Response
@@ -37,6 +37,8 @@ async def get_kernel(call: Call) -> dict[str, Any]:
 
 
 async def start_kernel(call: Call) -> Response:
+    if call.body.id:
+        raise InvalidRequest("a kernel's id is the service's to choose: leave it out", field="id")
     session = await start_session(call, call.body.name)
     return Response(describe(call, session), headers={"Location": f"/api/kernels/{session.id}"})
 

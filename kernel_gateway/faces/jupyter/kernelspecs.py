@@ -19,14 +19,16 @@ POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 
 async def list_kernelspecs(call: Call) -> dict[str, Any]:
-    return models.describe_kernelspecs(await _list_usable(call), DEFAULT_ENVIRONMENT)
+    usable = await _list_usable(call)
+    debuggable = [each.id for each in usable if _has_debugger(call, each)]
+    return models.describe_kernelspecs(usable, DEFAULT_ENVIRONMENT, debuggable)
 
 
 async def get_kernelspec(call: Call) -> dict[str, Any]:
     name = call.ids["kernel_name"]
     for each in await _list_usable(call):
         if each.id == name:
-            return models.describe_kernelspec(each)
+            return models.describe_kernelspec(each, debugger=_has_debugger(call, each))
     raise NotFound("there is no such kernelspec")
 
 
@@ -36,6 +38,10 @@ async def get_logo(call: Call) -> Response:
         raise NotFound("there is no such file of a kernelspec")
     headers = {"Content-Type": TYPES[Path(file).suffix], "Content-Security-Policy": POLICY}
     return Response(PICTURES[file], headers=headers)
+
+
+def _has_debugger(call: Call, environment: EnvironmentInfo) -> bool:
+    return call.services.environments.has_package(environment, "debugpy")
 
 
 async def _list_usable(call: Call) -> list[EnvironmentInfo]:

@@ -6,7 +6,7 @@ client of a remote kernel runs it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,15 +67,20 @@ def describe_session(session_id: str, title: Title, of_kernel: dict[str, Any]) -
     }
 
 
-def describe_kernelspecs(environments: Sequence[EnvironmentInfo], default: str) -> dict[str, Any]:
+def describe_kernelspecs(
+    environments: Sequence[EnvironmentInfo], default: str, debuggable: Collection[str]
+) -> dict[str, Any]:
     """Every environment as a kernelspec. The default one is there, or the first."""
     names = [each.id for each in environments]
     chosen = default if default in names else next(iter(names), default)
-    return {"default": chosen, "kernelspecs": {each.id: describe_kernelspec(each) for each in environments}}
+    return {
+        "default": chosen,
+        "kernelspecs": {each.id: describe_kernelspec(each, debugger=each.id in debuggable) for each in environments},
+    }
 
 
-def describe_kernelspec(environment: EnvironmentInfo) -> dict[str, Any]:
-    """An environment as a kernelspec; its name is the environment's id."""
+def describe_kernelspec(environment: EnvironmentInfo, *, debugger: bool) -> dict[str, Any]:
+    """An environment as a kernelspec; its name is the environment's id. JupyterLab's debugger is grey without one."""
     name = environment.id
     return {
         "name": name,
@@ -85,7 +90,7 @@ def describe_kernelspec(environment: EnvironmentInfo) -> dict[str, Any]:
             "language": "python",
             "interrupt_mode": "message",
             "env": {},
-            "metadata": {},
+            "metadata": {"debugger": debugger},
         },
         "resources": {logo: f"/kernelspecs/{name}/{file}" for logo, file in LOGOS.items()},
     }

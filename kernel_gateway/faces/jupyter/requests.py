@@ -14,8 +14,9 @@ Path = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 
 class StartKernel(msgspec.Struct):
-    """Body of `POST /api/kernels`."""
+    """Body of `POST /api/kernels`; one with an id is refused."""
 
+    id: Name | None = None
     name: Name | None = None
     path: Path | None = None
 

@@ -63,7 +63,7 @@ async def _find_or_start(call: Call, wanted: PutSession) -> Session:
 
 def _entitle(call: Call, session: Session, wanted: PutSession) -> None:
     """Take what the client calls it; the holder of an attach token does not name an owner's sessions."""
-    if call.visitor.attached or not (wanted.path or wanted.name):
+    if call.visitor.attached or not (wanted.path or wanted.name or wanted.type):
         return
     before = call.face.titles.get(session.id) or models.make_title(session)
     path = wanted.path or before.path

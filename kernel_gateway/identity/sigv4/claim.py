@@ -29,10 +29,9 @@ COVERED_PREFIX: Final = "x-sandcell-"
 SINGLE: Final = frozenset({*COVERED, "host", "content-type", "content-length"})
 """Headers that may be there only once: joined by a comma for the signature, two of them would be one of many to us."""
 
-_AUTHORIZATION: Final = re.compile(
-    rf"{ALGORITHM} +Credential=(?P<credential>[^ ,=]+), *SignedHeaders=(?P<names>[^ ,=]+)"
-    r", *Signature=(?P<signature>[^ ,=]+)"
-)
+_AUTHORIZATION: Final = re.compile(rf"{ALGORITHM}[ \t]+(.*)")
+_PART: Final = re.compile(r'([A-Za-z]+)[ \t]*=[ \t]*(?:([^ \t,="]+)|"([^ \t,="\\]+)")')
+_PARTS: Final = ("Credential", "SignedHeaders", "Signature")
 _CREDENTIAL: Final = re.compile(
     r"(?P<key>[A-Za-z0-9_-]{1,128})/(?P<day>[0-9]{8})/(?P<region>[a-z0-9-]{1,64})/(?P<service>[a-z0-9-]{1,64})/aws4_request"
 )
@@ -97,14 +96,23 @@ def _read_header(request: SignedRequest, authorizations: list[str]) -> Claim:
         raise SignatureProblem(INCOMPLETE, f"the Authorization header is longer than {LONGEST_AUTHORIZATION:,} bytes")
     if not authorization.startswith("AWS4-"):
         raise SignatureProblem(MISSING, f"this address takes requests signed with {ALGORITHM}, and no other proof")
+    parts = _read_parts(authorization)
+    stamp = _take_only(request.values("x-amz-date"), "the X-Amz-Date header")
+    return _make_claim(parts["Credential"], stamp, parts["SignedHeaders"], parts["Signature"], None)
+
+
+def _read_parts(authorization: str) -> dict[str, str]:
+    """The three parts by name, in whatever order and spacing they stand, as RFC 9110 has a list of parameters."""
     found = _AUTHORIZATION.fullmatch(authorization)
-    if found is None:
+    sent = [part for each in found[1].split(",") if (part := each.strip(" \t"))] if found else []
+    matches = [match for part in sent if (match := _PART.fullmatch(part))]
+    parts = {match[1]: match[2] or match[3] for match in matches}
+    if len(matches) < len(sent) or len(parts) < len(sent) or set(parts) != set(_PARTS):
         raise SignatureProblem(
             INCOMPLETE,
             f"the Authorization header must be '{ALGORITHM} Credential=..., SignedHeaders=..., Signature=...'",
         )
-    stamp = _take_only(request.values("x-amz-date"), "the X-Amz-Date header")
-    return _make_claim(found["credential"], stamp, found["names"], found["signature"], None)
+    return parts
 
 
 def _find_presigned(raw_query: str) -> dict[str, list[str]]:

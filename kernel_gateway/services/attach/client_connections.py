@@ -35,7 +35,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.executions import ExecutionRow
 from kernels.errors import KernelsError
 from kernels.execution.hub import Hub
-from kernels.wire.client_request import WORK, ClientRequest, check_client_request, prepare_cell
+from kernels.wire.client_request import WORK, ClientRequest, check_client_request, find_answerable, prepare_cell
 from kernels.wire.message import Malformed, json_object
 from sandcell.models.sync import ExecutionSync
 
@@ -126,6 +126,7 @@ class Visit:
                 buffers=message.buffers,
             )
         except Malformed as error:
+            self._answer_malformed(message, str(error))
             raise InvalidRequest(str(error)) from None
         hub = self._live.sandbox.kernel.hub if self._live.sandbox.kernel is not None else None
         if hub is not None and request.session == hub.session:
@@ -133,6 +134,12 @@ class Visit:
         if self._audience.is_pending(request):  # what the kernel says of this one would pass for the end of that
             raise InvalidRequest("a cell with this msg_id waits or runs already: give each message its own")
         return request
+
+    def _answer_malformed(self, message: Incoming, why: str) -> None:
+        """Say to this client what is wrong with a request that is known for one."""
+        msg_type = find_answerable(message.channel, message.header)
+        if msg_type is not None:
+            self._audience.refuse(message.channel, msg_type, message.header, self.cursor.client, why)
 
     def _count(self, message: Incoming, error: GatewayError) -> None:
         self.refused += 1

@@ -63,10 +63,9 @@ class MessageRing:
         self._bulk: deque[int] = deque()
         self._essential: deque[int] = deque()
 
-    @property
-    def largest_bytes(self) -> int:
-        """What one message may cost and still be kept."""
-        return self._limit_bytes // 2
+    def has_room_for(self, channel: str, message: Message) -> bool:
+        """Whether one message may be kept: an output may take most of the room, a reply half of it."""
+        return cost(message) <= self._limit_bytes // 8 * (7 if channel == "iopub" else 4)
 
     def add(self, channel: str, message: Message, to: str | None = None) -> Outgoing:
         """Keep a message for one client, or for all of them; the oldest go."""
@@ -321,6 +320,17 @@ class Subscribers:
             self._running = self._asked = None
         self._answer(pending, error)
 
+    def refuse(self, channel: str, msg_type: str, header: bytes, client: str, why: str) -> None:
+        """Answer a request that no kernel gets: only the client that sent it hears of it."""
+        shown = {"ename": "InvalidRequest", "evalue": why, "traceback": [f"InvalidRequest: {why}"]}
+        if msg_type == "execute_request":
+            self._say("iopub", "error", shown, parent=header, to=client)
+        content = {"status": "error", "execution_count": 0, **shown}
+        self._say(channel, msg_type.replace("_request", "_reply"), content, parent=header, to=client)
+        self._say("iopub", "status", {"execution_state": "idle"}, parent=header, to=client)
+        if self._busy:
+            self._say("iopub", "status", {"execution_state": "busy"}, to=client)
+
     def reply(self, request: ClientRequest, client: str, msg_type: str, content: dict[str, Any]) -> None:
         """Answer a request of a client's, in the kernel's place, with the states that belong to it."""
         self._say(request.channel, msg_type, content, parent=request.header, to=client)
@@ -377,7 +387,7 @@ class Subscribers:
             self._pass_on(channel, message, to)
 
     def _pass_on(self, channel: str, message: Message, to: str | None) -> None:
-        if cost(message) > self.ring.largest_bytes:
+        if not self.ring.has_room_for(channel, message):
             self._say_too_large(channel, message, to)
         else:
             self._add(channel, message, to)
@@ -426,7 +436,9 @@ class Subscribers:
             detail = error.death.detail if isinstance(error, KernelDied) else str(error)
             self._answer(pending, ("KernelDied", detail))
         self._restarting = True
-        self.say_state("restarting")
+        # To JupyterLab and VS Code this state says that a kernel has died: they show a dialog that blocks the notebook.
+        if not (isinstance(error, KernelDied) and error.death.cause == "restart"):
+            self.say_state("restarting")
 
     def _add(self, channel: str, message: Message, to: str | None) -> None:
         gone = self.ring.gone

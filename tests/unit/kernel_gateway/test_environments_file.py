@@ -10,6 +10,7 @@ import pytest
 from kernel_gateway import environments_file
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.server import doctor, sandboxes
+from kernel_gateway.server.sandboxes import make_larger
 from kernel_gateway.settings import Settings
 from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
 
@@ -320,3 +321,14 @@ def test_a_role_that_makes_no_sense_stops_the_start(change: tuple[str, str], say
     with pytest.raises(SettingInvalid, match=says) as refused:
         environments(text)
     assert str(refused.value).startswith("the file: [[roles]]")
+
+
+@pytest.mark.parametrize(("host_mb", "memory_mb"), [(65_536, 8_192), (16_384, 8_192), (8_000, 4_000), (2_000, 2_048)])
+def test_the_image_data_has_what_the_host_has_for_it_unless_it_is_declared(host_mb: int, memory_mb: int) -> None:
+    larger = make_larger(Settings(), host_mb)
+    built = {**BUILT, "data": BUILT["python"]}
+    found = environments_file.apply_declared({}, built, DEFAULTS, larger)
+    assert (found["data"].resources.memory_mb, found["data"].resources.storage_mb) == (memory_mb, 10_240)
+    assert found["python"].resources == DEFAULTS
+    declared = environments_file.parse("[data]\nmemory_mb = 3000", Settings())
+    assert environments_file.apply_declared(declared, built, DEFAULTS, larger)["data"].resources.memory_mb == 3_000

@@ -1,6 +1,6 @@
 """The nine tools of AgentCore's InvokeCodeInterpreter: arguments checked, carried out by the services, answered.
 
-`find_tool` refuses what makes no sense before anything is sent; after that whatever happens is a `Result`.
+`find_tool` refuses what makes no sense; a tool that cannot begin raises, and whatever happens then is a `Result`.
 docs/reference/agentcore-tools.md says what each tool answers, and where that was ours to choose.
 """
 
@@ -10,11 +10,19 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from kernel_gateway.errors import GatewayError, InvalidRequest, translate
+from kernel_gateway.errors import (
+    GatewayError,
+    InvalidRequest,
+    LimitReached,
+    SessionTerminated,
+    ShuttingDown,
+    translate,
+)
 from kernel_gateway.faces.agentcore.tools.arguments import Arguments, FileContent
 from kernel_gateway.faces.agentcore.tools.checks import CHECKS
 from kernel_gateway.faces.agentcore.tools.code import execute_code
 from kernel_gateway.faces.agentcore.tools.commands import execute_command, get_task, start_command, stop_task
+from kernel_gateway.faces.agentcore.tools.figures import Figures
 from kernel_gateway.faces.agentcore.tools.files import list_files, remove_files, write_files
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.reading import read_files
@@ -33,6 +41,7 @@ __all__ = [
     "TOOLS",
     "Arguments",
     "ContentBlock",
+    "Figures",
     "FileContent",
     "Invocation",
     "ResourceContent",
@@ -55,6 +64,8 @@ TOOLS: dict[str, Tool] = {
     "stopTask": stop_task,
 }
 """By the model's names; callers take them from `find_tool`."""
+NOT_BEGUN = (LimitReached, SessionTerminated, ShuttingDown)
+"""Errors that say that a tool could not begin, or that its session is no longer there: no result of the tool."""
 log = structlog.get_logger(__name__)
 
 
@@ -62,6 +73,7 @@ def find_tool(name: str, arguments: Arguments) -> Tool:
     """The tool of this name, whose arguments are in order.
 
     Raises InvalidRequest, with `field` in its details, for an unknown name and for arguments that are missing or ill.
+    The tool raises `NOT_BEGUN`, and nothing else.
     """
     if name not in TOOLS:
         raise InvalidRequest(f"name must be one of {', '.join(TOOLS)}", field="name")
@@ -70,6 +82,8 @@ def find_tool(name: str, arguments: Arguments) -> Tool:
     async def tool(call: Invocation) -> Result:
         try:
             return fit(await TOOLS[name](call))
+        except NOT_BEGUN:
+            raise
         except Exception as error:
             if not isinstance(error, GatewayError):
                 log.exception("tool_failed", tool=name, session=call.session_id)

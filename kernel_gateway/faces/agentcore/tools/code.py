@@ -1,20 +1,14 @@
-"""executeCode: the code becomes an execution of the session, and its outcome a result."""
+"""executeCode: the code becomes an execution of the session, and its outcome a result, with its figures saved."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-from typing import Final, cast
+from typing import cast
 
-from kernel_gateway.errors import QueueFull
 from kernel_gateway.faces.agentcore.tools.checks import find_language
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import Result
-from sandcell.models.executions import Execution, Language, LanguageRuntime, Submission
-
-PLACE_SECONDS: Final = 0.1
-"""Between two looks for a place in a session's queue."""
+from sandcell.models.executions import Language, LanguageRuntime, Submission
 
 
 async def execute_code(call: Invocation) -> Result:
@@ -27,19 +21,6 @@ async def execute_code(call: Invocation) -> Result:
         runtime=cast("LanguageRuntime | None", arguments.runtime),
         clear_context=bool(arguments.clear_context) and language == "python",
     )
-    execution = await _submit(call, submission)
-    return render(await executions.wait(call.principal, call.session_id, execution.id))
-
-
-async def _submit(call: Invocation, submission: Submission) -> Execution:
-    """Store and queue the code, when it has a place.
-
-    There was one before the answer's head went out. If another call has taken it since, this one can no longer be
-    throttled, which clients would try again: it waits for the next place.
-    """
-    while True:
-        with suppress(QueueFull):
-            return await call.services.executions.submit(
-                call.principal, call.session_id, submission, call.key or None, face="agentcore"
-            )
-        await asyncio.sleep(PLACE_SECONDS)
+    execution = await executions.submit(call.principal, call.session_id, submission, call.key or None, face="agentcore")
+    execution = await executions.wait(call.principal, call.session_id, execution.id)
+    return render(execution, await call.figures.save(call, execution.outputs))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kernel_gateway.faces.agentcore.tools.arguments import Arguments
+from kernel_gateway.faces.agentcore.tools.figures import Figures
 from kernel_gateway.identity.principal import Principal
 
 if TYPE_CHECKING:
@@ -30,4 +31,5 @@ class Invocation:
     session_id: str
     arguments: Arguments
     key: str = ""
+    figures: Figures = field(default_factory=Figures, repr=False)
     room: Callable[[], Awaitable[None]] = field(default=_no_bound, repr=False)

@@ -1,32 +1,35 @@
-"""An execution as a result: text blocks of what it printed, showed and failed with, image blocks of its plots. Pure.
+"""An execution as a result: text blocks of what it printed, showed and failed with, blocks of its images. Pure.
 
 docs/reference/agentcore-tools.md describes the shape; images and values of last expressions are more than AWS sends.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from kernel_gateway.faces.agentcore.tools.figures import find_image
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, make_text_block
 from kernel_gateway.faces.agentcore.tools.terminal import render_code_output
 from sandcell.models.executions import Execution
 
-IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml")
-"""Types that become image blocks, the first that a display has."""
 EXIT_CODES = {"ok": 0, "error": 1, "rejected": 1, "timeout": 124, "interrupted": 130, "died": 137}
 
 
-def render(execution: Execution) -> Result:
+def render(execution: Execution, saved: Mapping[int, str] | None = None) -> Result:
     """stdout, then what was displayed in its order, then stderr with the error; without any, one empty text.
 
-    In `structured_content`, stdout also has the texts of what was displayed, as an interactive Python prints them.
+    In `structured_content`, stdout also has the texts of what was displayed, as an interactive Python prints them. By
+    the place of an output `saved` has the text that stands for its image.
     """
     printed, failed = render_code_output(execution.stdout), _describe_failure(execution)
-    shown = [block for output in execution.outputs for block in _render_display(output)]
+    instead = saved or {}
+    shown = [
+        block
+        for number, output in enumerate(execution.outputs)
+        for block in (_make_blocks(instead[number]) if number in instead else _render_display(output))
+    ]
     texts = [block.text for block in shown if isinstance(block.text, str)]
     blocks = [*_make_blocks(printed), *shown, *_make_blocks(failed)]
     return Result(
@@ -50,26 +53,13 @@ def _render_display(output: dict[str, Any]) -> Iterator[ContentBlock]:
     data = output.get("data")
     if output.get("output_type") not in ("display_data", "execute_result") or not isinstance(data, dict):
         return
-    for media_type in IMAGES:
-        image = _decode_image(media_type, data.get(media_type))
-        if image:
-            yield ContentBlock("image", data=image, mime_type=media_type)
-            return
+    image = find_image(data)
+    if image is not None:
+        yield ContentBlock("image", mime_type=image[0], data=image[1])
+        return
     text = data.get("text/plain")
     if isinstance(text, str) and text:
         yield make_text_block(render_code_output(text))
-
-
-def _decode_image(media_type: str, value: object) -> bytes | None:
-    """An image's bytes: SVG comes as text, the others in base64; None for what is neither."""
-    if not isinstance(value, str):
-        return None
-    if media_type == "image/svg+xml":
-        return value.encode()
-    try:
-        return base64.b64decode("".join(value.split()), validate=True)
-    except (binascii.Error, ValueError):
-        return None
 
 
 def _describe_failure(execution: Execution) -> str:

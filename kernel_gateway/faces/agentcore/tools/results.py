@@ -76,7 +76,7 @@ def make_text_block(text: str) -> ContentBlock:
 
 
 def describe_failure(error: GatewayError) -> Result:
-    """What went wrong in the service, as a result: the answer's status is out by then."""
+    """What went wrong in the service, as a result."""
     return make_text_result(error.message, is_error=True)
 
 

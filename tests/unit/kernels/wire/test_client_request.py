@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.wire.client_request import ALLOWED, ClientRequest, check_client_request, prepare_cell
-from kernels.wire.message import Malformed, Signer
+from kernels.wire.client_request import ALLOWED, ClientRequest, check_client_request, find_answerable, prepare_cell
+from kernels.wire.message import Malformed, Signer, compose
 
 ABOUT = {"msg_id": "m", "msg_type": "execute_request", "session": "s", "username": "ann", "version": "5.3"}
 
@@ -39,6 +39,37 @@ def test_a_cell_keeps_its_header_and_its_code_and_empties_no_queue(code: str, si
     content = json.loads(prepared.content)
     assert content == {**json.loads(request.content), "stop_on_error": False}
     assert json.loads(prepared.metadata)["cellId"] == "c"
+
+
+WHATEVER = st.one_of(st.none(), st.text(max_size=3), st.integers(), st.booleans(), st.sampled_from(["execute_request"]))
+
+
+@given(st.sampled_from([*ALLOWED, "iopub"]), st.dictionaries(st.sampled_from([*ABOUT, "date"]), WHATEVER))
+def test_a_header_that_is_answered_can_be_repeated(channel: str, changes: dict[str, Any]) -> None:
+    msg_type = find_answerable(channel, header(**changes))
+    if msg_type is not None:
+        assert msg_type in ALLOWED[channel]
+        compose("x_reply", {}, session="s", parent=header(**changes))
+
+
+@pytest.mark.parametrize(
+    ("channel", "sent", "answerable"),
+    [
+        ("shell", header(session=""), True),
+        ("shell", b'{"msg_id": "m", "msg_type": "execute_request"}', True),
+        ("shell", header(version="6"), True),
+        ("control", header(), False),
+        ("shell", header(session=3), False),
+        ("shell", header(msg_id=""), False),
+        ("shell", header(msg_id="x" * 300), False),
+        ("shell", header(username="x" * 20_000), False),
+        ("shell", header(msg_type="comm_msg"), False),
+        ("shell", b"[]", False),
+        ("shell", b"\xff", False),
+    ],
+)
+def test_a_request_that_can_be_told_for_one_is_answered(channel: str, sent: bytes, *, answerable: bool) -> None:
+    assert (find_answerable(channel, sent) is not None) == answerable
 
 
 def test_no_two_cells_have_one_signature() -> None:

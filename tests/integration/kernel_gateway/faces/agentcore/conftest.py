@@ -76,6 +76,7 @@ def caller(make_service: Callable[..., RunningService]) -> Caller:
             session_timeout_seconds=600,
             session_timeout_max_seconds=600,
             agentcore_keep_alive_seconds=0.5,
+            agentcore_hold_seconds=0.5,
             body_memory_bytes=80_000_000,
         )
     )

@@ -6,6 +6,7 @@ import socket
 import sqlite3
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from botocore.exceptions import ClientError, EventStreamError
 
 from tests.integration.kernel_gateway.faces.agentcore.conftest import KEY, SECRET, SYSTEM, Caller, Live
+from tests.integration.kernel_gateway.server.eventually import eventually
 from tests.running_service import RunningService
 
 MEGABYTE = 1_000_000
@@ -189,8 +191,56 @@ def test_what_is_asked_for_again_after_a_restart_is_not_done_again(make_service:
     another.stop()
 
 
-def test_a_stream_ends_when_the_service_does(make_service: Callable[..., RunningService]) -> None:
-    caller = Caller(make_service(access_key_id=KEY, secret_access_key=SECRET, drain_seconds=0))
+SLOW = "import time; print('before', flush=True); time.sleep(3); print('after')"
+
+
+def read_after_stop(caller: Caller, code: str) -> dict[str, Any]:
+    """What a program gets that reads the result when it has stopped the session."""
+    session = caller.start()
+    answer = session.client.invoke_code_interpreter(
+        codeInterpreterIdentifier=SYSTEM, sessionId=session.id, name="executeCode", arguments={"code": code}
+    )
+    session.stop()
+    (event,) = list(answer["stream"])
+    return dict(event["result"])
+
+
+def test_a_session_that_is_stopped_waits_for_what_its_client_waits_for(caller: Caller) -> None:
+    """Here an answer is held for less than the code takes."""
+    result = read_after_stop(caller, SLOW)
+    assert (result["isError"], result["content"][0]["text"]) == (False, "before\nafter")
+
+
+def test_a_client_that_leaves_is_not_waited_for(caller: Caller) -> None:
+    session = caller.start()
+    code = "import time; time.sleep(25)"  # less than a stop waits
+    answer = session.client.invoke_code_interpreter(
+        codeInterpreterIdentifier=SYSTEM, sessionId=session.id, name="executeCode", arguments={"code": code}
+    )
+    with caller.service.client() as rest:
+        name = str(uuid.UUID(session.id))
+        eventually(lambda: rest.list_executions(name).items[0].status == "running")
+        answer["stream"].close()
+        session.stop()
+        assert rest.list_executions(name).items[0].status == "interrupted"
+
+
+@pytest.fixture(scope="module")
+def brief(make_service: Callable[..., RunningService]) -> Caller:
+    """A service that waits for nobody's work for long."""
+    waits = {"agentcore_hold_seconds": 0.5, "agentcore_stop_wait_seconds": 0.5, "drain_seconds": 0}
+    return Caller(make_service(access_key_id=KEY, secret_access_key=SECRET, **waits))
+
+
+def test_what_runs_on_when_a_stop_waits_no_longer_keeps_what_it_printed(brief: Caller) -> None:
+    result = read_after_stop(brief, "import time; print('before', flush=True); time.sleep(600)")
+    assert result["isError"] is True
+    assert result["content"][0]["text"] == "before"
+    assert "interrupted" in result["content"][1]["text"]
+
+
+def test_a_stream_ends_when_the_service_does(brief: Caller) -> None:
+    caller = brief
     session, ends = caller.start(), []
 
     def invoke() -> None:

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernel_gateway.faces.jupyter.channels import MOST_MALFORMED
 from tests.integration.kernel_gateway.faces.jupyter.conftest import Face
-from tests.integration.kernel_gateway.faces.jupyter.wire import Wire, packed, result_of
+from tests.integration.kernel_gateway.faces.jupyter.wire import Wire, packed, reply_of, result_of
 from tests.running_service import RunningService
 
 HEADER = {"msg_id": "1", "msg_type": "execute_request", "session": "s", "username": "u", "version": "5.3"}
@@ -46,6 +47,10 @@ UNWANTED = [
 ]
 
 
+def is_reply(message: dict[str, Any]) -> bool:
+    return str(message["header"]["msg_type"]).endswith("_reply")
+
+
 def still_works(wire: Wire) -> None:
     assert result_of(wire.run("40 + 2")) == "42"
 
@@ -74,6 +79,32 @@ def test_headers_that_are_none_are_ignored(guest: Face, header: dict[str, object
     with guest.wire() as wire:
         wire.socket.send(packed("shell", [json.dumps(header).encode(), b"{}", b"{}", b'{"code": "1/0"}']))
         still_works(wire)
+
+
+WRONG = [
+    {**HEADER, "session": ""},
+    {name: value for name, value in HEADER.items() if name != "session"},
+    {name: value for name, value in HEADER.items() if name != "version"},
+    {**HEADER, "version": "6.0"},
+]
+
+
+def test_a_request_with_a_wrong_header_is_answered_to_its_sender_alone(guest: Face) -> None:
+    with guest.wire() as bystander, guest.wire() as wire:
+        for number, header in enumerate(WRONG):
+            named = json.dumps({**header, "msg_id": f"wrong {number}"}).encode()
+            wire.socket.send(packed("shell", [named, b"{}", b"{}", b'{"code": "1/0"}']))
+            seen = wire.finished(f"wrong {number}")
+            assert [each["header"]["msg_type"] for each in seen] == ["error", "execute_reply", "status"]
+            assert reply_of(seen)["content"]["ename"] == "InvalidRequest"
+            assert "header" in reply_of(seen)["content"]["evalue"] or "version" in reply_of(seen)["content"]["evalue"]
+        asked = json.dumps({**HEADER, "msg_type": "complete_request", "session": ""}).encode()
+        wire.socket.send(packed("shell", [asked, b"{}", b"{}", b"{}"]))
+        assert reply_of(wire.finished("1"))["header"]["msg_type"] == "complete_reply"
+        still_works(wire)
+        own = bystander.execute("'mine'")
+        heard = bystander.until(lambda each: each["parent_header"].get("msg_id") == own and is_reply(each))
+        assert not {"wrong 0", "1"} & {each["parent_header"].get("msg_id") for each in heard}
 
 
 def test_who_sends_nothing_else_is_cut_off(guest: Face) -> None:

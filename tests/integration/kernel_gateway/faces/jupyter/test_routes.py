@@ -85,6 +85,16 @@ def test_kernelspecs_have_every_field_that_clients_read(owner: Face) -> None:
     assert owner.http.get("/api/kernelspecs/none").status_code == 404
 
 
+def test_the_debugger_is_there_where_the_image_has_it(owner: Face) -> None:
+    assert owner.http.get("/api/kernelspecs/python").json()["spec"]["metadata"] == {"debugger": True}
+
+
+def test_the_id_of_a_kernel_is_not_the_clients_to_choose(owner: Face) -> None:
+    refused = owner.http.post("/api/kernels", json={"name": "python", "id": str(uuid.uuid4())})
+    assert (refused.status_code, refused.json()["reason"]) == (400, "invalid_request")
+    assert "leave it out" in refused.json()["message"]
+
+
 def test_logos_are_pictures(owner: Face) -> None:
     resources = owner.http.get("/api/kernelspecs/python").json()["resources"]
     types = {path: owner.http.get(path).headers["Content-Type"] for path in resources.values()}
@@ -144,6 +154,10 @@ def test_a_session_for_a_live_kernel_is_that_kernels(request: pytest.FixtureRequ
 def test_an_owner_gives_a_title_and_a_guest_does_not(owner: Face, guest: Face) -> None:
     address = f"/api/sessions/{owner.kernel_id}"
     assert owner.http.patch(address, json={"path": "b.ipynb", "name": "b"}).json()["path"] == "b.ipynb"
+    moved = owner.http.patch(address, json={"path": "c.py", "type": "console"}).json()
+    assert (moved["path"], moved["name"], moved["type"]) == ("c.py", "b", "console")
+    assert owner.http.patch(address, json={"type": "notebook"}).json()["type"] == "notebook"
+    owner.http.patch(address, json={"path": "b.ipynb"})
     answer = guest.http.patch(address, json={"path": "mine.ipynb"})
     assert (answer.status_code, answer.json()["path"]) == (200, "b.ipynb")
     owner.http.patch(address, json={"path": "analysis of Q3", "name": "analysis of Q3"})

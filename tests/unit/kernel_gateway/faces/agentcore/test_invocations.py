@@ -122,3 +122,36 @@ def test_an_invocation_that_was_ended_with_the_service_is_not_kept() -> None:
         assert found.find(KEY) is None
 
     scene(test)
+
+
+def test_a_session_settles_when_all_that_clients_wait_for_has_ended() -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        first, second = Work(), Work()
+        for work in (first, second):
+            found.wait_for("session", found.run(None, work))
+        settled = asyncio.ensure_future(found.settle("session", 600))
+        first.may_end.set()
+        await asyncio.sleep(0.01)
+        assert not settled.done()
+        second.may_end.set()
+        await settled
+        await found.settle("another session", 600)
+
+    scene(test)
+
+
+def test_what_nobody_waits_for_holds_up_nothing() -> None:
+    async def test(found: Invocations, _now: list[float]) -> None:
+        task = found.run(None, Work())
+        stays, leaves = found.wait_for("session", task), found.wait_for("session", task)
+        found.leave(leaves)
+        await found.settle("session", 0.01)
+        assert not stays.over.is_set()
+        settled = asyncio.ensure_future(found.settle("session", 600))
+        await asyncio.sleep(0)
+        found.leave(stays)
+        found.leave(stays)
+        await settled
+        assert not task.done()
+
+    scene(test)

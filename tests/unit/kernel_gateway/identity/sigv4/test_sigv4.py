@@ -168,7 +168,8 @@ def _means(request: SignedRequest, body: str, covered: tuple[str, ...]) -> tuple
     """What the request says, apart from how it is spelled: nothing else may stay the same under a changed byte."""
     path, query = make_canonical_path(request.raw_path), make_canonical_query(request.raw_query)
     signature = [value for name, value in parse_parameters(request.raw_query) if name == b"X-Amz-Signature"]
-    headers = [[value.split() for value in request.values(name)] for name in (*covered, "authorization")]
+    names = (*covered, "authorization")
+    headers = [[value.replace(",", " ").split() for value in request.values(name)] for name in names]
     return request.method, path, query, signature, headers, body
 
 
@@ -344,6 +345,9 @@ def test_presigned_nonsense(old: str, new: str, says: str) -> None:
         ("Signature=", "Signature=00", "IncompleteSignatureException", "64 hexadecimal"),
         (", Signature=", ", Signature=é", "IncompleteSignatureException", "64 hexadecimal"),
         ("Credential=", "Credential=a, Credential=", "IncompleteSignatureException", "Authorization header must be"),
+        (", Signature=", " Signature=", "IncompleteSignatureException", "Authorization header must be"),
+        (", Signature=", ", More=1, Signature=", "IncompleteSignatureException", "Authorization header must be"),
+        (", Signature=", ', Signature="', "IncompleteSignatureException", "Authorization header must be"),
         (", Signature=", f", {'x' * 9_000}, Signature=", "IncompleteSignatureException", "longer than"),
         (";host;", ";host;" + "".join(f"x-{n};" for n in range(100)), "IncompleteSignatureException", "up to 100"),
     ],
@@ -352,6 +356,20 @@ def test_authorization_nonsense(old: str, new: str, code: str, says: str) -> Non
     problem = refused(authorized(signed(INVOKE), old, new))
     assert (problem.code, problem.status) == (code, 400 if code.startswith("Incomplete") else 403)
     assert says in problem.message
+
+
+def test_the_parts_of_an_authorization_stand_in_any_order_and_spacing() -> None:
+    request = signed(INVOKE)
+    (authorization,) = request.values("authorization")
+    scheme, _, rest = authorization.partition(" ")
+    parts = rest.split(", ")
+    quoted = [part.replace("=", '="', 1) + '"' for part in parts]
+    lists = [",".join(parts), " ,\t".join(parts), ", ".join(reversed(parts)), f", {parts[2]},,{parts[0]} , {parts[1]},"]
+    lists += [", ".join(quoted), ", ".join(part.replace("=", " = ", 1) for part in parts)]
+    for each in lists:
+        for blanks in (" ", " \t "):
+            other = ("Authorization", f"{scheme}{blanks}{each}")
+            check(with_headers(request, other, without="authorization"))
 
 
 @pytest.mark.parametrize(

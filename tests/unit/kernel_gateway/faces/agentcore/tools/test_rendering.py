@@ -12,6 +12,7 @@ import pytest
 from kernel_gateway.errors import NoSpace
 from kernel_gateway.faces.agentcore.tools import MOST_PAYLOAD_BYTES, Result, describe_failure, fit
 from kernel_gateway.faces.agentcore.tools.commands import describe_command, describe_task
+from kernel_gateway.faces.agentcore.tools.figures import find_unasked
 from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, StructuredContent, join_names, make_text_block
 from sandcell.models.commands import Command
@@ -80,7 +81,7 @@ def test_results_stand_between_stdout_and_stderr_and_count_as_printed() -> None:
     assert made["structuredContent"]["stderr"] == "warned"
 
 
-def test_a_plot_is_an_image_block_and_only_what_was_displayed_is() -> None:
+def test_a_displayed_image_is_a_block_unless_something_is_to_be_said_instead() -> None:
     data = base64.encodebytes(PNG).decode()
     outputs = [
         shown("display_data", text_plain="<Figure size 640x480>", image_png=data),
@@ -96,6 +97,25 @@ def test_a_plot_is_an_image_block_and_only_what_was_displayed_is() -> None:
         {"type": "text", "text": "fallback"},
     ]
     assert made["structuredContent"]["stdout"] == "fallback"
+    blocks = wire(render(execution(outputs=outputs), {0: "saved as a file"}))["content"]
+    assert [block["type"] for block in blocks] == ["text", "image", "text"]
+    assert blocks[0]["text"] == "saved as a file"
+
+
+def test_figures_and_values_were_not_asked_for_as_images() -> None:
+    data = base64.encodebytes(PNG).decode()
+    outputs = [
+        shown("display_data", text_plain="<Figure size 640x480>", image_png=data),
+        shown("display_data", text_plain="<IPython.core.display.Image object>", image_png=data),
+        shown("execute_result", text_plain="<PIL.Image.Image>", image_png=data),
+        shown("execute_result", text_plain="<Figure size 1x1>", image_png="no base64!"),
+        shown("execute_result", text_plain="2"),
+        {"output_type": "stream", "name": "stdout", "text": "out"},
+    ]
+    assert [(each.output, each.stem, each.content) for each in find_unasked(outputs)] == [
+        (0, "figure", PNG),
+        (2, "image", PNG),
+    ]
 
 
 @pytest.mark.parametrize(

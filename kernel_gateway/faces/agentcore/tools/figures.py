@@ -1,0 +1,156 @@
+"""Images that code made without asking for an image block: each becomes a file of the workspace, and a line of text.
+
+AWS's tools send no image blocks, and programs that were written for them do `json.dumps` of a result, which an image's
+bytes are not fit for. So a figure that `plt.show()` or the end of the code shows, and an image that is the value of the
+last expression, is saved. What `display()` is called with (an `IPython.display.Image`, one of Pillow's) stays a block,
+and so does everything in an environment whose `figures` are `blocks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+from kernel_gateway.errors import GatewayError
+
+if TYPE_CHECKING:
+    from kernel_gateway.faces.agentcore.tools.invocation import Invocation
+
+EXTENSIONS: Final = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/webp": "webp",
+    "image/gif": "gif",
+    "image/svg+xml": "svg",
+}
+"""Of the images that there are; of a display that has several the first one counts."""
+MOST_SAVED: Final = 20
+"""Images of one execution that are saved."""
+MOST_SAVED_BYTES: Final = 20_000_000
+"""All of them together."""
+_FIGURE: Final = "<Figure "
+"""How the text of a figure of matplotlib begins."""
+_NAME: Final = re.compile(r"(figure|image)-([0-9]{1,9})\.[a-z]{3,4}")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image in the outputs of an execution: of which output, its type, its bytes, its text, and what it is of."""
+
+    output: int
+    media_type: str
+    content: bytes
+    text: str
+    stem: str
+
+
+def find_image(data: Mapping[str, Any]) -> tuple[str, bytes] | None:
+    """Type and bytes of the image of a display."""
+    for media_type in EXTENSIONS:
+        content = _decode_image(media_type, data.get(media_type))
+        if content:
+            return media_type, content
+    return None
+
+
+def find_unasked(outputs: Sequence[dict[str, Any]]) -> list[Image]:
+    """The images of an execution that it did not ask to see as such."""
+    found = []
+    for number, output in enumerate(outputs):
+        data, kind = output.get("data"), output.get("output_type")
+        if kind not in ("display_data", "execute_result") or not isinstance(data, dict):
+            continue
+        text = data.get("text/plain")
+        text = text if isinstance(text, str) else ""
+        is_figure = text.startswith(_FIGURE)
+        if (is_figure or kind == "execute_result") and (image := find_image(data)) is not None:
+            found.append(Image(number, *image, text, "figure" if is_figure else "image"))
+    return found
+
+
+class Figures:
+    """Saves images under the next names that are free, one execution of a session after another."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def save(self, call: Invocation, outputs: Sequence[dict[str, Any]]) -> dict[int, str]:
+        """By the place of the output what is to be said instead of the image; whatever is wrong is said too."""
+        images = find_unasked(outputs)
+        if not images or await _shows_blocks(call):
+            return {}
+        wanted, total = [], 0
+        for image in images[:MOST_SAVED]:
+            total += len(image.content)
+            if total <= MOST_SAVED_BYTES:
+                wanted.append(image)
+        lock = self._locks.setdefault(call.session_id, asyncio.Lock())
+        try:
+            async with lock:
+                said = await _save(call, wanted)
+        except GatewayError as error:
+            said = {image.output: f"not saved: {error.message}" for image in wanted}
+        beyond = f"not saved: of one execution at most {MOST_SAVED} images are, {MOST_SAVED_BYTES:,} bytes together"
+        return {image.output: f"{image.text or 'An image'} ({said.get(image.output, beyond)})" for image in images}
+
+
+async def _save(call: Invocation, images: Sequence[Image]) -> dict[int, str]:
+    """Nothing is overwritten; an image that a file of such a name has already is not saved again."""
+    files = call.services.files
+    entries = (await files.list(call.principal, call.session_id)).items
+    sizes = {entry.path: entry.size for entry in entries}
+    last = max((int(match[2]) for path in sizes if (match := _NAME.fullmatch(path))), default=0)
+    names: dict[int, str] = {}
+    new: list[tuple[str, bytes]] = []
+    for image in images:
+        name = await _find_same(call, sizes, image)
+        if name is None:
+            last += 1
+            name = f"{image.stem}-{last}.{EXTENSIONS[image.media_type]}"
+            new.append((name, image.content))
+        names[image.output] = name
+    refused = await files.write_all(call.principal, call.session_id, new) if new else ()
+    troubles = {new[number][0]: error.message for number, error in refused}
+    return {
+        output: f"not saved: {troubles[name]}" if name in troubles else f"saved as {name}"
+        for output, name in names.items()
+    }
+
+
+async def _find_same(call: Invocation, sizes: Mapping[str, int], image: Image) -> str | None:
+    """The file that has this image: of a plot drawn again, or of an invocation that is answered again."""
+    for path, size in sizes.items():
+        if size == len(image.content) and _NAME.fullmatch(path) and path.endswith(EXTENSIONS[image.media_type]):
+            content = await call.services.files.read_whole(call.principal, call.session_id, path, size)
+            if content == image.content:
+                return path
+    return None
+
+
+async def _shows_blocks(call: Invocation) -> bool:
+    """Whether the session's environment wants all images as blocks."""
+    live = call.services.registry.find(call.principal, call.session_id)
+    if live is None:
+        return False
+    try:
+        return (await call.services.environments.of_session(live.row.environment)).figures == "blocks"
+    except GatewayError:  # it is no longer there
+        return False
+
+
+def _decode_image(media_type: str, value: object) -> bytes | None:
+    """An image's bytes: SVG comes as text, the others in base64; None for what is neither."""
+    if not isinstance(value, str):
+        return None
+    if media_type == "image/svg+xml":
+        return value.encode()
+    try:
+        return base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
