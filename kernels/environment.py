@@ -84,7 +84,7 @@ class Environment:
 
     `root` is the absolute path of an unpacked, read-only root file system; `digest` names it (`sha256:<hex>`); `python`
     is the interpreter inside it that has ipykernel. `image` names the built image; `runtime` the OCI runtime, empty for
-    the service's own.
+    the service's own; `variables` are what the image sets in the environment of its programs.
     """
 
     name: str
@@ -97,3 +97,4 @@ class Environment:
     role: ExecutionRole | None = None
     image: str = ""
     runtime: str = ""
+    variables: tuple[tuple[str, str], ...] = ()

@@ -5,6 +5,8 @@ Parsed by hand: this runs before the first kernel starts, and argparse costs mor
 
 from __future__ import annotations
 
+import json
+
 from . import processors
 
 KERNEL_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -33,6 +35,7 @@ class Options:
         self.role = ""
         self.region = "us-east-1"
         self.s3_port = 3129
+        self.variables = "{}"
 
     @property
     def processors(self) -> int:
@@ -58,13 +61,16 @@ class Options:
         return f"{self.transport}/egress/{name}.sock"
 
     def make_environment(self) -> dict[str, str]:
-        """Everything a kernel or a command finds in its environment."""
+        """Everything a kernel or a command finds in its environment: what the image sets, and before that our own."""
+        image = json.loads(self.variables)
+        path = image.pop("PATH", "") or KERNEL_SEARCH_PATH
         return {
+            "LANG": "C.UTF-8",
+            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            **image,
             "HOME": self.home,
             "USER": "user",
-            "LANG": "C.UTF-8",
-            "PATH": f"{KERNEL_SEARCH_PATH}:{self.home}/.local/bin",
-            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            "PATH": f"{path}:{self.home}/.local/bin",
             **processors.variables(self.processors),
             **self._proxies(),
             **(self._s3() if self.role else {}),

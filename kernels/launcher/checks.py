@@ -64,6 +64,7 @@ class Checks:
             network=NetworkPolicy(request.network),
             role=_role(request.role),
             runtime=request.runtime,
+            variables=built.variables,
         )
 
 

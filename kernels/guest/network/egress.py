@@ -10,6 +10,7 @@ import asyncio
 import socket
 from contextlib import suppress
 
+from ..deadline import timeout
 from ..options import NO_WAY_OUT, Options
 from .loopback import HTTP
 
@@ -77,7 +78,7 @@ class EgressGateway:
 async def carry(inside: socket.socket, outside: socket.socket) -> None:
     """Both directions until both have ended or one fails. The deadlines are the host's. Raises OSError."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(None) as deadline:
+    async with timeout(None) as deadline:
 
         async def into() -> None:
             await pump(outside, inside)
@@ -109,7 +110,7 @@ async def read(source: socket.socket) -> bytes:
 async def refuse(inside: socket.socket, status: int, mode: str, why: str) -> None:
     """Answer whatever HTTP request comes, so that the program names the network mode in its error."""
     head = b""
-    async with asyncio.timeout(HEAD_SECONDS):
+    async with timeout(HEAD_SECONDS):
         while b"\n\r\n" not in head and b"\n\n" not in head and len(head) < MAX_HEAD_BYTES:
             piece = await read(inside)
             if not piece:
@@ -128,6 +129,6 @@ async def refuse(inside: socket.socket, status: int, mode: str, why: str) -> Non
 async def linger(inside: socket.socket) -> None:
     """Take in what is still sent, for a moment: closing on unread bytes would take the answer from the program."""
     inside.shutdown(socket.SHUT_WR)
-    async with asyncio.timeout(LINGER_SECONDS):
+    async with timeout(LINGER_SECONDS):
         while await read(inside):
             pass
