@@ -20,7 +20,7 @@ import msgspec
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed
-from kernels.images import inspecting, kernel_packages
+from kernels.images import inspecting, kernel_packages, trial
 from kernels.images.manifest import Image, make_digest, read_image
 from kernels.images.parts import DAMAGE, describe_damage
 from kernels.oci import environments, image_layers
@@ -29,6 +29,7 @@ from kernels.oci.bundle import UID_RANGE
 from kernels.oci.environments import Progress
 from kernels.oci.image_archives import LABEL
 from kernels.oci.image_layers import Parts
+from kernels.sandbox import RuntimeSettings
 
 CACHE: Final = ".kernel-packages"
 """Below the environments directory."""
@@ -53,13 +54,15 @@ class Found(msgspec.Struct):
 class Import:
     """What an image is to become; empty `name` and `python` are as the image says.
 
-    `reference` names the image where there are several; `variables` is the environment of the package tools.
+    `reference` names the image where there are several; `variables` is the environment of the package tools; `sandboxes`
+    is how an image is tried whose kernel is put beside it (without it none is tried, and nothing compiled).
     """
 
     name: str = ""
     python: str = ""
     reference: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    sandboxes: RuntimeSettings | None = None
 
 
 def import_image(parts: Parts, wanted: Import, directory: Path, progress: Progress) -> Environment:
@@ -117,6 +120,8 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
         if packages:
             archive = kernel_packages.fetch_packages(minor, directory / CACHE, progress, variables=wanted.variables)
             _add_kernel_packages(root, found, archive, progress)
+            if wanted.sandboxes is not None:
+                _try(Environment(wanted.name, str(root), image.digest, python=found.python), wanted.sandboxes, progress)
         digest = image.digest if not packages else make_digest(f"{image.digest} with {packages}".encode())
         environments.declare(
             unfinished,
@@ -138,6 +143,15 @@ def _add_kernel_packages(root: Path, found: Found, archive: Path, progress: Prog
     kernel_packages.require_compatible(kernel_packages.read_floors(archive), there)
     progress(f"the image's Python 3.{found.minor} has no ipykernel: one is put beside it, in /{kernel_packages.PLACE}")
     image_layers.add_layer(archive, root)
+
+
+def _try(environment: Environment, settings: RuntimeSettings, progress: Progress) -> None:
+    progress("trying its kernel in a sandbox, and compiling")
+    root = Path(environment.root)
+    compiled = root.with_name("compiled")
+    trial.try_image(environment, settings, compiled)
+    image_layers.add_layer(compiled, root)
+    compiled.unlink()
 
 
 def inspect(root: Path, path: tuple[str, ...], python: str) -> Found:

@@ -8,6 +8,7 @@ import click
 
 from kernel_gateway.cli.options import configured, configured_briefly
 from kernel_gateway.settings import Settings, process_environment
+from kernels.sandbox import RuntimeSettings
 from sandcell.cli.screen import say
 
 
@@ -31,9 +32,21 @@ def build(settings: Settings, *, name: str, dockerfile: Path | None, python: str
         built = build_environment(name, directory, say, variables=variables)
     else:
         with sources.build_source(dockerfile, say, variables=variables) as source:
-            wanted = importing.Import(name, python, source.reference, variables)
+            wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
             built = importing.import_image(source.parts, wanted, directory, say)
     say(f"{built.name} is built: {built.digest}")
+
+
+def _sandboxes(settings: Settings) -> RuntimeSettings:
+    """How images are tried: with the service's runtime, in a directory that the service does not look into."""
+    return RuntimeSettings(
+        runtime=settings.runtime,
+        data_directory=Path(settings.data_dir) / "trials",
+        run_directory=Path(settings.run_dir),
+        cgroup_parent=settings.cgroup_parent,
+        uid_base=settings.uid_base,
+        uid_ranges=settings.uid_ranges,
+    )
 
 
 @click.command("import", short_help="Import an image on this host; as root, without the service.")
@@ -62,7 +75,7 @@ def import_(settings: Settings, *, given: tuple[str, ...], name: str, python: st
     name = given[0] if len(given) == 2 else name
     variables = process_environment()
     with sources.open_source(given[-1], say, variables=variables) as source:
-        wanted = importing.Import(name, python, source.reference, variables)
+        wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
         found = importing.import_image(source.parts, wanted, settings.environments_path, say)
     say(f"{found.name} is imported: {found.digest}")
 
