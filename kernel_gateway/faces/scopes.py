@@ -35,6 +35,7 @@ REST: Final[Table] = {
         *("GET /v1/workspaces", f"GET {W}", f"GET {W}/files", f"GET {W}/stat", f"GET {W}/archive"),
         *(f"GET {W}/files/{{path}}", f"HEAD {W}/files/{{path}}", f"GET {W}/datasets", f"GET {D}"),
         *("GET /v1/environments", f"GET {E}", f"GET {E}/dependents", "GET /v1/agents", "GET /v1/agents/{agent_id}"),
+        *("GET /v1/images", "GET /v1/images/{image_id}", "GET /v1/images/{image_id}/sbom"),
         *("GET /v1/usage", "GET /v1/audit"),
     ),
     "run": (

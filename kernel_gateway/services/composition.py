@@ -38,6 +38,7 @@ from kernel_gateway.services.datasets.sandbox import DatasetSandbox
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.environments.images import Images
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.executions.leases import Leases
@@ -186,6 +187,7 @@ class Services:
         """Where code runs and what it reaches, and the audit of both."""
         self.audit = Audit(self.database, self.clock, self.settings)
         self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
+        self.images = Images(installed, self.database)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
         self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 

@@ -54,8 +54,8 @@ class Found(msgspec.Struct):
 class Import:
     """What an image is to become; empty `name` and `python` are as the image says.
 
-    `reference` names the image where there are several; `variables` is the environment of the package tools; `sandboxes`
-    is how an image is tried whose kernel is put beside it (without it none is tried, and nothing compiled).
+    `reference` names the image where there are several; `variables` is the environment of the package tools;
+    `sandboxes` is how an image is tried whose kernel is put beside it (without it none is tried, nothing compiled).
     """
 
     name: str = ""

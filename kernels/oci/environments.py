@@ -120,7 +120,7 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
         _run(finish, log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
         _declare_recipe(unfinished, recipe)
     seconds = time.monotonic() - started
-    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(_size(target))}")
+    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(measure_size(target))}")
 
 
 def _declare_recipe(build: Path, recipe: Recipe) -> None:
@@ -174,7 +174,7 @@ def _run(step: _Step, log: Path, variables: Mapping[str, str]) -> None:
                 with log.open("rb") as written:
                     written.seek(begun)
                     doing = step.tell(written.read().decode(errors="replace"))
-                size = megabytes(_size(log.parent))
+                size = megabytes(measure_size(log.parent))
                 step.progress(f"    {seconds:.0f} s, {size} so far{', ' if doing else ''}{doing}")
         finally:
             if child.poll() is None:  # the process that keeps its mounts apart takes all of them along
@@ -220,7 +220,7 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
     return None
 
 
-def _size(directory: Path) -> int:
+def measure_size(directory: Path) -> int:
     """What lies below a directory, in bytes; what goes away meanwhile counts nothing."""
     size = 0
     for place, _, names in os.walk(directory):

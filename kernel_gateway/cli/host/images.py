@@ -24,7 +24,7 @@ def build(settings: Settings, *, name: str, dockerfile: Path | None, python: str
 
     An image is an environment of the host's. This is done on the service's host, as root, and asks no service.
     """
-    from kernels.images import importing, sources  # noqa: PLC0415 - the client's verbs need none of it
+    from kernels.images import contents, importing, sources  # noqa: PLC0415 - the client's verbs need none of it
     from kernels.oci.environments import build as build_environment  # noqa: PLC0415
 
     variables, directory = process_environment(), settings.environments_path
@@ -34,6 +34,7 @@ def build(settings: Settings, *, name: str, dockerfile: Path | None, python: str
         with sources.build_source(dockerfile, say, variables=variables) as source:
             wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
             built = importing.import_image(source.parts, wanted, directory, say)
+    contents.record(built)
     say(f"{built.name} is built: {built.digest}")
 
 
@@ -68,7 +69,7 @@ def import_(settings: Settings, *, given: tuple[str, ...], name: str, python: st
     Code of the image runs in sandboxes only. An image that `environments export` made of this version's recipe counts
     as built.
     """
-    from kernels.images import importing, sources  # noqa: PLC0415 - the client's verbs need none of it
+    from kernels.images import contents, importing, sources  # noqa: PLC0415 - the client's verbs need none of it
 
     if len(given) > 2 or (len(given) == 2 and name):
         raise click.UsageError("give one SOURCE, and a NAME before it")
@@ -77,7 +78,31 @@ def import_(settings: Settings, *, given: tuple[str, ...], name: str, python: st
     with sources.open_source(given[-1], say, variables=variables) as source:
         wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
         found = importing.import_image(source.parts, wanted, settings.environments_path, say)
+    contents.record(found)
     say(f"{found.name} is imported: {found.digest}")
+
+
+@click.command("prune", short_help="Remove builds of images that nothing needs; as root, without the service.")
+@click.option("--yes", is_flag=True, help="Remove them. Without it they are only listed.")
+@configured_briefly
+def prune(settings: Settings, *, yes: bool) -> None:
+    """List the builds of images that nothing needs, and with --yes remove them.
+
+    A build is needed while it is its environment's newest, or while a sandbox runs on it, of any service that has this
+    run directory. What a build that was killed has left goes as well.
+    """
+    from kernels.images import pruning  # noqa: PLC0415 - the client's verbs need none of it
+    from kernels.oci.environments import megabytes  # noqa: PLC0415
+
+    directory, run_directory = settings.environments_path, Path(settings.run_dir)
+    if yes:
+        say(f"freed {megabytes(pruning.remove_unused(directory, run_directory, say))}")
+        return
+    found = pruning.find_unused(directory, pruning.find_digests_in_use(run_directory))
+    for one in found:
+        say(f"{one.path}: {megabytes(one.bytes)} ({one.why})")
+    total = megabytes(sum(one.bytes for one in found))
+    say(f"{len(found)} to remove, {total}; --yes removes them" if found else "nothing to remove")
 
 
 @click.command(short_help="Write an image of this host to a file; as root, without the service.")
