@@ -95,8 +95,9 @@ class Environment:
 
     `root` is the absolute path of an unpacked, read-only root file system; `digest` names it (`sha256:<hex>`); `python`
     is the interpreter inside it that has ipykernel. With `keep_packages` what code installs lies in the workspace.
-    `image` names the built image; `runtime` the OCI runtime, empty for the service's own. `figures` says how plots are
-    shown to programs that take text: as `files` or as image `blocks`.
+    `image` names the built image; `runtime` the OCI runtime, empty for the service's own; `variables` are what the
+    image sets in the environment of its programs. `figures` says how plots are shown to programs that take text: as
+    `files` or as image `blocks`.
     """
 
     name: str
@@ -112,3 +113,4 @@ class Environment:
     image: str = ""
     runtime: str = ""
     figures: str = "files"
+    variables: tuple[tuple[str, str], ...] = ()

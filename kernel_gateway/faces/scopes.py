@@ -36,6 +36,7 @@ REST: Final[Table] = {
         *(f"GET {W}/files/{{path}}", f"HEAD {W}/files/{{path}}", f"GET {W}/datasets", f"GET {D}"),
         *("GET /v1/environments", f"GET {E}", f"GET {E}/dependents", f"GET {E}/packages"),
         *("GET /v1/agents", "GET /v1/agents/{agent_id}"),
+        *("GET /v1/images", "GET /v1/images/{image_id}", "GET /v1/images/{image_id}/sbom"),
         *("GET /v1/usage", "GET /v1/audit"),
     ),
     "run": (

@@ -38,6 +38,7 @@ from kernel_gateway.services.datasets.sandbox import DatasetSandbox
 from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.environments.images import Images
 from kernel_gateway.services.environments.packages import Packages
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
@@ -188,6 +189,7 @@ class Services:
         self.audit = Audit(self.database, self.clock, self.settings)
         self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
         self.packages = Packages(self.environments)
+        self.images = Images(installed, self.database)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
         self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 

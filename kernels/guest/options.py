@@ -5,6 +5,8 @@ Parsed by hand: this runs before the first kernel starts, and argparse costs mor
 
 from __future__ import annotations
 
+import json
+
 from . import processors
 
 KERNEL_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -36,6 +38,7 @@ class Options:
         self.index = 0
         self.packages_port = 3130
         self.keep_packages = 0
+        self.variables = "{}"
 
     @property
     def processors(self) -> int:
@@ -66,14 +69,17 @@ class Options:
         return f"{self.transport}/egress/{name}.sock"
 
     def make_environment(self) -> dict[str, str]:
-        """Everything a kernel or a command finds in its environment."""
+        """Everything a kernel or a command finds in its environment: what the image sets, and before that our own."""
+        image = json.loads(self.variables)
+        path = image.pop("PATH", "") or KERNEL_SEARCH_PATH
         return {
+            "LANG": "C.UTF-8",
+            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            **image,
             "HOME": self.home,
             "USER": "user",
-            "LANG": "C.UTF-8",
-            "PATH": f"{KERNEL_SEARCH_PATH}:{self.user_base}/bin",
+            "PATH": f"{path}:{self.user_base}/bin",
             **({"PYTHONUSERBASE": self.user_base, "PIP_NO_COMPILE": "1"} if self.keep_packages else {}),
-            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
             **processors.variables(self.processors),
             **self._proxies(),
             **self._packages(),

@@ -1,1 +1,1 @@
-"""Images on disk: what is in them. How they get there is `kernels.oci`'s."""
+"""Images that others built: where they come from, what is accepted, what is known of them, and when they go."""

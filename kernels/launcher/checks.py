@@ -68,6 +68,7 @@ class Checks:
             index=PackageIndex("") if request.index else None,
             keep_packages=request.keep_packages,
             runtime=request.runtime,
+            variables=built.variables,
         )
 
 

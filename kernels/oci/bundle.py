@@ -6,6 +6,7 @@ capabilities. Format: OCI runtime specification 1.0.2.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from dataclasses import dataclass
@@ -206,6 +207,13 @@ def _way_out(environment: Environment) -> list[str]:
     return arguments
 
 
+def _variables(environment: Environment) -> list[str]:
+    """What the image sets for its programs. The guest passes it on; its own environment has none of it."""
+    if not environment.variables:
+        return []
+    return ["--variables", json.dumps(dict(environment.variables), ensure_ascii=False)]
+
+
 def _process(spec: SandboxSpec, processors_left: float) -> dict[str, Any]:
     """The guest. It sets its own limits and its children's: a runtime may not, in a namespace made for it."""
     environment = spec.environment
@@ -222,6 +230,7 @@ def _process(spec: SandboxSpec, processors_left: float) -> dict[str, Any]:
             "--netlink-sockets", str(NETLINK_SOCKETS),
             *_way_out(environment),
             *(("--keep-packages", "1") if environment.keep_packages else ()),
+            *_variables(environment),
         ],
         "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
         "noNewPrivileges": True,

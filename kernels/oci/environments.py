@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
@@ -31,7 +31,8 @@ Progress = Callable[[str], None]
 
 _STEP_SECONDS: Final = 1800
 _SAY_SECONDS: Final = 5.0
-_MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014")
+MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014")
+"""Platforms of wheels that fit every image, the newest first."""
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -100,6 +101,7 @@ def _read_environment(path: Path) -> Environment:
         description=declared["description"],
         python=declared["python"],
         image=declared["name"],
+        variables=tuple(sorted(declared.get("variables", {}).items())),
     )
 
 
@@ -118,7 +120,7 @@ def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[
         _run(finish, log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
         _declare_recipe(unfinished, recipe)
     seconds = time.monotonic() - started
-    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(_size(target))}")
+    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(measure_size(target))}")
 
 
 def _declare_recipe(build: Path, recipe: Recipe) -> None:
@@ -136,7 +138,7 @@ def _bootstrap(recipe: Recipe, root: Path) -> list[str]:
 def _install(recipe: Recipe, root: Path) -> list[str]:
     """pip of the service's own Python, told to fetch wheels for the image's."""
     site = root / f"usr/local/lib/python{recipe.python_version}/dist-packages"
-    platforms = [f"--platform={tag}_{platform.machine()}" for tag in _MANYLINUX]
+    platforms = [f"--platform={tag}_{platform.machine()}" for tag in MANYLINUX]
     wanted = ["--only-binary=:all:", f"--python-version={recipe.python_version}", *platforms]
     command = [sys.executable, "-m", "pip", "install", "--no-compile", "--no-deps", "--require-hashes"]
     return [
@@ -172,7 +174,7 @@ def _run(step: _Step, log: Path, variables: Mapping[str, str]) -> None:
                 with log.open("rb") as written:
                     written.seek(begun)
                     doing = step.tell(written.read().decode(errors="replace"))
-                size = megabytes(_size(log.parent))
+                size = megabytes(measure_size(log.parent))
                 step.progress(f"    {seconds:.0f} s, {size} so far{', ' if doing else ''}{doing}")
         finally:
             if child.poll() is None:  # the process that keeps its mounts apart takes all of them along
@@ -218,7 +220,7 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> int | None:
     return None
 
 
-def _size(directory: Path) -> int:
+def measure_size(directory: Path) -> int:
     """What lies below a directory, in bytes; what goes away meanwhile counts nothing."""
     size = 0
     for place, _, names in os.walk(directory):
@@ -243,21 +245,25 @@ def locate(directory: Path, name: str, digest: str) -> Path:
     return directory / name / digest.replace(":", "-")
 
 
-def declare(build: Path, *, name: str, digest: str, description: str, python: str) -> None:
-    """Write what a build is; with this file it counts as complete."""
-    declared = {"name": name, "digest": digest, "description": description, "python": python}
+def declare(build: Path, *, name: str, digest: str, description: str, python: str, **more: Any) -> None:
+    """Write what a build is, with what else is known of it; with this file it counts as complete."""
+    declared = {"name": name, "digest": digest, "description": description, "python": python, **more}
     (build / "environment.json").write_text(json.dumps(declared))
 
 
 @contextlib.contextmanager
 def stage(target: Path) -> Iterator[Path]:
-    """A directory next to `target` that is renamed to it when the block ends, and removed when the block fails."""
+    """A directory next to `target` that is renamed to it when the block ends, and removed when the block fails.
+
+    Unless the block has renamed it itself, which it does when only what is in it says how it is called.
+    """
     unfinished = target.with_name(f".{target.name}")
     _remove_tree(unfinished)  # of a process that was killed
     unfinished.mkdir()
     try:
         yield unfinished
-        unfinished.rename(target)
+        if unfinished.exists():
+            unfinished.rename(target)
     except BaseException:
         _remove_tree(unfinished)
         raise

@@ -1,4 +1,4 @@
-"""Layers of an image: unpacked from an archive into a root file system, and one packed from a root file system.
+"""Layers of an image: unpacked into a root file system, and one packed from a root file system.
 
 An unpacked layer is held against the digest that the image's config has of it. Names and links in it are followed by
 another process (`unpacking`), for which the new root file system is all there is.
@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, Protocol, cast
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.oci.environments import Progress, megabytes
@@ -31,6 +31,19 @@ _PIECE: Final = 1 << 20
 _STEP_SECONDS: Final = 1800
 _SAY_SECONDS: Final = 5.0
 _SCRIPT: Final = str(Path(__file__).with_name("unpacking.py"))
+
+
+class Parts(Protocol):
+    """The files that an image consists of, by name: an archive's members, or files of a directory.
+
+    Reading may raise whatever tells of a damaged archive.
+    """
+
+    def names(self) -> set[str]: ...
+
+    def size(self, name: str) -> int: ...
+
+    def open(self, name: str) -> IO[bytes]: ...
 
 
 class _Throttle:
@@ -47,16 +60,16 @@ class _Throttle:
             self._progress(line)
 
 
-def unpack(archive: tarfile.TarFile, layers: Sequence[tuple[str, str]], root: Path, progress: Progress) -> None:
-    """Unpack layers on each other into a new directory; each is a member of the archive and its digest when unpacked.
+def unpack(parts: Parts, layers: Sequence[tuple[str, str]], root: Path, progress: Progress, *, user: str = "") -> None:
+    """Unpack layers on each other into a new directory; each is a name among the parts and its digest when unpacked.
 
-    Raises `EnvironmentBuildFailed`, and whatever tells of a damaged archive.
+    What only the image's `user` may read, everybody may. Raises `EnvironmentBuildFailed`, and whatever tells of damage.
     """
     root.mkdir(mode=0o755)
-    unpacked, unpacker, throttle = 0, _Unpacker(root), _Throttle(progress)
+    unpacked, unpacker, throttle = 0, _Unpacker(root, user), _Throttle(progress)
     for number, (name, digest) in enumerate(layers, start=1):
-        progress(f"layer {number} of {len(layers)}: {megabytes(archive.getmember(name).size)}")
-        with unpacker.start() as feed, _decompress(open_member(archive, name)) as layer:
+        progress(f"layer {number} of {len(layers)}: {megabytes(parts.size(name))}")
+        with unpacker.start() as feed, parts.open(name) as packed, _decompress(packed) as layer:
             found = hashlib.sha256()
             while piece := layer.read(_PIECE):
                 found.update(piece)
@@ -68,31 +81,31 @@ def unpack(archive: tarfile.TarFile, layers: Sequence[tuple[str, str]], root: Pa
             raise EnvironmentBuildFailed(f"layer {number} is not the one that the image names: its digest differs")
 
 
+def add_layer(layer: Path, root: Path) -> None:
+    """Unpack one layer of our own, a plain tar file, on what is unpacked already; raises `EnvironmentBuildFailed`."""
+    with _Unpacker(root, "").start() as feed, layer.open("rb") as file:
+        while piece := file.read(_PIECE):
+            feed(piece)
+
+
 def require_size(size: int) -> None:
     """Raise `EnvironmentBuildFailed` when no image that is unpacked may be so large."""
     if size > MOST_UNPACKED_BYTES:
         raise EnvironmentBuildFailed(f"the image is larger than {megabytes(MOST_UNPACKED_BYTES)}")
 
 
-def require_python(root: Path, python: str) -> None:
-    """Raise `EnvironmentBuildFailed` when an unpacked image has no such interpreter, or no ipykernel."""
-    command = _make_command(root, "require", python)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode:
-        raise EnvironmentBuildFailed(_describe(done.returncode, done.stderr))
-
-
 class _Unpacker:
     """Unpacks layers, each in a process, and counts their files."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, user: str) -> None:
         self._root = root
+        self._user = user
         self._files = 0
 
     @contextlib.contextmanager
     def start(self) -> Iterator[Callable[[bytes], object]]:
         """A process for the next layer, as a function that feeds it; raises its complaint, if any, at the end."""
-        command = _make_command(self._root, "unpack", str(self._files), str(_MOST_FILES))
+        command = make_command(_SCRIPT, self._root, self._user, str(self._files), str(_MOST_FILES))
         with tempfile.TemporaryFile() as answer:
             child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=answer)
             feed = cast("IO[bytes]", child.stdin)
@@ -111,15 +124,16 @@ class _Unpacker:
                 child.wait()
             answer.seek(0)
             if status:
-                raise EnvironmentBuildFailed(_describe(status, answer.read()))
+                raise EnvironmentBuildFailed(describe_failure(status, answer.read()))
             self._files = int(answer.read())
 
 
-def _make_command(root: Path, *task: str) -> list[str]:
-    return [sys.executable, "-I", _SCRIPT, str(root), str(_STEP_SECONDS), *task]
+def make_command(script: str, root: Path, *task: str) -> list[str]:
+    """The command of a script that makes `root` its own root and ends itself at its deadline."""
+    return [sys.executable, "-I", script, str(root), str(_STEP_SECONDS), *task]
 
 
-def _describe(status: int, answer: bytes) -> str:
+def describe_failure(status: int, answer: bytes) -> str:
     """Why a process that works inside the image failed, in one line."""
     if status == -signal.SIGALRM:
         return f"a step of the import did not end in {_STEP_SECONDS} s"
@@ -137,14 +151,6 @@ def _decompress(layer: IO[bytes]) -> Iterator[IO[bytes]]:
         return
     with gzip.GzipFile(fileobj=layer) as plain:
         yield cast("IO[bytes]", plain)
-
-
-def open_member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    """A file of an archive, to read."""
-    found = archive.extractfile(name)
-    if found is None:
-        raise EnvironmentBuildFailed(f"{name[:200]!r} in the archive is no file")
-    return found
 
 
 class _Hashed(io.RawIOBase):
@@ -169,9 +175,11 @@ def pack(root: Path, destination: Path, progress: Progress) -> tuple[str, str]:
     """The root file system as a compressed layer: its digest, and that of its content."""
     throttle = _Throttle(progress)
 
-    def add(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    def add(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         throttle.say(f"  {megabytes(content.bytes)} packed")
-        return own_by_root(member)
+        # What is mounted in a root file system, such as its /proc, is no part of it.
+        mounted = member.isdir() and member.name != "." and (root / member.name).is_mount()
+        return None if mounted else own_by_root(member)
 
     with destination.open("wb") as file:
         blob = _Hashed(file)

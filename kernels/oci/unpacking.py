@@ -1,14 +1,14 @@
-"""Works inside the root file system of an image: unpacks a layer from standard input, looks for a Python. A script.
+"""Unpacks a layer from standard input, inside the root file system of an image. A script.
 
 The image may come from anywhere. This process makes the directory its root before it reads a byte, so that no name and
 no link in the image leads out of it (nothing can be imported from then on). What it makes is root's, has no set-uid bit
-and can be changed by root only; devices are left out. Timestamps stay: compiled Python is held against its source by
-them. `Archive`, which reads tar files of unknown origin, is used outside as well.
+and can be changed by root only; devices and file capabilities are left out. What the image's user may read, everybody
+may: code runs as another user. Timestamps stay: compiled Python is held against its source by them. `Archive`, which
+reads tar files of unknown origin, is used outside as well.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import resource
 import shutil
@@ -38,10 +38,6 @@ _NEEDED: Final = (
     "tmp",
 )
 """Where sandboxes mount something: a read-only root cannot be given them later."""
-_IPYKERNEL: Final = tuple(
-    f"/{place}/*-packages/ipykernel/__init__.py"
-    for place in ("usr/lib/python3*", "usr/local/lib/python3*", "opt/*/lib/python3*")
-)
 _EXTENDED: Final = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -93,34 +89,36 @@ def _refuse_sparse(member: tarfile.TarInfo) -> None:
     raise tarfile.TarError(f"the archive has a sparse file, as no image should: {member.name[:200]!r}")
 
 
-def main(root: str, seconds: str, *task: str) -> None:
-    """Do a task within so many seconds; a defect of the image ends this process with a line that describes it."""
+def main(root: str, seconds: str, user: str, files: str, most_files: str) -> None:
+    """Unpack a layer within so many seconds; a defect of it ends this process with a line that describes it."""
     stream = sys.stdin.buffer
-    signal.alarm(int(seconds))  # its default action ends this process, also one that waits for more of a layer
-    os.umask(0o022)
-    os.chroot(root)
-    os.chdir("/")
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+    enter(root, int(seconds))
     try:
-        match task:
-            case ["unpack", files, most_files]:
-                sys.stdout.write(str(_unpack(stream, int(files), int(most_files))))
-            case ["require", python]:
-                _require(python)
-            case _:
-                sys.exit("usage: unpacking.py ROOT SECONDS unpack FILES MOST_FILES | require PYTHON")
+        sys.stdout.write(str(_unpack(stream, user, int(files), int(most_files))))
     except MemoryError:
         sys.exit("the archive takes more memory to read than an image should")
     except (OSError, tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         sys.exit(str(error))
 
 
-def _unpack(stream: BinaryIO, files: int, most_files: int) -> int:
+def enter(root: str, seconds: int) -> None:
+    """Make a directory this process's root for good, and bound its time and memory."""
+    signal.alarm(seconds)  # its default action ends this process, also one that waits for more of a layer
+    os.umask(0o022)
+    os.chroot(root)
+    os.chdir("/")
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+
+
+def _unpack(stream: BinaryIO, user: str, files: int, most_files: int) -> int:
     """Unpack a layer; the number of files with those of the layers below, which is `files` at first."""
     Archive.files, Archive.most_files = files, most_files  # of the class: opening an archive reads its first header
     with Archive.open(fileobj=stream, mode="r|") as layer:
+        owner = _find_uid(user)
         while (member := layer.next()) is not None:
-            _put(layer, member)
+            _put(layer, member, _choose_mode(member, owner))
+            if member.name.endswith("etc/passwd"):
+                owner = _find_uid(user)
             layer.members.clear()  # type: ignore[attr-defined] # tarfile keeps all of them, also of a stream
     while stream.read(_PIECE):  # what pads the archive belongs to its digest
         pass
@@ -129,15 +127,26 @@ def _unpack(stream: BinaryIO, files: int, most_files: int) -> int:
     return layer.files
 
 
-def _require(python: str) -> None:
-    """Whether the image has the interpreter and ipykernel; looked at, never run."""
-    if not (os.path.isfile(python) and os.access(python, os.X_OK)):
-        sys.exit(f"the image has no {python}; name its interpreter with --python")
-    if not any(glob.glob(pattern) for pattern in _IPYKERNEL):
-        sys.exit("the image has no ipykernel for its Python")
+def _find_uid(user: str) -> int:
+    """The number of the image's user, by the passwd that is unpacked so far; 0 where it has none."""
+    if user.isascii() and user.isdigit():
+        return int(user[:10])
+    try:
+        with open("/etc/passwd", "rb") as file:
+            lines = file.read(_PIECE).decode(errors="replace").splitlines()
+    except OSError:
+        return 0
+    fields = next((line.split(":") for line in lines if line.startswith(f"{user}:")), [])
+    return int(fields[2]) if len(fields) > 2 and fields[2].isascii() and fields[2].isdigit() else 0
 
 
-def _put(layer: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+def _choose_mode(member: tarfile.TarInfo, owner: int) -> int:
+    """The mode of a file that is root's from now on: what the image's user owns and may read, others may read."""
+    owned = owner != 0 and member.uid == owner
+    return (member.mode | (member.mode & 0o500) >> 6 if owned else member.mode) & 0o755
+
+
+def _put(layer: tarfile.TarFile, member: tarfile.TarInfo, mode: int) -> None:
     path = _place(member.name)
     if path == "/":
         return
@@ -149,12 +158,12 @@ def _put(layer: tarfile.TarFile, member: tarfile.TarInfo) -> None:
     elif name.startswith(_WHITEOUT):
         _remove(f"{above}/{name.removeprefix(_WHITEOUT)}")
     elif member.isdir():
-        _make_directory(path, member)
+        _make_directory(path, mode)
     elif member.issparse():
         _refuse_sparse(member)
     elif member.isreg() or member.issym() or member.islnk():
         _remove(path)
-        _make_file(layer, member, path)
+        _make_file(layer, member, path, mode)
 
 
 def _place(name: str) -> str:
@@ -164,14 +173,14 @@ def _place(name: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _make_directory(path: str, member: tarfile.TarInfo) -> None:
+def _make_directory(path: str, mode: int) -> None:
     if not (os.path.isdir(path) and not os.path.islink(path)):
         _remove(path)
         os.mkdir(path)
-    os.chmod(path, member.mode & 0o755)
+    os.chmod(path, mode)
 
 
-def _make_file(layer: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+def _make_file(layer: tarfile.TarFile, member: tarfile.TarInfo, path: str, mode: int) -> None:
     if member.issym():
         os.symlink(member.linkname, path)
         return
@@ -183,7 +192,7 @@ def _make_file(layer: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> No
     with open(descriptor, "wb") as file:
         if content is not None:
             shutil.copyfileobj(content, file, _PIECE)
-        os.fchmod(descriptor, member.mode & 0o755)
+        os.fchmod(descriptor, mode)
         file.flush()
         os.utime(descriptor, (member.mtime, member.mtime))
 

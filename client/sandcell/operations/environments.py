@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from sandcell.models.environments import AgentInfo, Dependents, EnvironmentInfo, EnvironmentKind, Moved, PackageInfo
+from sandcell.models.images import ImageDetails, ImageInfo
 from sandcell.models.model import Page
 from sandcell.steps import Ask, Operation, decode, exchange, omit_none, quote
 
 ENVIRONMENTS = "/v1/environments"
 AGENTS = "/v1/agents"
+IMAGES = "/v1/images"
 
 
 def list_environments(
@@ -87,6 +89,21 @@ def attach_agents(environment: str, *, detached_from: str | None = None) -> Oper
     """Attach all your agents again that were detached from this environment, or from another. Never sent twice."""
     ask = Ask("POST", f"{ENVIRONMENTS}/{quote(environment)}/attach", json=omit_none(detached_from=detached_from))
     return decode((yield from exchange(ask)), Moved)
+
+
+def list_images(*, limit: int = 100, cursor: str | None = None) -> Operation[Page[ImageInfo]]:
+    """One page of the images that environments are made from."""
+    return decode((yield from exchange(Ask("GET", IMAGES, omit_none(limit=limit, cursor=cursor)))), Page[ImageInfo])
+
+
+def get_image(image: str) -> Operation[ImageDetails]:
+    """Show an image and its packages, by its digest or the name of an environment."""
+    return decode((yield from exchange(Ask("GET", f"{IMAGES}/{quote(image)}"))), ImageDetails)
+
+
+def get_image_sbom(image: str) -> Operation[dict[str, Any]]:
+    """The software bill of materials of an image: CycloneDX 1.5, as JSON."""
+    return decode((yield from exchange(Ask("GET", f"{IMAGES}/{quote(image)}/sbom"))), dict[str, Any])
 
 
 def put_agent(name: str, environment: str | None = None, *, description: str = "") -> Operation[AgentInfo]:

@@ -2,50 +2,107 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
 
 from kernel_gateway.cli.options import configured, configured_briefly
 from kernel_gateway.settings import Settings, process_environment
+from kernels.sandbox import RuntimeSettings
 from sandcell.cli.screen import say
 
 
 @click.command("build", short_help="Build an image on this host; as root, without the service.")
 @click.argument("name")
+@click.option("--dockerfile", metavar="DIR", type=click.Path(path_type=Path), help="Build it from a Dockerfile there.")
+@click.option(
+    "--python", default="", metavar="PATH", help="Its interpreter, with --dockerfile.  [default: on its PATH]"
+)
 @configured_briefly
-def build(settings: Settings, *, name: str) -> None:
-    """Build the image NAME on this host, or find that it is built.
+def build(settings: Settings, *, name: str, dockerfile: Path | None, python: str) -> None:
+    """Build the image NAME on this host, or find that it is built: from its recipe, or from a Dockerfile (by buildah).
 
     An image is an environment of the host's. This is done on the service's host, as root, and asks no service.
     """
+    from kernels.images import contents, importing, sources  # noqa: PLC0415 - the client's verbs need none of it
     from kernels.oci.environments import build as build_environment  # noqa: PLC0415
 
-    built = build_environment(name, settings.environments_path, say, variables=process_environment())
+    variables, directory = process_environment(), settings.environments_path
+    if dockerfile is None:
+        built = build_environment(name, directory, say, variables=variables)
+    else:
+        with sources.build_source(dockerfile, say, variables=variables) as source:
+            wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
+            built = importing.import_image(source.parts, wanted, directory, say)
+    contents.record(built)
     say(f"{built.name} is built: {built.digest}")
 
 
+def _sandboxes(settings: Settings) -> RuntimeSettings:
+    """How images are tried: with the service's runtime, in a directory that the service does not look into."""
+    return RuntimeSettings(
+        runtime=settings.runtime,
+        data_directory=Path(settings.data_dir) / "trials",
+        run_directory=Path(settings.run_dir),
+        cgroup_parent=settings.cgroup_parent,
+        uid_base=settings.uid_base,
+        uid_ranges=settings.uid_ranges,
+    )
+
+
 @click.command("import", short_help="Import an image on this host; as root, without the service.")
-@click.argument("image", metavar="FILE|REFERENCE")
+@click.argument("given", nargs=-1, required=True, metavar="[NAME] SOURCE")
 @click.option("--name", default="", metavar="NAME", help="Of the environment.  [default: as the image says]")
-@click.option("--python", default="", metavar="PATH", help="Its interpreter.  [default: as the image says]")
+@click.option("--python", default="", metavar="PATH", help="Its interpreter.  [default: on the image's PATH]")
 @configured
-def import_(settings: Settings, *, image: str, name: str, python: str) -> None:
-    """Import an image instead of building one: from an OCI archive, from what `docker save` writes, or by reference.
+def import_(settings: Settings, *, given: tuple[str, ...], name: str, python: str) -> None:
+    """Import an image instead of building one, as the environment NAME.
 
-    A reference is pulled by podman, docker or skopeo. Code of the image runs in sandboxes only. An image that
-    `environments export` made of this version's recipe counts as built.
+    \b
+    SOURCE is one of
+      FILE, oci-archive:FILE, docker-archive:FILE    an archive, as container tools save it
+      oci:DIR                                        a directory, an OCI image layout
+      dir:ROOT                                       a directory, a root file system
+      docker://registry/name@sha256:...              a registry's, by skopeo
+      REFERENCE                                      as podman, docker or skopeo know it
+
+    Code of the image runs in sandboxes only. An image that `environments export` made of this version's recipe counts
+    as built.
     """
-    from kernels.oci import image_archives  # noqa: PLC0415 - the client's verbs need none of it
+    from kernels.images import contents, importing, sources  # noqa: PLC0415 - the client's verbs need none of it
 
-    with tempfile.TemporaryDirectory(prefix="sandcell-") as place:
-        archive = Path(image)
-        if not archive.exists():
-            archive = Path(place, "image.tar")
-            image_archives.fetch(image, archive, say, variables=process_environment())
-        found = image_archives.import_image(archive, name, python, settings.environments_path, say)
+    if len(given) > 2 or (len(given) == 2 and name):
+        raise click.UsageError("give one SOURCE, and a NAME before it")
+    name = given[0] if len(given) == 2 else name
+    variables = process_environment()
+    with sources.open_source(given[-1], say, variables=variables) as source:
+        wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
+        found = importing.import_image(source.parts, wanted, settings.environments_path, say)
+    contents.record(found)
     say(f"{found.name} is imported: {found.digest}")
+
+
+@click.command("prune", short_help="Remove builds of images that nothing needs; as root, without the service.")
+@click.option("--yes", is_flag=True, help="Remove them. Without it they are only listed.")
+@configured_briefly
+def prune(settings: Settings, *, yes: bool) -> None:
+    """List the builds of images that nothing needs, and with --yes remove them.
+
+    A build is needed while it is its environment's newest, or while a sandbox runs on it, of any service that has this
+    run directory. What a build that was killed has left goes as well.
+    """
+    from kernels.images import pruning  # noqa: PLC0415 - the client's verbs need none of it
+    from kernels.oci.environments import megabytes  # noqa: PLC0415
+
+    directory, run_directory = settings.environments_path, Path(settings.run_dir)
+    if yes:
+        say(f"freed {megabytes(pruning.remove_unused(directory, run_directory, say))}")
+        return
+    found = pruning.find_unused(directory, pruning.find_digests_in_use(run_directory))
+    for one in found:
+        say(f"{one.path}: {megabytes(one.bytes)} ({one.why})")
+    total = megabytes(sum(one.bytes for one in found))
+    say(f"{len(found)} to remove, {total}; --yes removes them" if found else "nothing to remove")
 
 
 @click.command(short_help="Write an image of this host to a file; as root, without the service.")

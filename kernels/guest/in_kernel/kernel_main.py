@@ -23,6 +23,14 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any, cast
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNEL_PACKAGES = "/opt/sandcell/kernel"
+"""What was put beside an image whose Python has no ipykernel: found after all packages of the image's own."""
+
+sys.path[:] = [path for path in sys.path if path != HERE]  # our modules are not for user code to import
+if os.path.isdir(KERNEL_PACKAGES):
+    sys.path.append(KERNEL_PACKAGES)
+
 import zmq
 from ipykernel import kernelapp, zmqshell
 from ipykernel.displayhook import ZMQShellDisplayHook
@@ -39,7 +47,6 @@ NO_INPUT = (
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
 IPYTHON = "IPYTHONDIR"
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def load(name: str) -> Any:
@@ -278,7 +285,6 @@ def choose_temporary_directory() -> None:
 
 def main() -> None:
     """Run the kernel until it is asked to end."""
-    sys.path[:] = [path for path in sys.path if path != HERE]  # our modules are not for user code to import
     load("deferred_debugger").defer()
     app = KernelApp.instance(kernel_class=Kernel, outstream_class="__main__.make_stream", log_level=50)
     app.config.HistoryManager.hist_file = ":memory:"
@@ -290,7 +296,7 @@ def main() -> None:
     keep_stored_variables(app.shell)
     choose_temporary_directory()
     cast("Any", zmqshell).system = load("shell_escapes").run
-    load("kernel_paths").add()
+    load("kernel_paths").add(KERNEL_PACKAGES)
     gc.freeze()
     gc.enable()
     app.start()

@@ -9,6 +9,7 @@ thread; here it is the running one, else the one under which the thread was star
 from __future__ import annotations
 
 import codecs
+import contextvars
 import fcntl
 import functools
 import io
@@ -45,12 +46,14 @@ class ThreadParents:
         """The header of a request; asyncio's tasks carry theirs with them."""
         try:
             return self._parent_header.get()
-        except LookupError:
+        except (LookupError, AttributeError):
             started = None if ThreadParents.cell_runs else getattr(threading.current_thread(), STARTED_UNDER, None)
-            return started or self._parent_header_global
+            return started or getattr(self, "_parent_header_global", {})
 
     @parent_header.setter
     def parent_header(self, value: Any) -> None:
+        if "_parent_header" not in vars(self):  # ipykernel 6 sets it itself in some versions, and in streams only
+            self._parent_header = contextvars.ContextVar("parent_header")
         self._parent_header.set(value)
         self._parent_header_global = value
 

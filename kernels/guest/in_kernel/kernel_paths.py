@@ -15,8 +15,8 @@ import sys
 PACKAGES = ("site-packages", "dist-packages")
 
 
-def add() -> None:
-    """Put both before the packages of the image; the working directory first."""
+def add(last: str = "") -> None:
+    """Put both before the packages of the image; the working directory first. The path `last` stays the last."""
     place = next((at for at, path in enumerate(sys.path) if os.path.basename(path) in PACKAGES), len(sys.path))
     if sys.flags.no_user_site:
         packages = site.getusersitepackages()
@@ -25,6 +25,9 @@ def add() -> None:
         site.ENABLE_USER_SITE = True
     if "" not in sys.path:
         sys.path.insert(place, "")
+    if last in sys.path:
+        sys.path.remove(last)
+        sys.path.append(last)
 
 
 def _read_pth_files(packages: str) -> list[str]:

@@ -30,7 +30,7 @@ class Bridge:
         self._connections: set[asyncio.Task[None]] = set()
         listeners = [_listen(path) for path in self._paths]
         self._accepting = [
-            asyncio.create_task(self._accept(listener, port)) for listener, port in zip(listeners, ports, strict=True)
+            asyncio.create_task(self._accept(listener, port)) for listener, port in zip(listeners, ports)
         ]
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from ..deadline import timeout
 from ..options import NO_WAY_OUT, Options
 from .loopback import HTTP, PACKAGES
 
@@ -83,7 +84,7 @@ class EgressGateway:
 async def carry(inside: socket.socket, outside: socket.socket) -> None:
     """Both directions until both have ended or one fails. The deadlines are the host's. Raises OSError."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(None) as deadline:
+    async with timeout(None) as deadline:
 
         async def into() -> None:
             await pump(outside, inside)
@@ -128,7 +129,7 @@ async def refuse(inside: socket.socket, status: int, mode: str, why: str) -> Non
 async def read_head(inside: socket.socket) -> bytes:
     """The head of a request and whatever came with it, or as much of it as comes. Raises OSError, TimeoutError."""
     head = b""
-    async with asyncio.timeout(HEAD_SECONDS):
+    async with timeout(HEAD_SECONDS):
         while b"\n\r\n" not in head and b"\n\n" not in head and len(head) < MAX_HEAD_BYTES:
             piece = await read(inside)
             if not piece:
@@ -140,6 +141,6 @@ async def read_head(inside: socket.socket) -> bytes:
 async def linger(inside: socket.socket) -> None:
     """Take in what is still sent, for a moment: closing on unread bytes would take the answer from the program."""
     inside.shutdown(socket.SHUT_WR)
-    async with asyncio.timeout(LINGER_SECONDS):
+    async with timeout(LINGER_SECONDS):
         while await read(inside):
             pass

@@ -211,7 +211,7 @@ class Commands:
         self._running = {key: command for key, command in self._running.items() if not command.finished.is_set()}
         finished = [key for key in self._tasks if key not in self._running]
         kept = sum(self._tasks[key].kept_bytes for key in finished)
-        for count, key in zip(range(len(finished), 0, -1), finished, strict=True):
+        for count, key in zip(range(len(finished), 0, -1), finished):
             if count <= KEPT_TASKS and kept <= KEPT_BYTES:
                 break
             kept -= self._tasks.pop(key).kept_bytes

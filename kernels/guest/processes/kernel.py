@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,9 +20,9 @@ from .spawn import Program, spawn
 
 CHANNELS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "in_kernel", "kernel_main.py")
-NO_PATHS = ("-P", "-s")
+NO_PATHS = ("-P", "-s") if sys.version_info >= (3, 11) else ("-s",)
 """Keep the launcher's directory, full of our modules, off the path of user code, and the user's packages out of the
-start: the launcher adds those itself."""
+start: the launcher adds those itself. Before Python 3.11 the launcher takes its directory away itself."""
 LAST_WORDS_BYTES = 4096
 
 Event = dict[str, Any]
@@ -167,7 +168,7 @@ def write_connection_file(
     content = {
         "transport": transport,
         "ip": ip,
-        **dict(zip(CHANNELS, ports, strict=True)),
+        **dict(zip(CHANNELS, ports)),
         "key": key,
         "signature_scheme": "hmac-sha256",
         "kernel_name": "python3" if transport == "ipc" else "deno",

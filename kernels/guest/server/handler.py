@@ -61,7 +61,7 @@ class Handler(RequestHandler):
         self.answer({"code": refusal.code, "message": str(refusal)})
 
     def log_exception(self, *details: Any) -> None:
-        if not isinstance(details[1], Refusal | OSError):
+        if not isinstance(details[1], (Refusal, OSError)):
             super().log_exception(*details)
 
     def break_off(self) -> None:

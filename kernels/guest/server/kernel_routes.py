@@ -7,6 +7,7 @@ import json
 
 from tornado.iostream import StreamClosedError
 
+from ..deadline import timeout
 from ..processes.kernel import Event
 from ..refusal import Refusal
 from .handler import Handler
@@ -83,7 +84,7 @@ class EventsHandler(Handler):
 
 async def _next(waiting: asyncio.Queue[Event]) -> Event:
     try:
-        async with asyncio.timeout(HEARTBEAT_SECONDS):
+        async with timeout(HEARTBEAT_SECONDS):
             return await waiting.get()
     except TimeoutError:
         return {"event": "heartbeat"}

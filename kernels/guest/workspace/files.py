@@ -272,7 +272,7 @@ class _Deadline:
 
 def _some_names(descriptor: int, count: int = 1000) -> list[str]:
     with os.scandir(descriptor) as entries:
-        return [entry.name for entry, _ in zip(entries, range(count), strict=False)]
+        return [entry.name for entry, _ in zip(entries, range(count))]
 
 
 def version_of(found: os.stat_result) -> Version:

@@ -13,11 +13,14 @@ from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
 from sandcell.cli.wording import describe_network
 from sandcell.models.environments import EnvironmentInfo, Moved
+from sandcell.models.images import ImageInfo
 from sandcell.operations import environments as e
 from sandcell.paging import collect_pages
 
 MOST_NAMES = 20
 COLUMNS = ("ENVIRONMENT", "IMAGE", "RUNTIME", "NETWORK", "MEMORY MB", "STORAGE MB", "STATUS", "DESCRIPTION")
+
+IMAGE_COLUMNS = ("IMAGE", "DIGEST", "MB", "PYTHON", "PACKAGES", "BUILT", "ENVIRONMENTS")
 
 
 @click.group(cls=Verbs, path="environments", short_help="Make, list and delete environments; build the host's.")
@@ -45,6 +48,42 @@ def list_(client: Client, *, kind: Literal["host", "made"] | None, as_json: bool
 def _row(one: EnvironmentInfo) -> tuple[object, ...]:
     network = describe_network(one.network)
     return (one.id, one.image, one.runtime, network, one.memory_mb, one.storage_mb, one.status, one.description)
+
+
+@environments.command("images")
+@click.argument("image", required=False)
+@click.option("--sbom", is_flag=True, help="The bill of materials of IMAGE: CycloneDX, as JSON.")
+@as_json
+@connected
+def images(client: Client, *, image: str | None, sbom: bool, as_json: bool) -> None:
+    """List the images that environments are made from, or the packages of one.
+
+    IMAGE is its digest, or the name of an environment.
+    """
+    if image is None:
+        if sbom:
+            raise click.UsageError("name an IMAGE")
+        found = client.carry_out(collect_pages(lambda cursor: e.list_images(cursor=cursor)))
+        if as_json:
+            show_json(found)
+        else:
+            show_table(IMAGE_COLUMNS, [_image_row(each) for each in found])
+    elif sbom:
+        show_json(client.get_image_sbom(image))
+    else:
+        details = client.get_image(image)
+        if as_json:
+            show_json(details)
+        else:
+            show_table(
+                ("KIND", "PACKAGE", "VERSION"), [(each.kind, each.name, each.version) for each in details.packages]
+            )
+
+
+def _image_row(one: ImageInfo) -> tuple[object, ...]:
+    digest = one.digest.removeprefix("sha256:")[:12]
+    size = f"{one.size_bytes / 1_000_000:,.0f}"
+    return (one.name, digest, size, one.python_version, one.package_count, one.built_at, ", ".join(one.environments))
 
 
 @environments.command("create", short_help="Make an environment of your own.")

@@ -14,6 +14,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ import pytest
 
 from kernels.environment import Environment, NetworkMode
 from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
+from kernels.images import importing, sources
+from kernels.images.importing import Import
 from kernels.launcher.checks import Bounds, Checks
 from kernels.launcher.wire import Create
 from kernels.oci import environments, image_archives, image_layers, unpacking
@@ -91,12 +94,21 @@ def pack(place: Path, files: dict[str, bytes]) -> Path:
     return place
 
 
+def take_source(
+    source: str, wanted: Import, directory: Path, progress: Callable[[str], None] = lambda _line: None
+) -> Environment:
+    variables = {"PATH": os.environ["PATH"], "PIP_NO_INDEX": "1"}  # nothing here is to be fetched
+    with sources.open_source(source, progress, variables=variables) as opened:
+        wanted = replace(wanted, reference=opened.reference, variables=variables)
+        return importing.import_image(opened.parts, wanted, directory, progress)
+
+
 @pytest.fixture
 def take(tmp_path: Path) -> Callable[..., Environment]:
     """Import an archive as `own` into a directory of the test's own."""
 
     def take(archive: Path, name: str = "own", python: str = "") -> Environment:
-        return image_archives.import_image(archive, name, python, tmp_path / "environments", lambda _line: None)
+        return take_source(str(archive), Import(name, python), tmp_path / "environments")
 
     return take
 
@@ -242,8 +254,11 @@ def test_what_is_not_what_it_says_is_refused(take: Callable[..., Environment], t
         (lambda: oci(place, config(base, architecture="s390x"), base), "is for s390x"),
         (lambda: oci(place, config(zstd), zstd, compressed=False), "zstd"),
         (lambda: oci(place, config(damaged), damaged, compressed=False), "cannot be imported"),
-        (lambda: oci(place, config(layer(*PYTHON)), layer(*PYTHON)), "no ipykernel"),
-        (lambda: oci(place, config(layer(BASE[2])), layer(BASE[2])), "no /usr/bin/python3"),
+        (lambda: oci(place, config(layer(*PYTHON)), layer(*PYTHON)), "ipykernel for Python 3.11 could not be fetched"),
+        (
+            lambda: oci(place, config(layer(BASE[2])), layer(BASE[2])),
+            "no python3 in /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; install Python 3.9 to 3.14",
+        ),
         (lambda: pack(place, {"x": b""}), "neither an OCI archive nor"),
         (lambda: pack(place, {"index.json": b"{"}), "cannot be imported"),
         (lambda: pack(place, {"manifest.json": b"[]"}), "holds no images"),
@@ -320,23 +335,169 @@ def test_nothing_stays_of_a_tree_that_is_deeper_than_python_goes(
 
 
 def test_links_of_an_image_are_followed_inside_it(take: Callable[..., Environment], tmp_path: Path) -> None:
-    links = {"usr/bin/python3": "/opt/python/bin/python3", "opt/python": "/srv/py", "usr/lib/python3": "/srv/lib"}
+    links = {"usr/bin/python3": "/opt/python/bin/python3", "opt/python": "/srv/py", "srv/py/lib": "/srv/lib"}
     inside = layer(
         *(member(name, kind=tarfile.SYMTYPE, linkname=target) for name, target in links.items()),
-        member("srv/py/bin/python3", kind=tarfile.SYMTYPE, linkname="../../../../srv/py/real"),
-        member("srv/py/real", b"#!", mode=0o755),
-        member("srv/lib/dist-packages/ipykernel/__init__.py"),
+        member("srv/py/bin/python3", kind=tarfile.SYMTYPE, linkname="../../../../srv/py/bin/python3.13"),
+        member("srv/py/bin/python3.13", b"#!", mode=0o755),
+        member("srv/lib/python3.13/site-packages/ipykernel/__init__.py"),
     )
     assert take(oci(tmp_path / "image.tar", config(inside), inside)).python == "/usr/bin/python3"
     host = tmp_path / "host/dist-packages/ipykernel/__init__.py"
     host.parent.mkdir(parents=True)
     host.touch()
     outside = layer(*PYTHON, member("usr/lib/python3", kind=tarfile.SYMTYPE, linkname=str(tmp_path / "host")))
-    with pytest.raises(EnvironmentBuildFailed, match="no ipykernel"):
+    with pytest.raises(EnvironmentBuildFailed, match=r"ipykernel for Python 3\.11 could not"):
         take(oci(tmp_path / "image.tar", config(outside), outside))
     shell = layer(*BASE[1:], member("usr/bin/python3.11", kind=tarfile.SYMTYPE, linkname="../" * 40 + "bin/sh"))
-    with pytest.raises(EnvironmentBuildFailed, match="no /usr/bin/python3"):
+    with pytest.raises(EnvironmentBuildFailed, match="no python3 in /usr/local/sbin:"):
         take(oci(tmp_path / "image.tar", config(shell), shell))
+
+
+def layout(place: Path, *manifests: dict[str, Any], blobs: tuple[bytes, ...] = ()) -> Path:
+    """An OCI image layout, as a directory."""
+    (place / "blobs/sha256").mkdir(parents=True)
+    for each in blobs:
+        (place / "blobs/sha256" / sha(each)[7:]).write_bytes(each)
+    (place / "index.json").write_text(json.dumps({"manifests": manifests}))
+    return place
+
+
+def manifest_of(settings: bytes, *layers: bytes) -> bytes:
+    return json.dumps(
+        {"config": {"digest": sha(settings)}, "layers": [{"digest": sha(each)} for each in layers]}
+    ).encode()
+
+
+def test_of_an_index_the_image_for_this_host_is_taken_and_of_several_the_one_that_is_named(
+    take: Callable[..., Environment], tmp_path: Path
+) -> None:
+    base, more = layer(*BASE), layer(*BASE, member("more"))
+    here, other = config(base), config(more)
+    ours, theirs = manifest_of(here, base), manifest_of(other, more)
+    index = json.dumps(
+        {
+            "manifests": [
+                {"digest": sha(theirs), "platform": {"architecture": "s390x", "os": "linux"}},
+                {"digest": sha(theirs), "platform": {"architecture": MACHINE, "os": "windows"}},
+                {"digest": sha(theirs), "platform": {"architecture": "unknown", "os": "unknown"}},
+                {"digest": sha(ours), "platform": {"architecture": MACHINE, "os": "linux"}},
+            ]
+        }
+    ).encode()
+    blobs = (base, more, here, other, ours, theirs, index)
+    found = take(Path(f"oci:{layout(tmp_path / 'index', {'digest': sha(index)}, blobs=blobs)}"))
+    assert found.digest == sha(here)
+    named = [
+        {"digest": sha(each), "annotations": {"org.opencontainers.image.ref.name": name}}
+        for name, each in (("one", ours), ("two", theirs))
+    ]
+    several = layout(tmp_path / "several", *named, blobs=blobs)
+    with pytest.raises(EnvironmentBuildFailed, match=f"2 images for linux/{MACHINE}; name one"):
+        take(Path(f"oci:{several}"))
+    assert take(Path(f"oci:{several}:two"), "two").digest == sha(other)
+    foreign = layout(
+        tmp_path / "foreign", {"digest": sha(theirs), "platform": {"architecture": "arm", "os": "linux"}}, blobs=blobs
+    )
+    with pytest.raises(EnvironmentBuildFailed, match=f"no image for linux/{MACHINE}; there are: linux/arm$"):
+        take(Path(f"oci:{foreign}"))
+
+
+def test_in_a_directory_no_link_is_followed_and_no_pipe_waited_for(
+    take: Callable[..., Environment], tmp_path: Path
+) -> None:
+    base, secret = layer(*BASE), tmp_path / "secret"
+    settings = config(base)
+    manifest = manifest_of(settings, base)
+    secret.write_bytes(settings)
+    place = layout(tmp_path / "image", {"digest": sha(manifest)}, blobs=(base, manifest))
+    blob = place / "blobs/sha256" / sha(settings)[7:]
+    blob.symlink_to(secret)
+    with pytest.raises(EnvironmentBuildFailed, match="cannot be imported"):
+        take(Path(f"oci:{place}"))
+    blob.unlink()
+    os.mkfifo(blob)
+    with pytest.raises(EnvironmentBuildFailed, match="is no file"):
+        take(Path(f"oci:{place}"))
+    blob.unlink()
+    blob.write_bytes(settings)
+    assert take(Path(f"oci:{place}")).digest == sha(settings)
+
+
+def test_a_root_file_system_becomes_an_image(take: Callable[..., Environment], tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in ("usr/bin", "usr/lib/python3/dist-packages/ipykernel"):
+        (root / name).mkdir(parents=True)
+    (root / "usr/bin/python3.12").touch(0o755)
+    (root / "usr/bin/python3").symlink_to("python3.12")
+    (root / IPYKERNEL).touch()
+    os.mkfifo(root / "pipe")
+    found = take(Path(f"dir:{root}"))
+    assert Path(found.root, "usr/bin/python3").readlink() == Path("python3.12")
+    assert not Path(found.root, "pipe").exists()
+    for source, reason in (
+        (f"dir:{root}/usr/bin/python3", "is no directory"),
+        ("oci-archive:/none.tar", "no file /none"),
+    ):
+        with pytest.raises(EnvironmentBuildFailed, match=reason):
+            take(Path(source))
+
+
+def python(minor: int, prefix: str = "usr") -> list[Entry]:
+    return [
+        member(f"{prefix}/bin/python3.{minor}", b"#!", mode=0o755),
+        member(f"{prefix}/bin/python3", kind=tarfile.SYMTYPE, linkname=f"python3.{minor}"),
+        member(f"{prefix}/lib/python3.{minor}/site-packages/ipykernel/__init__.py"),
+    ]
+
+
+def settings_of(*layers: bytes, **settings: Any) -> bytes:
+    ids = {"type": "layers", "diff_ids": [sha(each) for each in layers]}
+    return json.dumps({"architecture": MACHINE, "os": "linux", "rootfs": ids, "config": settings}).encode()
+
+
+def test_its_python_is_the_first_on_its_path_that_will_do(take: Callable[..., Environment], tmp_path: Path) -> None:
+    for number, (layers, path, expected) in enumerate(
+        (
+            ([*python(8), *python(13, "opt/conda")], "/usr/bin:/opt/conda/bin", "/opt/conda/bin/python3"),
+            ([*python(9)], "", "/usr/bin/python3"),
+            ([*python(14, "x"), *python(11)], "relative:/x/bin:/usr/bin", "/x/bin/python3"),
+        )
+    ):
+        base = layer(*layers)
+        archive = oci(tmp_path / f"{number}.tar", settings_of(base, Env=[f"PATH={path}", "A=b=c"]), base)
+        found = take(archive, f"own{number}")
+        assert (found.python, dict(found.variables)) == (expected, {"PATH": path, "A": "b=c"})
+    refused = (
+        (python(8), {}, "is Python 3.8; install Python 3.9 to 3.14"),
+        (python(15), {}, "is Python 3.15; install Python 3.9 to 3.14"),
+        (python(11), {"Env": ["PATH=/opt/bin"]}, "no python3 in /opt/bin; install Python 3.9 to 3.14"),
+        (python(11), {"Env": ["no name=x"]}, "ENV is not usable"),
+        (python(11), {"Env": ["A=" + "x" * 70_000]}, "ENV is not usable"),
+        (python(11), {"User": "web"}, "USER is 'web', which its /etc/passwd does not have"),
+        (python(11), {"User": "70000:5"}, "USER is 70000; a sandbox has users 0 to 65535"),
+    )
+    for members, settings, reason in refused:
+        base = layer(*members)
+        with pytest.raises(EnvironmentBuildFailed, match=reason):
+            take(oci(tmp_path / "bad.tar", settings_of(base, **settings), base))
+    base = layer(*python(11))
+    foreign = json.loads(settings_of(base)) | {"os": "windows"}
+    with pytest.raises(EnvironmentBuildFailed, match="the image is for windows; sandboxes run images for linux"):
+        take(oci(tmp_path / "bad.tar", json.dumps(foreign).encode(), base))
+
+
+def test_what_the_images_user_may_read_code_may_read(take: Callable[..., Environment], tmp_path: Path) -> None:
+    base = layer(
+        *python(11),
+        member("etc/passwd", b"root:x:0:0::/:/bin/sh\nweb:x:1234:1234::/srv:/bin/sh\n"),
+        member("srv", kind=tarfile.DIRTYPE, mode=0o700, uid=1234),
+        member("srv/settings", b"x", mode=0o640, uid=1234),
+        member("etc/shadow", b"x", mode=0o640),
+    )
+    root = Path(take(oci(tmp_path / "image.tar", settings_of(base, User="web"), base)).root)
+    modes = [(root / name).stat().st_mode & 0o7777 for name in ("srv", "srv/settings", "etc/shadow")]
+    assert modes == [0o705, 0o644, 0o640]
 
 
 def unpacks() -> bool:
@@ -365,7 +526,7 @@ def test_a_layer_that_takes_too_long_is_given_up(
             time.sleep(0.05)
 
     with pytest.raises(EnvironmentBuildFailed, match="did not end in 1 s"):
-        image_archives.import_image(archive, "own", "", tmp_path / "environments", wait)
+        take_source(str(archive), Import("own"), tmp_path / "environments", wait)
 
 
 def test_a_blob_of_another_digest_is_refused(take: Callable[..., Environment], tmp_path: Path) -> None:
@@ -381,7 +542,7 @@ def test_an_exported_image_comes_back_and_counts_as_built(take: Callable[..., En
     base = layer(*BASE, member("etc/special", b"x", mode=0o4755))
     here, there = tmp_path / "here", tmp_path / "environments"
     recipe = recipes.read("python").digest.replace(":", "-")
-    made = image_archives.import_image(oci(tmp_path / "a.tar", config(base), base), "python", "", here, lambda _: None)
+    made = take_source(str(oci(tmp_path / "a.tar", config(base), base)), Import("python"), here)
     environments.point(here / "python" / recipe, Path(made.root).parent.name)
     lines: list[str] = []
     image_archives.export_image("python", here, tmp_path / "out.tar", lines.append)
@@ -423,7 +584,7 @@ def test_a_reference_without_a_tool_says_what_to_install(tmp_path: Path) -> None
         in done.stderr
     )
     with pytest.raises(EnvironmentBuildFailed, match="neither a file nor a reference"):
-        image_archives.fetch("--root=/", tmp_path / "x", lambda _: None, variables={})
+        take_source("--root=/", Import("own"), tmp_path)
 
 
 def test_a_tool_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,6 +594,6 @@ def test_a_tool_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monke
     tool.chmod(0o755)
     path = f"{tool.parent}:{os.environ['PATH']}"
     monkeypatch.setenv("PATH", path)
-    monkeypatch.setattr(image_archives, "_QUESTION_SECONDS", 0.1)
+    monkeypatch.setattr(sources, "_QUESTION_SECONDS", 0.1)
     with pytest.raises(EnvironmentBuildFailed, match=r"podman image failed: .* timed out after 0\.1 seconds"):
-        image_archives.fetch("own:1", tmp_path / "x", lambda _: None, variables={"PATH": path})
+        take_source("own:1", Import("own"), tmp_path)

@@ -1,0 +1,41 @@
+"""Images: what environments are made from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sandcell.models.model import Model
+
+
+class ImageInfo(Model):
+    """An image of the host. `environments` are made from it: the host's by name, and your own by id.
+
+    What was found in it when it was built stands at empty values for one that an older version built. `languages` are
+    those of the kernels that it declares, besides Python.
+    """
+
+    digest: str
+    name: str
+    description: str = ""
+    environments: list[str] = msgspec.field(default_factory=list)
+    system: str = ""
+    python_version: str = ""
+    size_bytes: int = 0
+    package_count: int = 0
+    languages: list[str] = msgspec.field(default_factory=list)
+    built_at: str | None = None
+
+
+class PackageInfo(Model):
+    """A package of an image; its kind is `pypi` (Python) or `deb` (Debian)."""
+
+    kind: str
+    name: str
+    version: str
+
+
+class ImageDetails(Model):
+    """An image and its packages."""
+
+    image: ImageInfo
+    packages: list[PackageInfo] = msgspec.field(default_factory=list)

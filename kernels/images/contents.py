@@ -1,0 +1,117 @@
+"""What is known of a built image: its Python, packages, kernels, size. Found once, kept beside its root file system.
+
+What names it came from the image and is data: bounded, never interpreted.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kernels.environment import Environment
+from kernels.images.importing import inspect
+from kernels.images.manifest import DEFAULT_PATH
+from kernels.oci.environments import measure_size
+from kernels.oci.image_layers import require_size
+
+FILE: Final = "contents.json"
+_LONGEST_FILE_BYTES: Final = 16 << 20
+_KEPT: Final = 32
+
+
+class Package(msgspec.Struct, frozen=True):
+    """One package: its kind is `pypi` or `deb`."""
+
+    kind: str
+    name: str
+    version: str
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """What is in an image. `built_at` is in seconds since 1970."""
+
+    system: str
+    python_version: str
+    bytes: int
+    built_at: float
+    packages: tuple[Package, ...]
+    kernels: tuple[str, ...] = ()
+
+
+def record(environment: Environment) -> None:
+    """Look at a built image and keep what is found, unless that is done already.
+
+    Needs root; raises `EnvironmentBuildFailed`.
+    """
+    root = Path(environment.root)
+    place = root.with_name(FILE)
+    if place.exists():
+        return
+    path = dict(environment.variables).get("PATH", "") or DEFAULT_PATH
+    found = inspect(root, tuple(path.split(":")), environment.python)
+    size = measure_size(root)
+    require_size(size)
+    contents = Contents(
+        system=found.system,
+        python_version="" if found.minor is None else f"3.{found.minor}",
+        bytes=size,
+        built_at=(root.parent / "environment.json").stat().st_mtime,
+        packages=tuple(Package(**each) for each in found.packages),
+        kernels=tuple(each["language"] for each in found.kernels),
+    )
+    unfinished = place.with_name(f".{FILE}.{os.getpid()}")
+    unfinished.write_bytes(msgspec.json.encode(contents))
+    unfinished.chmod(0o644)
+    unfinished.replace(place)
+
+
+@functools.lru_cache(_KEPT)
+def _read(place: str, _changed: int) -> Contents:
+    with Path(place).open("rb") as file:
+        return msgspec.json.decode(file.read(_LONGEST_FILE_BYTES), type=Contents)
+
+
+def read(environment: Environment) -> Contents | None:
+    """What was kept of an image; None for one of which nothing was, or nothing that can be read."""
+    place = Path(environment.root).with_name(FILE)
+    try:
+        return _read(str(place), place.stat().st_mtime_ns)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def make_sbom(environment: Environment, contents: Contents) -> dict[str, Any]:
+    """The software bill of materials of an image, as CycloneDX 1.5 JSON. Pure: the same for the same image."""
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(contents.built_at)),
+            "component": {
+                "type": "container",
+                "bom-ref": environment.digest,
+                "name": environment.image or environment.name,
+                "version": environment.digest,
+            },
+        },
+        "components": [_describe(each, contents.system) for each in contents.packages],
+    }
+
+
+def _describe(package: Package, system: str) -> dict[str, str]:
+    # A version of Debian may have characters that a package URL keeps for itself.
+    version = re.sub(r"[^A-Za-z0-9.~_-]", lambda found: f"%{ord(found[0]):02X}", package.version)
+    vendor = f"{'ubuntu' if system.startswith('Ubuntu') else 'debian'}/" if package.kind == "deb" else ""
+    name = package.name.replace("+", "%2B")
+    purl = f"pkg:{package.kind}/{vendor}{name}@{version}"
+    if package.kind == "deb":
+        purl += f"?arch={'amd64' if platform.machine() == 'x86_64' else 'arm64'}"
+    return {"type": "library", "bom-ref": purl, "name": package.name, "version": package.version, "purl": purl}

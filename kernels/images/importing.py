@@ -1,0 +1,181 @@
+"""An environment made of an image that others built: what is accepted of it, and how it is laid down.
+
+The image is named by the digest of its config, which names its layers by theirs; each is held against that while it is
+unpacked. What root imported is trusted like what root built: it may run in sandboxes, and runs nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from kernels.environment import Environment
+from kernels.errors import EnvironmentBuildFailed
+from kernels.images import inspecting, kernel_packages, trial
+from kernels.images.manifest import Image, make_digest, read_image
+from kernels.images.parts import DAMAGE, describe_damage
+from kernels.oci import environments, image_layers
+from kernels.oci import recipe as recipes
+from kernels.oci.bundle import UID_RANGE
+from kernels.oci.environments import Progress
+from kernels.oci.image_archives import LABEL
+from kernels.oci.image_layers import Parts
+from kernels.sandbox import RuntimeSettings
+
+CACHE: Final = ".kernel-packages"
+"""Below the environments directory."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SCRIPT: Final = str(Path(inspecting.__file__))
+_PYTHONS: Final = f"3.{inspecting.OLDEST} to 3.{inspecting.NEWEST}"
+
+
+class Found(msgspec.Struct):
+    """What `inspecting` found in a root file system; `minor` is None where it is no Python 3."""
+
+    python: str
+    minor: int | None
+    ipykernel: bool
+    packages: list[dict[str, str]]
+    kernels: list[dict[str, Any]]
+    users: dict[str, int]
+    system: str
+
+
+@dataclass(frozen=True)
+class Import:
+    """What an image is to become; empty `name` and `python` are as the image says.
+
+    `reference` names the image where there are several; `variables` is the environment of the package tools;
+    `sandboxes` is how an image is tried whose kernel is put beside it (without it none is tried, nothing compiled).
+    """
+
+    name: str = ""
+    python: str = ""
+    reference: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    sandboxes: RuntimeSettings | None = None
+
+
+def import_image(parts: Parts, wanted: Import, directory: Path, progress: Progress) -> Environment:
+    """The environment made of an image.
+
+    An image that was exported from a build of this installation's recipe counts as that build. Raises
+    `EnvironmentBuildFailed` and leaves nothing of the image then. Needs root.
+    """
+    if os.geteuid() != 0:
+        raise EnvironmentBuildFailed("importing an image makes a root file system: run it as root (sudo)")
+    try:
+        return _import(read_image(parts, wanted.reference), parts, wanted, directory, progress)
+    except DAMAGE as error:
+        raise EnvironmentBuildFailed(f"the image cannot be imported: {describe_damage(error)}") from None
+
+
+def _import(image: Image, parts: Parts, wanted: Import, directory: Path, progress: Progress) -> Environment:
+    name = wanted.name or image.labels.get(LABEL + "name", "")
+    if not NAME.fullmatch(name):
+        raise EnvironmentBuildFailed("the image says no name that an environment can have: give one with --name")
+    with environments.building(directory / name):
+        digest = _find_imported(image, wanted, directory / name) or _lay_down(
+            image, parts, replace(wanted, name=name), directory, progress
+        )
+        target = environments.locate(directory, name, digest)
+        recipe = recipes.read(name).digest if name in recipes.recipes() else ""
+        built = environments.locate(directory, name, recipe)
+        if recipe and recipe == image.labels.get(LABEL + "recipe") and (built.is_symlink() or not built.exists()):
+            environments.point(built, target.name)
+        environments.point(directory / name / "current", target.name)
+    return environments.find(directory, name, digest)
+
+
+def _find_imported(image: Image, wanted: Import, builds: Path) -> str:
+    """The digest of the environment that this image has become already, as it would become now; empty for none."""
+    for path in builds.glob("sha256-*/environment.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            declared = json.loads(path.read_text())
+            origin = declared["origin"]
+            current = origin["kernel_packages"] in {"", kernel_packages.digest_lock(origin["minor"])}
+            if origin["image"] == image.digest and origin["asked_python"] == wanted.python and current:
+                return str(declared["digest"])
+    return ""
+
+
+def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progress: Progress) -> str:
+    """Unpack and check an image as a build of its name; the digest of what has become of it."""
+    asked = wanted.python or image.labels.get(LABEL + "python", "")
+    with environments.stage(environments.locate(directory, wanted.name, image.digest)) as unfinished:
+        root = unfinished / "root"
+        image_layers.unpack(parts, image.layers, root, progress, user=image.user)
+        found = inspect(root, image.path, asked)
+        minor = require_usable(image, found, asked)
+        packages = "" if found.ipykernel else kernel_packages.digest_lock(minor)
+        if packages:
+            archive = kernel_packages.fetch_packages(minor, directory / CACHE, progress, variables=wanted.variables)
+            _add_kernel_packages(root, found, archive, progress)
+            if wanted.sandboxes is not None:
+                _try(Environment(wanted.name, str(root), image.digest, python=found.python), wanted.sandboxes, progress)
+        digest = image.digest if not packages else make_digest(f"{image.digest} with {packages}".encode())
+        environments.declare(
+            unfinished,
+            name=wanted.name,
+            digest=digest,
+            description=image.labels.get(LABEL + "description", ""),
+            python=found.python,
+            variables=dict(image.variables),
+            origin={"image": image.digest, "asked_python": wanted.python, "minor": minor, "kernel_packages": packages},
+        )
+        target = environments.locate(directory, wanted.name, digest)
+        if not target.exists():
+            unfinished.rename(target)
+    return digest
+
+
+def _add_kernel_packages(root: Path, found: Found, archive: Path, progress: Progress) -> None:
+    there = {each["name"]: each["version"] for each in found.packages if each["kind"] == "pypi"}
+    kernel_packages.require_compatible(kernel_packages.read_floors(archive), there)
+    progress(f"the image's Python 3.{found.minor} has no ipykernel: one is put beside it, in /{kernel_packages.PLACE}")
+    image_layers.add_layer(archive, root)
+
+
+def _try(environment: Environment, settings: RuntimeSettings, progress: Progress) -> None:
+    progress("trying its kernel in a sandbox, and compiling")
+    root = Path(environment.root)
+    compiled = root.with_name("compiled")
+    trial.try_image(environment, settings, compiled)
+    image_layers.add_layer(compiled, root)
+    compiled.unlink()
+
+
+def inspect(root: Path, path: tuple[str, ...], python: str) -> Found:
+    """What is in a root file system, looked at by a process that is confined to it; raises `EnvironmentBuildFailed`."""
+    command = image_layers.make_command(_SCRIPT, root, ":".join(path), python)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if done.returncode:
+        raise EnvironmentBuildFailed(image_layers.describe_failure(done.returncode, done.stderr))
+    return msgspec.json.decode(done.stdout, type=Found)
+
+
+def require_usable(image: Image, found: Found, python: str) -> int:
+    """The x of its Python 3.x; raises `EnvironmentBuildFailed`, with what to do, when no sandbox can have it."""
+    if found.minor is None:
+        where = python or f"python3 in {':'.join(image.path)}"
+        raise EnvironmentBuildFailed(f"the image has no {where}; install Python {_PYTHONS}, or name it with --python")
+    if not inspecting.is_taken(found.minor):
+        raise EnvironmentBuildFailed(
+            f"the image's {found.python} is Python 3.{found.minor}; install Python {_PYTHONS}, or name it with --python"
+        )
+    user = image.user or "root"
+    number = int(user[:10]) if user.isascii() and user.isdigit() else found.users.get(user, 0 if user == "root" else -1)
+    if number < 0:
+        raise EnvironmentBuildFailed(f"the image's USER is {user[:40]!r}, which its /etc/passwd does not have")
+    if number >= UID_RANGE:
+        raise EnvironmentBuildFailed(f"the image's USER is {number}; a sandbox has users 0 to {UID_RANGE - 1}")
+    return found.minor
