@@ -48,9 +48,10 @@ SAME = {
     "now": "print(datetime.datetime.now(), time.ctime(), time.time())\n[datetime.datetime.now(), pd.Timestamp.now()]",
     "now in a table": "pd.DataFrame({'at': [pd.Timestamp.now()], 'n': [1]})",
     "logging": "logging.basicConfig(format='%(asctime)s %(message)s', force=True)\nlogging.warning('ready')",
-    "%time": "%time sum(range(100_000))",
+    # Long enough for a clock of 4 ms to count some of both, user and system: "0 ns" in both replays would be news.
+    "%time": "%time sum(range(2_000_000)) + len(os.urandom(1 << 23))",
     "%timeit": "%timeit -n 10 -r 2 sum(range(1000))",
-    "%%time": "%%time\nx = [n for n in range(1000)]\nprint(len(x))",
+    "%%time": "%%time\nx = list(range(1_000_000)) + [os.urandom(1 << 23)]\nprint(sum(x[:-1]))",
     "elapsed": "start = time.perf_counter(); time.sleep(0.01)\nprint(f'took {time.perf_counter() - start:.6f} s')",
     "temporary files": "print(tempfile.mkdtemp(), tempfile.NamedTemporaryFile().name)",
     "a process": "runs += 1; print('pid', os.getpid() + runs)",
