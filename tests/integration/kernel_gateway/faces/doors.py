@@ -27,6 +27,8 @@ BODIES: dict[str, Any] = {
     "StartSession": {"workspace_id": "{workspace_id}"},
     "Submission": {"code": "1"},
     "CommandRequest": {"command": "true"},
+    "CompletionRequest": {"code": "1"},
+    "InspectionRequest": {"code": "1"},
     "ReplayRequest": {"session_id": "{session_id}"},
     "CreateEnvironment": {"name": "mine", "image": "absent"},
     "PutAgent": {"environment": "{environment_id}"},
@@ -102,7 +104,7 @@ def _rest() -> list[Door]:
         Door(
             REST,
             route.method,
-            route.path,
+            route.path.replace("{image_id}", "python"),  # the host's, and so everybody's to look at
             query=QUERIES.get(route.path, ""),
             body="x" if route.uploads else body_of(route.body),
             public=route.public,
