@@ -18,11 +18,17 @@ from sandcell.cli.screen import say
 def build(settings: Settings, *, name: str) -> None:
     """Build the image NAME on this host, or find that it is built.
 
-    An image is an environment of the host's. This is done on the service's host, as root, and asks no service.
+    An image is an environment of the host's: of a recipe, or a table of the environments file with a list of packages.
+    This is done on the service's host, as root, and asks no service.
     """
+    from kernel_gateway.server import layers, sandboxes  # noqa: PLC0415 - the client's verbs need none of it
     from kernels.oci.environments import build as build_environment  # noqa: PLC0415
 
-    built = build_environment(name, settings.environments_path, say, variables=process_environment())
+    layer = sandboxes.find_layer(settings, name)
+    if layer is not None:
+        built = layers.build(settings, layer, say)
+    else:
+        built = build_environment(name, settings.environments_path, say, variables=process_environment())
     say(f"{built.name} is built: {built.digest}")
 
 
