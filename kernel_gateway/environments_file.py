@@ -8,7 +8,6 @@ sense, raises `SettingInvalid` naming file, table and key.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import difflib
 import re
@@ -17,10 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from kernel_gateway import endpoints
 from kernel_gateway.errors import SettingInvalid
+from kernel_gateway.package_sources import parse_index_url, parse_requirements
 from kernel_gateway.setting import Setting
 from kernel_gateway.settings import Settings, table
 from kernels import installed_runtimes
@@ -39,18 +39,8 @@ MOST_ENDPOINTS = 1_000
 LONGEST_DESCRIPTION = 500
 LONGEST_PREFIX_BYTES = 512
 KEYS = (
-    "image",
-    "description",
-    "runtime",
-    "memory_mb",
-    "storage_mb",
-    "pids",
-    "network",
-    "allow",
-    "role",
-    "index_url",
-    "keep_packages",
-    "figures",
+    *("image", "description", "runtime", "memory_mb", "storage_mb", "pids"),
+    *("network", "allow", "role", "index_url", "keep_packages", "packages", "figures"),
 )
 FIGURES = ("files", "blocks")
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
@@ -64,9 +54,6 @@ NETLOC = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 PREFIX = re.compile(r"[A-Za-z0-9!_.*'()=@+,:$&;~/-]+")
 REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 PROFILE = re.compile(r"[A-Za-z0-9_.@:/+-]{0,100}")
-INDEX_PATH = re.compile(r"(/[A-Za-z0-9._~+@-]+)*/?")
-LONGEST_INDEX_URL = 1_000
-LOOPBACK = ("127.0.0.1", "[::1]")
 T = TypeVar("T")
 
 
@@ -84,6 +71,12 @@ class Declared:
     index: PackageIndex | None
     keep_packages: bool
     figures: str
+    packages: tuple[str, ...]
+
+    @property
+    def built_image(self) -> str:
+        """The built image that sessions get: its own, where a list of packages is made over `image`."""
+        return self.name if self.packages else self.image
 
 
 @dataclass(frozen=True)
@@ -159,7 +152,12 @@ def _read_role(values: Any, where: str) -> DeclaredRole:
 def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environment], source: str) -> None:
     """Refuse a table whose image is not built."""
     for one in declared.values():
-        if one.image not in built:
+        if one.packages and one.name not in built:
+            raise SettingInvalid(
+                f"{source}: [{one.name}] is {one.image} with packages, and not built; "
+                f"build it: sandcell environments build {one.name}"
+            )
+        if one.built_image not in built:
             known = ", ".join(sorted(built)) or "none"
             raise SettingInvalid(
                 f"{source}: [{one.name}] image {one.image!r} is not built (built are: {known}); "
@@ -181,8 +179,8 @@ def apply_declared(
     found = {name: dataclasses.replace(one, resources=more.get(name, defaults)) for name, one in built.items()}
     for name, one in declared.items():
         found.pop(name, None)
-        if one.image in built:
-            found[name] = _make_environment(one, built[one.image])
+        if one.built_image in built:
+            found[name] = _make_environment(one, built[one.built_image])
     return found
 
 
@@ -190,7 +188,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
     return dataclasses.replace(
         image,
         name=one.name,
-        image=one.image,
+        image=one.built_image,
         description=one.description or image.description,
         runtime=one.runtime,
         resources=one.resources,
@@ -297,7 +295,17 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
         index=_read_index(one),
         keep_packages=one.take_truth("keep_packages"),
         figures=one.take_one_of("figures", FIGURES, FIGURES[0]),
+        packages=_read_packages(one, name),
     )
+
+
+def _read_packages(one: _Table, name: str) -> tuple[str, ...]:
+    if "packages" not in one:
+        return ()
+    packages: tuple[str, ...] = one.convert("packages", one.take("packages", list), list, parse_requirements)
+    if one.take("image", str, name) == name:
+        raise one.refusal("has packages, and must name the image that they are added to, another than itself")
+    return packages
 
 
 def _read_index(one: _Table) -> PackageIndex | None:
@@ -379,23 +387,3 @@ def parse_endpoint_url(text: str) -> str:
     ):
         raise ValueError(f"{text!r} is no address of an S3 server: write it as https://s3.example.org:9000")
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def parse_index_url(text: str) -> PackageIndex:
-    """A package index: scheme, host, port and path, with a name and a password or without. Raises ValueError.
-
-    No message quotes the text, which may hold the password.
-    """
-    what = "the address of a package index is written as https://pypi.example.org/simple/"
-    if len(text) > LONGEST_INDEX_URL or not (text.isascii() and text.isprintable()):
-        raise ValueError(what)
-    parts = urlsplit(text)
-    who, at, netloc = parts.netloc.rpartition("@")
-    fits = parts.scheme in {"http", "https"} and NETLOC.fullmatch(netloc) and INDEX_PATH.fullmatch(parts.path)
-    if not fits or parts.query or parts.fragment or (parts.port or 1) < 1:
-        raise ValueError(f"{what}, with name:password@ before the host where it needs them")
-    if at and parts.scheme == "http" and not netloc.startswith(LOOPBACK):
-        raise ValueError("with a name and a password it must begin with https: they would be sent in the clear")
-    endpoints.parse_endpoint(netloc)
-    authorization = f"Basic {base64.b64encode(unquote(who).encode()).decode()}" if at else ""
-    return PackageIndex(f"{parts.scheme}://{netloc}{parts.path.removesuffix('/')}/", authorization)

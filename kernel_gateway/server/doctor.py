@@ -96,7 +96,7 @@ async def _remove(settings: Settings, place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _own_place(data: Path) -> Iterator[Path]:
+def own_place(data: Path) -> Iterator[Path]:
     """A directory for the sandbox that is tried, locked as long as this process lives."""
     descriptor = None
     while descriptor is None:  # another doctor may take it for a leftover before it is locked, and remove it
@@ -142,7 +142,7 @@ async def _try_sandbox(settings: Settings) -> Finding:
     """Start a sandbox of the first environment, count it, remove it."""
     environment = next(iter(environments.find_installed(settings.environments_path).values()))
     try:
-        with _own_place(Path(settings.data_dir)) as place:
+        with own_place(Path(settings.data_dir)) as place:
             runtime = sandboxes.make_runtime(settings, place)
             try:
                 return await _start_and_count(runtime, sandboxes.bound_resources(environment, settings))

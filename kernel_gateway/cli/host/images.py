@@ -22,18 +22,23 @@ from sandcell.cli.screen import say
 def build(settings: Settings, *, name: str, dockerfile: Path | None, python: str) -> None:
     """Build the image NAME on this host, or find that it is built: from its recipe, or from a Dockerfile (by buildah).
 
-    An image is an environment of the host's. This is done on the service's host, as root, and asks no service.
+    An image is an environment of the host's: of a recipe, or a table of the environments file with a list of packages.
+    This is done on the service's host, as root, and asks no service.
     """
-    from kernels.images import contents, importing, sources  # noqa: PLC0415 - the client's verbs need none of it
+    from kernel_gateway.server import layers, sandboxes  # noqa: PLC0415 - the client's verbs need none of it
+    from kernels.images import contents, importing, sources  # noqa: PLC0415
     from kernels.oci.environments import build as build_environment  # noqa: PLC0415
 
     variables, directory = process_environment(), settings.environments_path
-    if dockerfile is None:
-        built = build_environment(name, directory, say, variables=variables)
-    else:
+    layer = None if dockerfile is not None else sandboxes.find_layer(settings, name)
+    if dockerfile is not None:
         with sources.build_source(dockerfile, say, variables=variables) as source:
             wanted = importing.Import(name, python, source.reference, variables, _sandboxes(settings))
             built = importing.import_image(source.parts, wanted, directory, say)
+    elif layer is not None:
+        built = layers.build(settings, layer, say)
+    else:
+        built = build_environment(name, directory, say, variables=variables)
     contents.record(built)
     say(f"{built.name} is built: {built.digest}")
 

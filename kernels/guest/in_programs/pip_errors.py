@@ -6,6 +6,7 @@ of an index to people; so its errors are read on their way to stderr. What is no
 
 from __future__ import annotations
 
+import atexit
 import re
 import sys
 from typing import Any
@@ -26,6 +27,7 @@ class Errors:
         self._address = address
         self._held = self._begun = ""
         self._has_others = False
+        atexit.register(lambda: stream.write(self._held))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

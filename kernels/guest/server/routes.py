@@ -1,15 +1,26 @@
-"""The guest's HTTP face in one table. README.md in this package documents it."""
+"""The guest's HTTP face in one table, with a route too small for a module. README.md in this package documents it."""
 
 from __future__ import annotations
 
 from tornado.web import Application
 
+from ..refusal import Refusal
 from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, RemovalHandler, StatHandler
-from .handler import UnknownHandler
+from .handler import Handler, UnknownHandler
 from .kernel_routes import DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
-from .package_routes import PackagesHandler
+
+
+class PackagesHandler(Handler):
+    """PUT /v1/packages {elsewhere}: of each package, by its normalised name, which environments have it, in words."""
+
+    def put(self) -> None:
+        elsewhere = self.field("elsewhere", dict)
+        if not all(isinstance(each, str) and each.isascii() and each.isprintable() for each in elsewhere.values()):
+            raise Refusal(400, "invalid_request", "elsewhere says of each package, in one line, what has it")
+        self.control.missing_index.elsewhere = elsewhere
+        self.answer({})
 
 
 def make_application(control: Control) -> Application:

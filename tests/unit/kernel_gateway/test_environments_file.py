@@ -206,6 +206,37 @@ def test_a_prefix_ends_with_a_slash(written: str) -> None:
     assert role == ExecutionRole("bucket", "a/b/", write=False)
 
 
+def test_a_list_of_packages_makes_an_image_of_its_own() -> None:
+    text = "[plus]\nimage = 'python'\nkeep_packages = true\npackages = ['a==1.0', 'b[x,y]>=2,<3', 'C_d.e', 'f~=1.2.*']"
+    declared = environments_file.parse(text, Settings())
+    assert declared["plus"].packages == ("a==1.0", "b[x,y]>=2,<3", "C_d.e", "f~=1.2.*")
+    assert declared["plus"].keep_packages
+    image = Environment("python", "/e/root", "sha256:1")
+    with pytest.raises(SettingInvalid, match="build it: sandcell environments build plus"):
+        environments_file.require_images(declared, {"python": image}, "x")
+    own = Environment("plus", "/plus/root", "sha256:2")
+    found = environments_file.apply_declared(declared, {"python": image, "plus": own}, Resources())
+    assert (found["plus"].image, found["plus"].root) == ("plus", "/plus/root")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("packages = []", "lists none"),
+        ("packages = ['--index-url=http://x']", "is no package"),
+        ("packages = ['a @ https://x/a.whl']", "is no package"),
+        ("packages = ['a\\nb']", "is no package"),
+        ("packages = [1]", "is no package"),
+        ("packages = 'a'", "must be a list"),
+        ("image = 'python'\npackages = ['a']", "another than itself"),
+        ("keep_packages = 1", "must be true or false"),
+    ],
+)
+def test_a_list_of_packages_that_makes_no_sense_is_refused(line: str, says: str) -> None:
+    with pytest.raises(SettingInvalid, match=says):
+        environments_file.parse(f"[python]\n{line}", Settings())
+
+
 @pytest.mark.parametrize(
     ("written", "url", "who"),
     [
@@ -227,7 +258,7 @@ def test_a_package_index_is_an_address_and_what_the_service_says_to_it(written: 
     "written",
     ["pypi.org/simple", "ftp://a.b/simple", "https://a.b/simple?x=secret", "https://a.b/a b", "https://a.b/../x%2f",
      "https:///simple", "https://secret:secret@/x", "http://user:secret@a.b/simple", "https://a.b:0/", "https://7f.1/",
-     "https://a.b:99999/", "https://localhost.:secret/"],
+     "http://user:secret@127.0.0.1.a.b/simple", "https://a.b:99999/", "https://localhost.:secret/"],
 )  # fmt: skip
 def test_another_address_is_no_package_index_and_no_message_quotes_a_password(written: str) -> None:
     with pytest.raises(SettingInvalid, match=r"\[python\] index_url: ") as refused:

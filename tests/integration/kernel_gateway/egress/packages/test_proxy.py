@@ -18,7 +18,7 @@ from kernel_gateway.egress.packages.source import IndexFailed
 from kernel_gateway.egress.packages.wheel_cache import WheelCache
 from kernel_gateway.egress.policy import OperatorRules
 from kernel_gateway.egress.resolver import system_resolve
-from kernel_gateway.environments_file import parse_index_url
+from kernel_gateway.package_sources import parse_index_url
 from tests.doubles.package_index import PASSWORD, PackageIndex, package_index
 
 

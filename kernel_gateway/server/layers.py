@@ -1,0 +1,194 @@
+"""Images from a list: a built image and more Python packages, which a sandbox of that image installs.
+
+The sandbox is like every other one: an unprivileged user in its own namespaces, whose only way out is the package
+index. Nothing of a package runs on the host. Packages of the image below keep their versions; what is added is locked:
+its versions stand in `packages.lock` beside the new root. The digest is of the image below and the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final
+
+from kernel_gateway.egress.budget import EgressLimits
+from kernel_gateway.egress.decision import Decision, Party
+from kernel_gateway.egress.packages.proxy import PackageIndexes
+from kernel_gateway.egress.packages.wheel_cache import WheelCache
+from kernel_gateway.egress.policy import OperatorRules
+from kernel_gateway.egress.resolver import system_resolve
+from kernel_gateway.egress.session_egress import SessionEgress
+from kernel_gateway.endpoints import parse_endpoints
+from kernel_gateway.environments_file import LONGEST_DESCRIPTION, Declared
+from kernel_gateway.server import sandboxes
+from kernel_gateway.server.doctor import own_place
+from kernel_gateway.settings import Settings
+from kernels.environment import Environment, NetworkPolicy, PackageIndex, Resources
+from kernels.errors import EnvironmentBuildFailed
+from kernels.guest_client.client import GuestClient
+from kernels.images.layer import Layer, link_root
+from kernels.images.packages import InstalledPackage, canonicalize, read_packages
+from kernels.oci import environments
+from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
+
+PYPI: Final = PackageIndex("https://pypi.org/simple/")
+READY_SECONDS: Final = 120
+INSTALL_SECONDS: Final = 3600
+OUTPUT_BYTES: Final = 64 * 1024
+LONGEST_LINE: Final = 2_000
+_FORMAT: Final = "layer 1"
+_KEPT: Final = ".sandcell/packages"
+_INSTALL: Final = (
+    "{python} -m pip install --no-color --progress-bar=off --compile --constraint=constraints.txt"
+    " --requirement=requirements.txt"
+)
+_PLACES: Final = (
+    "{python} -c 'import site, sysconfig as s; print(site.getusersitepackages()); print(s.get_paths()[\"purelib\"])'"
+)
+Say = Callable[[str], None]
+
+
+def build(settings: Settings, one: Declared, say: Say) -> Environment:
+    """Build the image of a table with a list of packages, or find that it is built already. Needs root.
+
+    Raises `EnvironmentBuildFailed` and what a runtime raises.
+    """
+    directory = settings.environments_path
+    base = environments.find_installed(directory).get(one.image)
+    if base is None:
+        raise EnvironmentBuildFailed(f"{one.name} is made over {one.image}, which is not built: build it first")
+    target = environments.locate(directory, one.name, digest(base, one.packages))
+    with environments.building(directory / one.name):
+        if not (target / "environment.json").exists():
+            if os.geteuid() != 0:
+                raise EnvironmentBuildFailed("building an environment makes a root file system: run it as root (sudo)")
+            with environments.stage(target) as unfinished:
+                asyncio.run(_build(settings, one, base, unfinished, say))
+        environments.point(target.parent / "current", target.name)
+    return environments.find_installed(directory)[one.name]
+
+
+def digest(base: Environment, packages: tuple[str, ...]) -> str:
+    """Names the image: what it is made over, and the list."""
+    text = "\n".join((_FORMAT, base.digest, *sorted(packages)))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+async def _build(settings: Settings, one: Declared, base: Environment, unfinished: Path, say: Say) -> None:
+    root = unfinished / "root"
+    say(f"1/2 installing {', '.join(one.packages)} in a sandbox of {base.name}")
+    before = read_packages(base.root, base.python)
+    async with _sandbox(settings, one, base) as (guest, info):
+        user, image = await _install(guest, base, one, before)
+        say(f"2/2 the files of {base.name}, and what was installed")
+        await asyncio.to_thread(link_root, Path(base.root), root)
+        layer, workspace = Layer(root), Path(info.workspace_directory)
+        below = user.removeprefix("/workspace/")
+        await asyncio.to_thread(layer.add, workspace, below, image)
+        await asyncio.to_thread(layer.add, workspace, f"{_KEPT}/bin", "/usr/local/bin")
+    added = sorted(set(read_packages(str(root), base.python)) - set(before))
+    (unfinished / "packages.lock").write_text("".join(f"{each.name}=={each.version}\n" for each in added))
+    say(f"added {', '.join(f'{each.name} {each.version}' for each in added) or 'nothing'}"[:LONGEST_LINE])
+    description = one.description or f"{base.description}; with {', '.join(one.packages)}"
+    environments.declare(
+        unfinished,
+        name=one.name,
+        digest=digest(base, one.packages),
+        description=description[:LONGEST_DESCRIPTION],
+        python=base.python,
+    )
+
+
+async def _install(
+    guest: GuestClient, base: Environment, one: Declared, before: tuple[InstalledPackage, ...]
+) -> tuple[str, str]:
+    """Install; where the user's packages are then, and where the image keeps its own."""
+    kept = {canonicalize(each.name): each.version for each in before if each.kind == "python"}
+    await _write(guest, "constraints.txt", "".join(f"{name}=={version}\n" for name, version in kept.items()))
+    await _write(guest, "requirements.txt", "\n".join(one.packages))
+    await _run(guest, _INSTALL.format(python=base.python))
+    said = (await _run(guest, _PLACES.format(python=base.python))).split("\n")
+    if len(said) < 2 or not said[0].startswith(f"/workspace/{_KEPT}/"):
+        raise EnvironmentBuildFailed("the image's Python does not say where it keeps packages")
+    return said[0], said[1]
+
+
+async def _write(guest: GuestClient, name: str, text: str) -> None:
+    async def content() -> AsyncIterator[bytes]:
+        yield text.encode()
+
+    await guest.write_file(name, content())
+
+
+async def _run(guest: GuestClient, command: str) -> str:
+    done = await guest.run_command(
+        command, timeout_seconds=INSTALL_SECONDS, output_bytes=OUTPUT_BYTES, merge_output=True
+    )
+    if done.exit_code != 0:
+        why = f"it took longer than {INSTALL_SECONDS} s" if done.timed_out else done.stdout
+        raise EnvironmentBuildFailed(f"the packages could not be installed:\n{why.strip()[-2000:]}")
+    return done.stdout
+
+
+@contextlib.asynccontextmanager
+async def _sandbox(
+    settings: Settings, one: Declared, base: Environment
+) -> AsyncIterator[tuple[GuestClient, SandboxInfo]]:
+    """A sandbox of the image below, from which the package index is reached and nothing else."""
+    environment = dataclasses.replace(
+        base,
+        resources=Resources(settings.memory_mb_max, settings.storage_mb_max, settings.pids),
+        index=one.index or PYPI,
+        keep_packages=True,
+        runtime=one.runtime or settings.runtime,
+    )
+    sandbox_id = str(uuid.uuid4())
+    with own_place(Path(settings.data_dir)) as place:
+        runtime = sandboxes.make_runtime(settings, place)
+        guest = GuestClient(functools.partial(runtime.dial, sandbox_id))
+        try:
+            info = await runtime.create(SandboxSpec(sandbox_id, environment))
+            async with _egress(settings, runtime, sandbox_id, environment):
+                await guest.wait_ready(READY_SECONDS)
+                yield guest, info
+        finally:
+            await guest.aclose()
+            await runtime.destroy(sandbox_id)
+            await runtime.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _egress(
+    settings: Settings, runtime: SandboxRuntime, sandbox_id: str, environment: Environment
+) -> AsyncIterator[None]:
+    operator = OperatorRules(parse_endpoints(settings.egress_private))
+    limits = EgressLimits(received_bytes=settings.egress_received_bytes, requests=settings.egress_requests)
+    indexes = PackageIndexes(operator, system_resolve, limits, WheelCache(Path(settings.data_dir), 0))
+    listener = await runtime.listen(sandbox_id, "packages")
+    egress = await SessionEgress.open(
+        Party(sandbox_id, "build"),
+        NetworkPolicy(),
+        None,
+        {"packages": listener},
+        limits=limits,
+        operator=operator,
+        record=_ignore,
+        index=environment.index,
+        indexes=indexes,
+    )
+    try:
+        yield
+    finally:
+        await egress.aclose()
+        await indexes.aclose()
+
+
+def _ignore(_: Decision) -> None:
+    """A build is root's own doing: pip's output says what it fetched."""

@@ -1,0 +1,111 @@
+"""An image over another one: the other's files, shared by hard links, and Python packages that a sandbox installed.
+
+What a sandbox made is hostile, and so are the images: directories are opened one by one, no link is followed on either
+side, only regular files are taken, and none that is there already is touched: it is the other image's as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from kernels.errors import EnvironmentBuildFailed
+from kernels.oci.safe_open import open_beneath
+
+MOST_FILES: Final = 1_000_000
+MOST_BYTES: Final = 32 << 30
+MOST_LEVELS: Final = 64
+_PLACE: Final = re.compile(r"/[A-Za-z0-9._/+-]{1,500}")
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def link_root(base: Path, root: Path) -> None:
+    """Make `root`, which is not there yet, of the files of another image; on another file system they are copied."""
+    for how in ("--link", "--reflink=auto"):
+        done = subprocess.run(
+            ["cp", "--archive", how, "--", str(base), str(root)], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return
+        subprocess.run(["rm", "-rf", "--one-file-system", "--", str(root)], capture_output=True, check=False)
+    raise EnvironmentBuildFailed(f"the image {base} could not be copied: {done.stderr.strip()[-500:]}")
+
+
+class Layer:
+    """Adds what a sandbox installed to a root file system of its own; counts what it takes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files, self._bytes = MOST_FILES, MOST_BYTES
+
+    def add(self, source: Path, below: str, place: str) -> None:
+        """Take the tree `below` a directory of the sandbox's into the image's directory `place`, which must be there.
+
+        What is not there to be taken is no error. Raises `EnvironmentBuildFailed`.
+        """
+        if not _PLACE.fullmatch(place):
+            raise EnvironmentBuildFailed(f"the image's Python keeps packages at no place: {place[:200]!r}")
+        try:
+            taken = open_beneath(source, os.fsencode(below))
+        except FileNotFoundError:
+            return
+        try:
+            target = open_beneath(self._root, os.fsencode(place.strip("/")))
+            try:
+                self._copy(taken, target, MOST_LEVELS)
+            finally:
+                os.close(target)
+        except OSError as error:
+            raise EnvironmentBuildFailed(f"what was installed cannot be taken over: {error}") from None
+        finally:
+            os.close(taken)
+
+    def _copy(self, source: int, target: int, levels: int) -> None:
+        if not levels:
+            raise EnvironmentBuildFailed(f"what was installed is deeper than {MOST_LEVELS} directories")
+        with os.scandir(source) as entries:
+            for entry in entries:
+                self._files -= 1
+                if self._files < 0:
+                    raise EnvironmentBuildFailed(f"what was installed are more than {MOST_FILES:,} files")
+                mode = os.stat(entry.name, dir_fd=source, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    self._copy_directory(source, target, entry.name, levels)
+                elif stat.S_ISREG(mode):
+                    self._copy_file(source, target, entry.name)
+
+    def _copy_directory(self, source: int, target: int, name: str, levels: int) -> None:
+        taken = os.open(name, _DIRECTORY, dir_fd=source)
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=target)
+            made = os.open(name, _DIRECTORY, dir_fd=target)
+            try:
+                self._copy(taken, made, levels - 1)
+            finally:
+                os.close(made)
+        finally:
+            os.close(taken)
+
+    def _copy_file(self, source: int, target: int, name: str) -> None:
+        with os.fdopen(os.open(name, _READ, dir_fd=source), "rb") as taken:
+            found = os.fstat(taken.fileno())
+            self._bytes -= found.st_size
+            if not stat.S_ISREG(found.st_mode) or self._bytes < 0:
+                raise EnvironmentBuildFailed(f"what was installed has more than {MOST_BYTES:,} bytes")
+            try:
+                new = os.open(name, _NEW, 0o755 if found.st_mode & 0o100 else 0o644, dir_fd=target)
+            except FileExistsError:
+                return
+            with os.fdopen(new, "wb") as made:
+                shutil.copyfileobj(taken, made)
+                made.flush()
+                os.utime(made.fileno(), ns=(found.st_mtime_ns, found.st_mtime_ns))  # bytecode is good for this time

@@ -1,0 +1,95 @@
+"""An image from a list: built by the command over another image, in a sandbox, and used by a session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kernels.images.packages import read_packages
+from kernels.oci import environments
+from tests import leftovers
+from tests.doubles.package_index import PackageIndex, package_index
+from tests.integration.kernel_gateway.server.rest import Rest
+from tests.running_service import RunningService
+
+
+@pytest.fixture
+def index() -> Iterator[PackageIndex]:
+    with package_index() as index:
+        yield index
+
+
+def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_the_list_changes(
+    index: PackageIndex, environments_dir: Path, make_service: Callable[..., RunningService], tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    index.add("tiny-sample", sample="GREETING = 'in the image'")
+    index.add("other-sample")
+    images, file = tmp_path / "environments", tmp_path / "environments.toml"
+    images.mkdir()
+    (images / "python").symlink_to((environments_dir / "python").resolve())
+    before = snapshot(environments_dir)
+
+    def build(packages: str) -> subprocess.CompletedProcess[str]:
+        file.write_text(f'[plus]\nimage = "python"\nindex_url = "{index.url}"\npackages = [{packages}]\n')
+        variables = {
+            "SANDCELL_DATA_DIR": str(tmp_path / "data"),
+            "SANDCELL_ENVIRONMENTS_DIR": str(images),
+            "SANDCELL_ENVIRONMENTS_FILE": str(file),
+            "SANDCELL_RUN_DIR": str(leftovers.RUN_DIR),
+        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SANDCELL_")}
+        return subprocess.run(
+            [sys.executable, "-m", "sandcell", "environments", "build", "plus"],
+            env={**kept, **variables},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    refused = build('"no-such-package"')
+    assert refused.returncode != 0
+    assert "has no no-such-package" in refused.stderr
+    assert "plus" not in environments.find_installed(images)
+    conflict = build('"numpy==0.1"')
+    assert "(constraint) numpy==" in conflict.stderr
+    built = build('"tiny-sample==1.0"')
+    assert built.returncode == 0, built.stderr
+    assert "added tiny-sample 1.0\n" in built.stderr
+    plus, python = environments.find_installed(images)["plus"], environments.find_installed(images)["python"]
+    assert Path(plus.root).with_name("packages.lock").read_text() == "tiny-sample==1.0\n"
+    (added,) = set(read_packages(plus.root, plus.python)) - set(read_packages(python.root, python.python))
+    assert (added.name, added.version, added.source) == ("tiny-sample", "1.0", "pip")
+    assert snapshot(environments_dir) == before, "nothing of the image below is changed"
+
+    asked = len(index.visits)
+    assert build('"tiny-sample==1.0"').returncode == 0
+    assert (len(index.visits), environments.find_installed(images)["plus"].digest) == (asked, plus.digest)
+
+    service = make_service(environments_dir=images, environments_file=file)
+    with Rest(service) as rest, rest.session(environment="plus") as session:
+        said = session.run("import sample\nprint(sample.GREETING, sample.__cached__)")["stdout"]
+        assert said.startswith("in the image /usr/local/lib/python3.11/dist-packages/__pycache__/sample.")
+        (listed,) = rest.get("/v1/environments/plus/packages?name=tiny-sample")["items"]
+        assert listed["source"] == "pip"
+    assert build('"tiny-sample", "other-sample"').returncode == 0
+    again = environments.find_installed(images)["plus"]
+    assert again.digest != plus.digest
+    assert {each.name for each in read_packages(again.root, again.python)} >= {"tiny-sample", "other-sample"}
+
+
+def snapshot(directory: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of each of the image's files."""
+    root = (directory / "python/current/root").resolve()
+    found = {}
+    for place, _, names in os.walk(root):
+        for name in names:
+            at = Path(place, name).lstat()
+            found[f"{place}/{name}"] = (at.st_size, at.st_mtime_ns)
+    return found

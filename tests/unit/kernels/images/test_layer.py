@@ -1,0 +1,82 @@
+"""What a sandbox installed, taken over into an image whose other files are not its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kernels.errors import EnvironmentBuildFailed
+from kernels.images import layer
+from kernels.images.layer import Layer, link_root
+
+SITE = "usr/lib/python3.11/site-packages"
+
+
+def write(top: Path, *names: str, text: str = "new") -> Path:
+    for name in names:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    return top
+
+
+def test_files_of_the_image_below_are_shared_and_never_written(tmp_path: Path) -> None:
+    base = write(tmp_path / "base", f"{SITE}/shared.py", f"{SITE}/space/old.py", text="old")
+    source = write(tmp_path / "w", "p/shared.py", "p/space/new.py", "p/bin/tool")
+    (source / "p/bin/tool").chmod(0o755)
+    os.utime(source / "p/space/new.py", ns=(1, 5_000_000_000))
+    root = tmp_path / "root"
+    link_root(base, root)
+    Layer(root).add(source, "p", f"/{SITE}")
+    Layer(root).add(source, "nothing", f"/{SITE}")
+    site = root / SITE
+    assert (site / "shared.py").read_text() == (base / SITE / "shared.py").read_text() == "old"
+    assert (site / "shared.py").stat().st_ino == (base / SITE / "shared.py").stat().st_ino
+    assert (site / "space/new.py").stat().st_mtime_ns == 5_000_000_000
+    assert [(site / name).stat().st_mode & 0o777 for name in ("space/new.py", "bin/tool")] == [0o644, 0o755]
+    assert sorted(each.name for each in (base / SITE).rglob("*")) == ["old.py", "shared.py", "space"]
+
+
+def test_links_pipes_and_what_they_lead_to_are_left_out(tmp_path: Path) -> None:
+    secret = write(tmp_path / "host", "secret.py")
+    source, root = write(tmp_path / "w", "p/fine.py"), tmp_path / "root"
+    (source / "p/file.py").symlink_to(secret / "secret.py")
+    (source / "p/directory").symlink_to(secret)
+    os.mkfifo(source / "p/pipe.py")
+    (root / SITE).mkdir(parents=True)
+    Layer(root).add(source, "p", f"/{SITE}")
+    assert [each.name for each in (root / SITE).iterdir()] == ["fine.py"]
+
+
+def test_an_image_whose_directories_are_links_is_written_nowhere_else(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    source, root = write(tmp_path / "w", "p/space/new.py"), tmp_path / "root"
+    (root / "usr").mkdir(parents=True)
+    (root / "usr/lib").symlink_to(outside)
+    (root / "space").symlink_to(outside)
+    for place in ("/usr/lib", "/usr/lib/below", "/", "/../outside", "usr", "/a\nb", ""):
+        with pytest.raises(EnvironmentBuildFailed):
+            Layer(root).add(source, "p", place)
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize(("bound", "value"), [("MOST_FILES", 2), ("MOST_BYTES", 5), ("MOST_LEVELS", 2)])
+def test_so_much_is_taken_over_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
+    monkeypatch.setattr(layer, bound, value)
+    source, root = write(tmp_path / "w", "p/a/b/one.py", "p/two.py", "p/three.py"), tmp_path / "root"
+    root.mkdir()
+    with pytest.raises(EnvironmentBuildFailed):
+        Layer(root).add(source, "p/a/..", "/x")
+    (root / "x").mkdir()
+    with pytest.raises(EnvironmentBuildFailed, match=r"more than|deeper than"):
+        Layer(root).add(source, "p", "/x")
+
+
+def test_an_image_that_cannot_be_copied_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentBuildFailed):
+        link_root(tmp_path / "nowhere", tmp_path / "root")
+    assert list(tmp_path.iterdir()) == []
