@@ -71,6 +71,13 @@ async def plots(tools: Tools) -> None:
         "saved as figure-9.png)",
         "saved as figure-10.png)",
     ]
+    await tools(
+        "writeFiles", content=[{"path": f"{name}/in", "text": ""} for name in ("figure-11.png", "image-12.gif")]
+    )
+    await tools("writeFiles", content=[{"path": "figure-999999999.png", "text": ""}])
+    for number in (1, 2):
+        (last,) = (await tools("executeCode", code=f"plt.plot([7, {number}])\nplt.show()"))["content"]
+        assert last["text"].endswith(f"(saved as figure-{999_999_999 + number}.png)"), last
     (block,) = (await tools("executeCode", code=ASKED_FOR))["content"]
     assert (block["type"], block["mimeType"]) == ("image", "image/png")
     assert base64.b64decode(block["data"]).startswith(b"\x89PNG")
