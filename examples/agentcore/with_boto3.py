@@ -71,9 +71,7 @@ class Session:
         """Run code, and show what it printed, drew or raised."""
         result = self.invoke("executeCode", language=language, code=code)
         for block in result["content"]:
-            if block["type"] == "image":
-                say(f"an image: {block['mimeType']}")
-            elif result["isError"]:
+            if result["isError"]:
                 say(f"raised {block['text'].splitlines()[-1]}")
             else:
                 say(block["text"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from kernel_gateway.errors import NotFound, SessionTerminated
+from kernel_gateway.errors import NotFound, PayloadTooLarge, SessionTerminated
 from kernel_gateway.faces.agentcore.calls import Call
 from kernel_gateway.faces.agentcore.identifiers import make_unknown_session_error, parse_session_id
 from kernel_gateway.faces.agentcore.invocation_stream import answer_invocation
@@ -36,6 +36,7 @@ async def invoke(call: Call) -> Response:
     key = (call.principal.id, session_id, repeated) if repeated else None
     tool = find_tool(name, arguments)
     if call.face.invocations.find(key) is None:
+        _require_size(arguments.code or "", call.services.settings.code_bytes)
         await _admit(call, session_id, name)
 
     async def room() -> None:
@@ -58,6 +59,12 @@ def _hash_request(call: Call) -> str:
     if not call.invocation_id:
         return ""
     return hashlib.sha256(f"{call.body_sha256} {call.invocation_id}".encode()).hexdigest()
+
+
+def _require_size(code: str, most_bytes: int) -> None:
+    """Raises PayloadTooLarge for longer code: nothing has run, so it is an error of the request."""
+    if len(code) * 4 > most_bytes and len(code.encode(errors="surrogatepass")) > most_bytes:
+        raise PayloadTooLarge(f"arguments.code has more than {most_bytes:,} bytes", field="arguments.code")
 
 
 async def _admit(call: Call, session_id: str, name: str) -> None:

@@ -122,3 +122,11 @@ def test_numbers_and_strings_are_not_mixed_up(account: Account) -> None:
     for body in ({"maxResults": "1"}, {"maxResults": 1e400}, {"maxResults": 10**30}, {"status": 5}):
         reply = ask(account, "POST", f"/code-interpreters/{SYSTEM}/sessions/list", json.dumps(body).encode())
         assert (reply.status, reply.code) == (400, "ValidationException"), reply
+
+
+def test_code_that_is_too_long_is_refused_by_the_name_of_its_argument(account: Account, session: Session) -> None:
+    body = {"name": "executeCode", "arguments": {"code": f"too_long = '{'é' * 5_000_000}'"}}
+    reply = send(account, signed(account, invocation(session.id, body)))
+    assert (reply.status, reply.code) == (400, "ValidationException")
+    assert [each["name"] for each in reply.json["fieldList"]] == ["arguments.code"]
+    assert session.code("print('too_long' in globals())") == "False"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.jupyter import client_environments
 from tests.conformance.jupyter.conftest import Agents
+from tests.running_service import RunningService
 
 TICKS = "".join(f"tick {number}\n" for number in range(24))
 
@@ -73,3 +77,19 @@ def test_what_a_person_ran_is_in_the_record_with_their_name(
     about = [cell["metadata"]["sandcell"] for cell in cells if cell["cell_type"] == "code"]
     assert (about[0]["author"], about[0]["face"]) == ("admin", "rest")
     assert [each["author"] for each in about if each["face"] == "jupyter"][-1] == "ana"
+
+
+def test_a_requested_restart_is_no_death_to_the_library_of_jupyterlab(
+    service: RunningService, client_environment: Callable[[str], Path], tmp_path: Path
+) -> None:
+    place = client_environment("jupyterlab_services")
+    script = shutil.copy(client_environments.SCRIPTS / "restarting.mjs", place)
+    with service.client() as client, client.session("python") as session:
+        command = [str(place / "bin/node"), script, service.url, service.token, session.id]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert (seen["before"], seen["own"], seen["agents"]) == (["ok", ""], ["ok", "False\n"], ["ok", "False\n"])
+    death = seen["states"].index("by a death")
+    assert "autorestarting" not in seen["states"][:death]
+    assert "autorestarting" in seen["states"][death:]

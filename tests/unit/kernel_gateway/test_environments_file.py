@@ -363,3 +363,10 @@ def test_the_image_data_has_what_the_host_has_for_it_unless_it_is_declared(host_
     assert found["python"].resources == DEFAULTS
     declared = environments_file.parse("[data]\nmemory_mb = 3000", Settings())
     assert environments_file.apply_declared(declared, built, DEFAULTS, larger)["data"].resources.memory_mb == 3_000
+
+
+def test_how_figures_are_shown_is_one_of_two() -> None:
+    found = environments('[python]\nfigures = "blocks"\n[web]\nimage = "python"')
+    assert (found["python"].figures, found["web"].figures, found["data"].figures) == ("blocks", "files", "files")
+    with pytest.raises(SettingInvalid, match="figures must be one of files, blocks, not 'inline'"):
+        environments('[python]\nfigures = "inline"')

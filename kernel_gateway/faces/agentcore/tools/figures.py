@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces.agentcore.tools.file_errors import attempt
+from sandcell.models.workspaces import FileEntry
 
 if TYPE_CHECKING:
     from kernel_gateway.faces.agentcore.tools.invocation import Invocation
@@ -34,6 +37,8 @@ MOST_SAVED: Final = 20
 """Images of one execution that are saved."""
 MOST_SAVED_BYTES: Final = 20_000_000
 """All of them together."""
+MOST_COMPARED: Final = 3
+"""Files of the same size that are read for one image, the latest first."""
 _FIGURE: Final = "<Figure "
 """How the text of a figure of matplotlib begins."""
 _NAME: Final = re.compile(r"(figure|image)-([0-9]{1,9})\.[a-z]{3,4}")
@@ -104,15 +109,18 @@ async def _save(call: Invocation, images: Sequence[Image]) -> dict[int, str]:
     """Nothing is overwritten; an image that a file of such a name has already is not saved again."""
     files = call.services.files
     entries = (await files.list(call.principal, call.session_id)).items
-    sizes = {entry.path: entry.size for entry in entries}
-    last = max((int(match[2]) for path in sizes if (match := _NAME.fullmatch(path))), default=0)
+    taken = {entry.path for entry in entries}
+    numbered = [(int(match[2]), entry) for entry in entries if (match := _NAME.fullmatch(entry.path))]
+    saved = [entry for _, entry in sorted(numbered, key=lambda each: -each[0]) if entry.kind == "file"]
+    last = max((number for number, _ in numbered), default=0)
     names: dict[int, str] = {}
     new: list[tuple[str, bytes]] = []
     for image in images:
-        name = await _find_same(call, sizes, image)
+        name = await _find_same(call, saved, image)
         if name is None:
-            last += 1
-            name = f"{image.stem}-{last}.{EXTENSIONS[image.media_type]}"
+            extension = EXTENSIONS[image.media_type]
+            last = next(each for each in itertools.count(last + 1) if f"{image.stem}-{each}.{extension}" not in taken)
+            name = f"{image.stem}-{last}.{extension}"
             new.append((name, image.content))
         names[image.output] = name
     refused = await files.write_all(call.principal, call.session_id, new) if new else ()
@@ -123,13 +131,13 @@ async def _save(call: Invocation, images: Sequence[Image]) -> dict[int, str]:
     }
 
 
-async def _find_same(call: Invocation, sizes: Mapping[str, int], image: Image) -> str | None:
+async def _find_same(call: Invocation, saved: Sequence[FileEntry], image: Image) -> str | None:
     """The file that has this image: of a plot drawn again, or of an invocation that is answered again."""
-    for path, size in sizes.items():
-        if size == len(image.content) and _NAME.fullmatch(path) and path.endswith(EXTENSIONS[image.media_type]):
-            content = await call.services.files.read_whole(call.principal, call.session_id, path, size)
-            if content == image.content:
-                return path
+    size = len(image.content)
+    alike = [each.path for each in saved if each.size == size and each.path.endswith(EXTENSIONS[image.media_type])]
+    for path in alike[:MOST_COMPARED]:
+        if await attempt(call.services.files.read_whole(call.principal, call.session_id, path, size)) == image.content:
+            return path
     return None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import uuid
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,13 @@ async def plots(tools: Tools) -> None:
         "saved as figure-9.png)",
         "saved as figure-10.png)",
     ]
+    await tools(
+        "writeFiles", content=[{"path": f"{name}/in", "text": ""} for name in ("figure-11.png", "image-12.gif")]
+    )
+    await tools("writeFiles", content=[{"path": "figure-999999999.png", "text": ""}])
+    for number in (1, 2):
+        (last,) = (await tools("executeCode", code=f"plt.plot([7, {number}])\nplt.show()"))["content"]
+        assert last["text"].endswith(f"(saved as figure-{999_999_999 + number}.png)"), last
     (block,) = (await tools("executeCode", code=ASKED_FOR))["content"]
     assert (block["type"], block["mimeType"]) == ("image", "image/png")
     assert base64.b64decode(block["data"]).startswith(b"\x89PNG")
@@ -232,5 +240,19 @@ def test_code_without_a_place_is_refused_before_it_is_queued(house: House) -> No
                 await tools("executeCode", code="print('never')", language="python")
             await gateway.services.executions.interrupt(gateway.me, session.id, running.id)
             assert (await gateway.services.executions.wait(gateway.me, session.id, waiting.id)).status == "ok"
+
+    asyncio.run(test())
+
+
+def test_an_environment_may_show_all_images_as_blocks(house: House, tmp_path: Path) -> None:
+    declared = tmp_path / "environments.toml"
+    declared.write_text('[python]\nfigures = "blocks"\n')
+
+    async def test() -> None:
+        async with house.gateway(environments_file=str(declared)) as gateway:
+            tools = Tools(gateway, await gateway.start())
+            plotted = await tools("executeCode", code=PLOT)
+            assert [block["type"] for block in plotted["content"]] == ["text", "image", "text"]
+            assert (await tools("listFiles"))["content"] == []
 
     asyncio.run(test())
