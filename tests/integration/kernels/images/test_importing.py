@@ -587,6 +587,22 @@ def test_a_reference_without_a_tool_says_what_to_install(tmp_path: Path) -> None
         take_source("--root=/", Import("own"), tmp_path)
 
 
+def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentBuildFailed, match=r"skopeo is missing: install .* \(apt-get install skopeo\)"):
+        take_source("docker://registry.example/own@sha256:" + "0" * 64, Import("own"), tmp_path)
+    with (
+        pytest.raises(EnvironmentBuildFailed, match=r"buildah is missing: install .* \(apt-get install buildah\)"),
+        sources.build_source(tmp_path, lambda _line: None, variables={}),
+    ):
+        pytest.fail("there is no buildah")
+    with (
+        pytest.raises(EnvironmentBuildFailed, match=r"there is no .*/none"),
+        sources.build_source(tmp_path / "none", lambda _line: None, variables={}),
+    ):
+        pytest.fail("there is no such directory")
+
+
 def test_a_tool_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "bin/podman"
     tool.parent.mkdir()
