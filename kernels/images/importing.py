@@ -122,7 +122,9 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
             _add_kernel_packages(root, found, archive, progress)
             if wanted.sandboxes is not None:
                 _try(Environment(wanted.name, str(root), image.digest, python=found.python), wanted.sandboxes, progress)
-        digest = image.digest if not packages else make_digest(f"{image.digest} with {packages}".encode())
+        digest = image.digest
+        if packages or wanted.python:  # another root file system, or another interpreter
+            digest = make_digest(f"{image.digest} with {packages or 'nothing'} for {found.python}".encode())
         environments.declare(
             unfinished,
             name=wanted.name,
@@ -133,7 +135,9 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
             origin={"image": image.digest, "asked_python": wanted.python, "minor": minor, "kernel_packages": packages},
         )
         target = environments.locate(directory, wanted.name, digest)
-        if not target.exists():
+        if target.exists():  # of a version that did not write down where it came from, or named its Python otherwise
+            environments.remove_tree(unfinished)
+        else:
             unfinished.rename(target)
     return digest
 

@@ -487,6 +487,22 @@ def test_its_python_is_the_first_on_its_path_that_will_do(take: Callable[..., En
         take(oci(tmp_path / "bad.tar", json.dumps(foreign).encode(), base))
 
 
+def test_another_python_of_an_image_is_another_environment(take: Callable[..., Environment], tmp_path: Path) -> None:
+    base = layer(*python(11), *python(13, "opt/conda"))
+    archive = oci(tmp_path / "image.tar", settings_of(base), base)
+    first, other = take(archive), take(archive, python="/opt/conda/bin/python3.13")
+    assert (first.python, other.python) == ("/usr/bin/python3", "/opt/conda/bin/python3.13")
+    assert first.digest != other.digest
+    assert take(archive) == first
+    (Path(first.root).parent / "environment.json").write_text(
+        json.dumps(  # as a version wrote it that kept no origin
+            {"name": "own", "digest": first.digest, "description": "", "python": first.python}
+        )
+    )
+    assert take(archive).root == first.root
+    assert [path.name for path in (tmp_path / "environments/own").glob(".*")] == [".lock"]
+
+
 def test_what_the_images_user_may_read_code_may_read(take: Callable[..., Environment], tmp_path: Path) -> None:
     base = layer(
         *python(11),
