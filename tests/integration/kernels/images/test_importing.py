@@ -487,6 +487,19 @@ def test_its_python_is_the_first_on_its_path_that_will_do(take: Callable[..., En
         take(oci(tmp_path / "bad.tar", json.dumps(foreign).encode(), base))
 
 
+def test_two_environments_of_one_image_store_its_files_once(take: Callable[..., Environment], tmp_path: Path) -> None:
+    base = layer(*BASE, member("usr/bin/tool", b"#!", mode=0o4755))
+    archive = oci(tmp_path / "image.tar", config(base), base)
+    first, second = take(archive, "first"), take(archive, "second")
+    assert (first.digest, first.python) == (second.digest, second.python)
+    assert [each.name for each in (first, second)] == ["first", "second"]
+    assert Path(first.root, IPYKERNEL).samefile(Path(second.root, IPYKERNEL))
+    assert tree(Path(first.root)) == tree(Path(second.root))
+    assert take(archive, "second") == second
+    subprocess.run(["rm", "-rf", str(Path(first.root).parent)], check=True)
+    assert Path(second.root, IPYKERNEL).read_text() == "__version__ = '7'\n"
+
+
 def test_another_python_of_an_image_is_another_environment(take: Callable[..., Environment], tmp_path: Path) -> None:
     base = layer(*python(11), *python(13, "opt/conda"))
     archive = oci(tmp_path / "image.tar", settings_of(base), base)
