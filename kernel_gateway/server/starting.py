@@ -35,6 +35,7 @@ from kernel_gateway.settings import Settings, process_environment
 from kernel_gateway.viewers import viewer_plan
 from kernels import launcher
 from kernels.environment import Environment
+from kernels.images import contents
 from kernels.launcher.checks import Bounds
 from kernels.launcher.plan import Plan, ServicePlan, TokenPlan, in_memory
 from kernels.oci.host import findings as host
@@ -60,7 +61,7 @@ def serve(settings: Settings) -> None:
         oci = sandboxes.make_runtime_settings(settings, environments.values(), service_uid=settings.service_uid)
         _require_store_url(settings)
         asyncio.run(_require_host(oci))
-        _require_any(environments, settings)
+        _require_images(environments, settings)
         data_directory.prepare(settings)
         for left in asyncio.run(doctor.remove_leftovers(settings)):
             log.warning("leftover", what=left)
@@ -83,11 +84,17 @@ async def _require_host(oci: RuntimeSettings) -> None:
         await runtime.aclose()
 
 
-def _require_any(environments: Mapping[str, Environment], settings: Settings) -> None:
+def _require_images(environments: Mapping[str, Environment], settings: Settings) -> None:
     if not environments:
         raise SettingInvalid(
             f"no environment is built in {settings.environments_path}; run: sandcell environments build python"
         )
+    for name, environment in sorted(environments.items()):
+        if contents.find_change(environment):
+            place = Path(environment.root).parent
+            raise SettingInvalid(
+                f"the image of {name} was changed after it was built: remove {place}, and build or import it again"
+            )
 
 
 def _require_store_url(settings: Settings) -> None:

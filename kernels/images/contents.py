@@ -6,6 +6,7 @@ What names it came from the image and is data: bounded, never interpreted.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import re
@@ -24,6 +25,18 @@ from kernels.oci.image_layers import require_size
 FILE: Final = "contents.json"
 _LONGEST_FILE_BYTES: Final = 16 << 20
 _KEPT: Final = 32
+_SEALED: Final = (
+    "",
+    "bin",
+    "etc",
+    "opt",
+    "opt/sandcell",
+    "opt/sandcell/kernel",
+    "usr",
+    "usr/bin",
+    "usr/lib",
+    "usr/local/bin",
+)
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -35,7 +48,7 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """What is in an image. `built_at` is in seconds since 1970."""
+    """What is in an image. `built_at` is in seconds since 1970; `seal` is as `compute_seal` had it then."""
 
     system: str
     python_version: str
@@ -43,6 +56,7 @@ class Contents(msgspec.Struct, frozen=True):
     built_at: float
     packages: tuple[Package, ...]
     kernels: tuple[str, ...] = ()
+    seal: str = ""
 
 
 def record(environment: Environment) -> None:
@@ -65,6 +79,7 @@ def record(environment: Environment) -> None:
         built_at=(root.parent / "environment.json").stat().st_mtime,
         packages=tuple(Package(**each) for each in found.packages),
         kernels=tuple(each["language"] for each in found.kernels),
+        seal=compute_seal(root),
     )
     unfinished = place.with_name(f".{FILE}.{os.getpid()}")
     unfinished.write_bytes(msgspec.json.encode(contents))
@@ -85,6 +100,32 @@ def read(environment: Environment) -> Contents | None:
         return _read(str(place), place.stat().st_mtime_ns)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def find_change(environment: Environment) -> bool:
+    """Whether an image's root file system is another than it was when it was built, as far as its seal shows that.
+
+    A matter of milliseconds. An image without a seal, of an older version, counts as unchanged.
+    """
+    kept = read(environment)
+    return kept is not None and bool(kept.seal) and kept.seal != compute_seal(Path(environment.root))
+
+
+def compute_seal(root: Path) -> str:
+    """A digest of names, modes, owners, sizes and times in the directories that programs are in; no file is read.
+
+    Not every change shows in it: it is for accidents, an operator's or a backup's. Only root can change an image.
+    """
+    found = hashlib.sha256()
+    for name in _SEALED:
+        directory = root / name
+        if directory.is_symlink() or not directory.is_dir():
+            continue
+        for entry in sorted(os.scandir(directory), key=lambda each: each.name):
+            seen = entry.stat(follow_symlinks=False)
+            size = 0 if entry.is_dir(follow_symlinks=False) else seen.st_size
+            found.update(f"{name}/{entry.name}\0{seen.st_mode} {seen.st_uid} {size} {int(seen.st_mtime)}\n".encode())
+    return found.hexdigest()
 
 
 def make_sbom(environment: Environment, contents: Contents) -> dict[str, Any]:

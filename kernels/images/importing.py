@@ -84,9 +84,15 @@ def _import(image: Image, parts: Parts, wanted: Import, directory: Path, progres
     if not NAME.fullmatch(name):
         raise EnvironmentBuildFailed("the image says no name that an environment can have: give one with --name")
     with environments.building(directory / name):
-        digest = _find_imported(image, wanted, directory / name) or _lay_down(
-            image, parts, replace(wanted, name=name), directory, progress
-        )
+        wanted = replace(wanted, name=name)
+        there = _find_imported(image, wanted, directory, name)
+        twin = None if there else _find_imported(image, wanted, directory, "*")
+        if there is not None:
+            digest = _read_digest(there)
+        elif twin is not None:
+            digest = _share(image, twin, wanted, directory, progress)
+        else:
+            digest = _lay_down(image, parts, wanted, directory, progress)
         target = environments.locate(directory, name, digest)
         recipe = recipes.read(name).digest if name in recipes.recipes() else ""
         built = environments.locate(directory, name, recipe)
@@ -96,16 +102,39 @@ def _import(image: Image, parts: Parts, wanted: Import, directory: Path, progres
     return environments.find(directory, name, digest)
 
 
-def _find_imported(image: Image, wanted: Import, builds: Path) -> str:
-    """The digest of the environment that this image has become already, as it would become now; empty for none."""
-    for path in builds.glob("sha256-*/environment.json"):
+def _find_imported(image: Image, wanted: Import, directory: Path, name: str) -> Path | None:
+    """The build that this image has become already, as it would become now; `name` is that of builds, or a pattern."""
+    for path in sorted(directory.glob(f"{name}/sha256-*/environment.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             declared = json.loads(path.read_text())
             origin = declared["origin"]
             current = origin["kernel_packages"] in {"", kernel_packages.digest_lock(origin["minor"])}
             if origin["image"] == image.digest and origin["asked_python"] == wanted.python and current:
-                return str(declared["digest"])
-    return ""
+                return path.parent
+    return None
+
+
+def _read_digest(build: Path) -> str:
+    return str(json.loads((build / "environment.json").read_text())["digest"])
+
+
+def _share(image: Image, twin: Path, wanted: Import, directory: Path, progress: Progress) -> str:
+    """Make a build of the files that another name has of the same image: each is stored once, by hard links.
+
+    Nothing writes to either: a root file system is read-only in sandboxes, which have views of their own of it.
+    """
+    progress(f"the image is here as {twin.parent.name}: sharing its files")
+    declared = json.loads((twin / "environment.json").read_text())
+    with environments.stage(environments.locate(directory, wanted.name, declared["digest"])) as unfinished:
+        command = ["cp", "--archive", "--link", "--", str(twin / "root"), str(unfinished / "root")]
+        done = subprocess.run(command, capture_output=True, check=False)
+        if done.returncode:
+            raise EnvironmentBuildFailed(
+                f"files cannot be shared: {done.stderr.decode(errors='replace')[-500:].strip()}"
+            )
+        description = image.labels.get(LABEL + "description", "")
+        environments.declare(unfinished, **{**declared, "name": wanted.name, "description": description})
+    return str(declared["digest"])
 
 
 def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progress: Progress) -> str:
@@ -122,7 +151,9 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
             _add_kernel_packages(root, found, archive, progress)
             if wanted.sandboxes is not None:
                 _try(Environment(wanted.name, str(root), image.digest, python=found.python), wanted.sandboxes, progress)
-        digest = image.digest if not packages else make_digest(f"{image.digest} with {packages}".encode())
+        digest = image.digest
+        if packages or wanted.python:  # another root file system, or another interpreter
+            digest = make_digest(f"{image.digest} with {packages or 'nothing'} for {found.python}".encode())
         environments.declare(
             unfinished,
             name=wanted.name,
@@ -133,7 +164,9 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
             origin={"image": image.digest, "asked_python": wanted.python, "minor": minor, "kernel_packages": packages},
         )
         target = environments.locate(directory, wanted.name, digest)
-        if not target.exists():
+        if target.exists():  # of a version that did not write down where it came from, or named its Python otherwise
+            environments.remove_tree(unfinished)
+        else:
             unfinished.rename(target)
     return digest
 

@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import Message
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from kernels.errors import EnvironmentBuildFailed
-from kernels.oci.environments import MANYLINUX, Progress, megabytes
+from kernels.oci.environments import MANYLINUX, Progress, building, megabytes, remove_tree
 from kernels.oci.image_layers import own_by_root
 
 PLACE: Final = "opt/sandcell/kernel"
@@ -58,19 +57,23 @@ def fetch_packages(minor: int, cache: Path, progress: Progress, *, variables: Ma
 
     The archive is a layer: it replaces what an image has at `PLACE`. Raises `EnvironmentBuildFailed`.
     """
-    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
     archive = cache / f"python3.{minor}-{digest_lock(minor)[:32]}.tar"
-    if not archive.exists():
-        progress(f"fetching ipykernel for Python 3.{minor}, about 20 MB, once for all images with this Python")
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".fetching-") as name:
-            packages, packed = Path(name, "packages"), Path(name, "archive")
-            _install(minor, packages, variables)
-            _pack(packages, packed)
-            packed.replace(archive)
-        progress(f"    {megabytes(archive.stat().st_size)}")
-    for other in cache.glob(f"python3.{minor}-*.tar"):
-        if other != archive:
-            other.unlink()
+    with building(cache):
+        if not archive.exists():
+            progress(f"fetching ipykernel for Python 3.{minor}, about 20 MB, once for all images with this Python")
+            unfinished = cache / ".fetching"
+            remove_tree(unfinished)  # of a process that was killed
+            try:
+                unfinished.mkdir()
+                _install(minor, unfinished / "packages", variables)
+                _pack(unfinished / "packages", unfinished / "archive")
+                (unfinished / "archive").replace(archive)
+            finally:
+                remove_tree(unfinished)
+            progress(f"    {megabytes(archive.stat().st_size)}")
+        for other in cache.glob(f"python3.{minor}-*.tar"):
+            if other != archive:
+                other.unlink()
     return archive
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images.importing import CACHE
-from kernels.oci.environments import Progress, building, measure_size, megabytes
+from kernels.oci.environments import Progress, building, measure_size, megabytes, remove_tree
 
 _CLAIMS: Final = "uids"
 _JOURNAL: Final = "sandbox.json"
@@ -58,6 +57,7 @@ def find_digests_in_use(run_directory: Path) -> set[str]:
 
 def find_unused(directory: Path, in_use: set[str]) -> list[Unused]:
     """What nothing needs below the environments directory, by the digests that are in use."""
+    directory = directory.resolve()  # the links to current builds are followed, and compared with what is listed here
     found: list[Unused] = []
     needed_packages = set()
     for name in _list_names(directory):
@@ -94,7 +94,7 @@ def remove_unused(directory: Path, run_directory: Path, progress: Progress) -> i
             if one.digest and one.digest in find_digests_in_use(run_directory):
                 away.rename(one.path)
                 continue
-            subprocess.run(["rm", "-rf", "--one-file-system", "--", str(away)], capture_output=True, check=False)
+            remove_tree(away)
             _remove_dangling(one.path.parent)
         progress(f"removed {one.path}: {megabytes(one.bytes)}")
         freed += one.bytes

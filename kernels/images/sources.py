@@ -113,7 +113,7 @@ def _pull(reference: str, destination: Path, progress: Progress, variables: Mapp
     _require_tool("skopeo")
     progress(f"copying {reference} (skopeo)")
     # Of an index, skopeo takes the image for this platform; said here so that it is the host's and no other.
-    platform = ["--override-os", "linux", "--override-arch", image_archives.find_architecture()]
+    platform = ["--override-os=linux", f"--override-arch={image_archives.find_architecture()}"]
     _call(["skopeo", *platform, "copy", f"docker://{reference}", f"oci:{destination}"], variables)
     return destination
 
@@ -150,11 +150,16 @@ def _run(command: list[str], variables: Mapping[str, str], seconds: float) -> su
     try:
         return subprocess.run(command, env=dict(variables), capture_output=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {error}") from None
+        raise EnvironmentBuildFailed(f"{_name(command)} failed: {error}") from None
 
 
 def _call(command: list[str], variables: Mapping[str, str]) -> None:
     done = _run(command, variables, _STEP_SECONDS)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-1000:]
-        raise EnvironmentBuildFailed(f"{' '.join(command[:2])} failed: {said or done.returncode}")
+        raise EnvironmentBuildFailed(f"{_name(command)} failed: {said or done.returncode}")
+
+
+def _name(command: list[str]) -> str:
+    """The tool and its verb."""
+    return " ".join([each for each in command if not each.startswith("-")][:2])

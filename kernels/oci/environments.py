@@ -258,18 +258,19 @@ def stage(target: Path) -> Iterator[Path]:
     Unless the block has renamed it itself, which it does when only what is in it says how it is called.
     """
     unfinished = target.with_name(f".{target.name}")
-    _remove_tree(unfinished)  # of a process that was killed
+    remove_tree(unfinished)  # of a process that was killed
     unfinished.mkdir()
     try:
         yield unfinished
         if unfinished.exists():
             unfinished.rename(target)
     except BaseException:
-        _remove_tree(unfinished)
+        remove_tree(unfinished)
         raise
 
 
-def _remove_tree(place: Path) -> None:
+def remove_tree(place: Path) -> None:
+    """Remove a directory and all below it, also of a hostile image; what is mounted there stays."""
     # Not `shutil.rmtree`, which gives up on trees that are deeper than its recursion and its descriptors reach.
     subprocess.run(["rm", "-rf", "--one-file-system", "--", str(place)], capture_output=True, check=False)
 

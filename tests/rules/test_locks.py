@@ -30,7 +30,8 @@ def lock() -> Any:
 def test_the_locks_are_of_what_is_declared_now(lock: Any) -> None:
     names = {one.path.relative_to(REPOSITORY).as_posix() for one in lock.LOCKS}
     projects = {"requirements.lock", "requirements-dev.lock"}
-    assert names == projects | {"environments/python/requirements.txt", "scripts/image-tools.txt"}
+    kernels = {f"kernels/images/locks/python3.{minor}.txt" for minor in (9, 10, 11)}
+    assert names == projects | kernels | {"environments/python/requirements.txt", "scripts/image-tools.txt"}
     for one in lock.LOCKS:
         one.check()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,15 @@ def test_the_bill_of_materials_names_every_package_by_its_url(environment: Envir
     assert urls[0].startswith("pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=")
     assert urls[1:] == ["pkg:pypi/pyyaml@6.0", "pkg:pypi/requests@2.32.3"]
     assert len({each["bom-ref"] for each in bill["components"]}) == 3
+
+
+def test_an_image_that_was_changed_after_it_was_built_is_noticed(environment: Environment) -> None:
+    root = Path(environment.root)
+    assert not contents.find_change(environment)
+    contents.record(environment)
+    assert not contents.find_change(environment)
+    (root / "usr/bin/python3.11").write_text("another")
+    assert contents.find_change(environment)
+    (root / "usr/bin/python3.11").write_text("")
+    os.utime(root / "usr/bin/python3.11", (1, 1))
+    assert contents.find_change(environment)

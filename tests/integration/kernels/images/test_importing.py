@@ -487,6 +487,35 @@ def test_its_python_is_the_first_on_its_path_that_will_do(take: Callable[..., En
         take(oci(tmp_path / "bad.tar", json.dumps(foreign).encode(), base))
 
 
+def test_two_environments_of_one_image_store_its_files_once(take: Callable[..., Environment], tmp_path: Path) -> None:
+    base = layer(*BASE, member("usr/bin/tool", b"#!", mode=0o4755))
+    archive = oci(tmp_path / "image.tar", config(base), base)
+    first, second = take(archive, "first"), take(archive, "second")
+    assert (first.digest, first.python) == (second.digest, second.python)
+    assert [each.name for each in (first, second)] == ["first", "second"]
+    assert Path(first.root, IPYKERNEL).samefile(Path(second.root, IPYKERNEL))
+    assert tree(Path(first.root)) == tree(Path(second.root))
+    assert take(archive, "second") == second
+    subprocess.run(["rm", "-rf", str(Path(first.root).parent)], check=True)
+    assert Path(second.root, IPYKERNEL).read_text() == "__version__ = '7'\n"
+
+
+def test_another_python_of_an_image_is_another_environment(take: Callable[..., Environment], tmp_path: Path) -> None:
+    base = layer(*python(11), *python(13, "opt/conda"))
+    archive = oci(tmp_path / "image.tar", settings_of(base), base)
+    first, other = take(archive), take(archive, python="/opt/conda/bin/python3.13")
+    assert (first.python, other.python) == ("/usr/bin/python3", "/opt/conda/bin/python3.13")
+    assert first.digest != other.digest
+    assert take(archive) == first
+    (Path(first.root).parent / "environment.json").write_text(
+        json.dumps(  # as a version wrote it that kept no origin
+            {"name": "own", "digest": first.digest, "description": "", "python": first.python}
+        )
+    )
+    assert take(archive).root == first.root
+    assert [path.name for path in (tmp_path / "environments/own").glob(".*")] == [".lock"]
+
+
 def test_what_the_images_user_may_read_code_may_read(take: Callable[..., Environment], tmp_path: Path) -> None:
     base = layer(
         *python(11),
@@ -585,6 +614,22 @@ def test_a_reference_without_a_tool_says_what_to_install(tmp_path: Path) -> None
     )
     with pytest.raises(EnvironmentBuildFailed, match="neither a file nor a reference"):
         take_source("--root=/", Import("own"), tmp_path)
+
+
+def test_a_missing_tool_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentBuildFailed, match=r"skopeo is missing: install .* \(apt-get install skopeo\)"):
+        take_source("docker://registry.example/own@sha256:" + "0" * 64, Import("own"), tmp_path)
+    with (
+        pytest.raises(EnvironmentBuildFailed, match=r"buildah is missing: install .* \(apt-get install buildah\)"),
+        sources.build_source(tmp_path, lambda _line: None, variables={}),
+    ):
+        pytest.fail("there is no buildah")
+    with (
+        pytest.raises(EnvironmentBuildFailed, match=r"there is no .*/none"),
+        sources.build_source(tmp_path / "none", lambda _line: None, variables={}),
+    ):
+        pytest.fail("there is no such directory")
 
 
 def test_a_tool_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
