@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kernel_gateway.cursors import cursor_to, nonsense, place_in
 from kernel_gateway.errors import InvalidRequest, UnknownEnvironment
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.storage import environments
@@ -34,10 +36,11 @@ class Images:
         if not 1 <= limit <= MOST_ROWS:
             raise InvalidRequest(f"limit must be between 1 and {MOST_ROWS:,}")
         hosts = self._installed()
-        digests = sorted({each.digest for each in hosts.values() if each.digest > (cursor or "")})
+        after = "" if cursor is None else _read_cursor(cursor)
+        digests = sorted({each.digest for each in hosts.values() if each.digest > after})
         users = await self._find_users(principal, hosts)
         infos = await asyncio.to_thread(lambda: [_describe(hosts, digest, users) for digest in digests[:limit]])
-        return Page(infos, digests[limit - 1] if len(digests) > limit else None)
+        return Page(infos, cursor_to(digests[limit - 1].encode()) if len(digests) > limit else None)
 
     async def get(self, principal: Principal, image: str) -> ImageDetails:
         """One with its packages, by its digest or by the name of an environment; raises UnknownEnvironment."""
@@ -83,6 +86,13 @@ class Images:
                     users[hosts[row.image].digest].append(row.id)
             if cursor is None:
                 return users
+
+
+def _read_cursor(cursor: str) -> str:
+    digest = place_in(cursor).decode("ascii", "replace")
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise nonsense()
+    return digest
 
 
 def _describe(hosts: Mapping[str, Environment], digest: str, users: Users) -> ImageInfo:

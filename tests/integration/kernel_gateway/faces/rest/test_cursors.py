@@ -31,7 +31,7 @@ BY_NAME = ("/files", "/usage", "/principals")
 @pytest.mark.parametrize("path", LISTS)
 def test_no_list_goes_on_from_nonsense(http: httpx.Client, session_id: str, path: str) -> None:
     session = http.get(f"/v1/sessions/{session_id}").json()
-    address = path.format(session_id=session_id, workspace_id=session["workspace_id"])
+    address = path.format(session_id=session_id, workspace_id=session["workspace_id"], environment_id="python")
     assert http.get(address).status_code == 200
     numbers = () if path.endswith(BY_NAME) else NO_NUMBERS
     for cursor in (*NONSENSE, *(base64.urlsafe_b64encode(each).decode() for each in numbers)):
