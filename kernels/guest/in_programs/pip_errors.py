@@ -27,7 +27,7 @@ class Errors:
         self._address = address
         self._held = self._begun = ""
         self._has_others = False
-        atexit.register(lambda: stream.write(self._held))
+        atexit.register(lambda: self._held and stream.write(self._held))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -72,4 +72,5 @@ class Errors:
 
 def replace_stderr(address: str) -> None:
     """Called once, while pip's interpreter starts."""
-    sys.stderr = Errors(sys.stderr, address)
+    if sys.stderr is not None:
+        sys.stderr = Errors(sys.stderr, address)
