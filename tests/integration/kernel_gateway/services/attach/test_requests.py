@@ -301,14 +301,19 @@ def test_a_message_that_is_too_large_is_refused(on_gateway: OnGateway) -> None:
 def test_output_too_large_for_clients_is_named_and_what_follows_it_arrives(on_gateway: OnGateway) -> None:
     async def test(room: Room) -> None:
         ann = await room.attach("ann")
-        big = "display({'text/plain': 'x' * 700_000}, raw=True)\nprint('after')"
+        fits = await ann.execute(
+            "from IPython.display import display\ndisplay({'text/plain': 'x' * 700_000}, raw=True)"
+        )
+        await ann.done(fits)
+        assert len(ann.of(fits, "display_data")[0].message.content["data"]["text/plain"]) == 700_000
+        big = "display({'text/plain': 'x' * 900_000}, raw=True)\nprint('after')"
         cell = await ann.execute("from IPython.display import display\n" + big)
         await ann.done(cell)
         assert "too large for attached clients" in ann.stdout(cell)
         assert ann.stdout(cell).endswith("after\n")
         page = await room.gateway.services.executions.list(room.gateway.me, room.session.id)
         last = await room.gateway.services.executions.get(room.gateway.me, room.session.id, page.items[-1].id)
-        assert len(last.outputs[0]["data"]["text/plain"]) == 700_000, "what is recorded is whole"
+        assert len(last.outputs[0]["data"]["text/plain"]) == 900_000, "what is recorded is whole"
 
     on_gateway(test)
 
