@@ -179,9 +179,10 @@ def test_an_image_comes_from_a_registry_by_its_digest(
     base: Path, variables: dict[str, str], settings: RuntimeSettings, tmp_path: Path
 ) -> None:
     with registry(tmp_path) as address:
-        config = tmp_path / "registries.conf"
+        config = tmp_path / ".config/containers/registries.conf"
+        config.parent.mkdir(parents=True)
         config.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
-        with_registry = {**variables, "CONTAINERS_REGISTRIES_CONF": str(config)}
+        with_registry = {**variables, "HOME": str(tmp_path)}
         pushed = tmp_path / "digest"
         push = ["skopeo", "copy", "--digestfile", str(pushed), f"oci-archive:{base}"]
         subprocess.run(
