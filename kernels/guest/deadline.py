@@ -9,7 +9,7 @@ from typing import Any
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout as timeout  # noqa: PLC0414 - this name is what the module is for
-else:  # pragma: no cover - the service's own Python is newer; tests run this on an older one
+else:  # pragma: no cover - in sandboxes of images whose Python is older than the service's
 
     class timeout:  # noqa: N801 - called as the function is
         """Cancels the task that is in the block at its deadline, and makes that a TimeoutError."""

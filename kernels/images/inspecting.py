@@ -71,7 +71,7 @@ def is_taken(minor: int | None) -> bool:
 
 def read_minor(python: str) -> int | None:
     """The x of the 3.x that an interpreter is, by its name or by its library; None for what is no CPython 3."""
-    if not (os.path.isfile(python) and os.access(python, os.X_OK)):
+    if not (python.startswith("/") and os.path.isfile(python) and os.access(python, os.X_OK)):
         return None
     real = os.path.realpath(python)
     named = _VERSIONED.fullmatch(os.path.basename(real))

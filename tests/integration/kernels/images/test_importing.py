@@ -472,6 +472,7 @@ def test_its_python_is_the_first_on_its_path_that_will_do(take: Callable[..., En
         (python(8), {}, "is Python 3.8; install Python 3.9 to 3.14"),
         (python(15), {}, "is Python 3.15; install Python 3.9 to 3.14"),
         (python(11), {"Env": ["PATH=/opt/bin"]}, "no python3 in /opt/bin; install Python 3.9 to 3.14"),
+        (python(11), {"Labels": {"io.sandcell.python": "usr/bin/python3"}}, "has no usr/bin/python3; install Python"),
         (python(11), {"Env": ["no name=x"]}, "ENV is not usable"),
         (python(11), {"Env": ["A=" + "x" * 70_000]}, "ENV is not usable"),
         (python(11), {"User": "web"}, "USER is 'web', which its /etc/passwd does not have"),

@@ -36,15 +36,20 @@ EXAMPLES = Path(__file__).parents[4] / "examples" / "images"
 PATHS = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 
 
+def bootstrap(suite: str, root: Path, *packages: str) -> None:
+    """A minimal Debian."""
+    options = [*(f"--dpkgopt=path-exclude={pattern}" for pattern in PATHS), f"--include={','.join(packages)}"]
+    command = ["mmdebstrap", "--variant=minbase", *options, suite, str(root)]
+    # Its mounts and processes end with it, however it ends.
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    subprocess.run([*apart, *command], check=True, capture_output=True, timeout=1800)
+
+
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An OCI archive of a minimal Debian."""
     place = tmp_path_factory.mktemp("base")
-    options = [f"--dpkgopt=path-exclude={pattern}" for pattern in PATHS]
-    command = ["mmdebstrap", "--variant=minbase", *options, "bookworm", str(place / "root")]
-    # Its mounts and processes end with it, however it ends.
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    subprocess.run([*apart, *command], check=True, capture_output=True, timeout=1800)
+    bootstrap("bookworm", place / "root")
     image_archives.pack_root(place / "root", place / "debian.tar", "debian", lambda _line: None)
     return place / "debian.tar"
 
@@ -129,6 +134,16 @@ print(subprocess.run([sys.executable, "-c", "import ipykernel"], capture_output=
     assert ("pypi", "ipykernel") not in names
 
 
+@pytest.mark.parametrize(("suite", "version"), [("bullseye", "3.9"), ("trixie", "3.13")])
+def test_an_older_and_a_newer_python_run(suite: str, version: str, settings: RuntimeSettings, tmp_path: Path) -> None:
+    bootstrap(suite, tmp_path / "root", "python3")
+    with sources.open_source(f"dir:{tmp_path / 'root'}", print, variables={**os.environ}) as source:
+        wanted = Import("own", variables={**os.environ}, sandboxes=settings)
+        built = importing.import_image(source.parts, wanted, tmp_path / "environments", print)
+    code = "import sys, threading\nthread = threading.Thread(target=print, args=('%d.%d' % sys.version_info[:2],))\n"
+    assert run(built, settings, f"{code}thread.start()\nthread.join()\n!echo done").split() == [version, "done"]
+
+
 def test_an_image_with_r_runs_it(
     base: Path, variables: dict[str, str], settings: RuntimeSettings, tmp_path: Path
 ) -> None:
@@ -179,9 +194,10 @@ def test_an_image_comes_from_a_registry_by_its_digest(
     base: Path, variables: dict[str, str], settings: RuntimeSettings, tmp_path: Path
 ) -> None:
     with registry(tmp_path) as address:
-        config = tmp_path / "registries.conf"
+        config = tmp_path / ".config/containers/registries.conf"
+        config.parent.mkdir(parents=True)
         config.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
-        with_registry = {**variables, "CONTAINERS_REGISTRIES_CONF": str(config)}
+        with_registry = {**variables, "HOME": str(tmp_path)}
         pushed = tmp_path / "digest"
         push = ["skopeo", "copy", "--digestfile", str(pushed), f"oci-archive:{base}"]
         subprocess.run(
