@@ -30,7 +30,8 @@ def lock() -> Any:
 def test_the_locks_are_of_what_is_declared_now(lock: Any) -> None:
     names = {one.path.relative_to(REPOSITORY).as_posix() for one in lock.LOCKS}
     projects = {"requirements.lock", "requirements-dev.lock"}
-    assert names == projects | {"environments/python/requirements.txt", "scripts/image-tools.txt"}
+    images = {f"environments/{image}/requirements.txt" for image in ("data", "python")}
+    assert names == projects | images | {"scripts/image-tools.txt"}
     for one in lock.LOCKS:
         one.check()
 
