@@ -16,7 +16,7 @@ SHARED = --progress --numprocesses $(WORKERS) --dist loadscope
 # Which cases of large matrices `make test` draws (tests/sampling.py): the same for the same commit.
 SEED ?= $(or $(shell git rev-parse --short HEAD 2>/dev/null),0)
 
-.PHONY: run demo test retest coverage escape test-long check docs format bench image
+.PHONY: run demo test retest coverage escape test-data test-long check docs format bench image
 
 run: ## install what is missing and start the service in the foreground
 	@scripts/install service
@@ -47,9 +47,16 @@ escape: ## the escape corpus: every attempt to get out of a session, under runc 
 	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "not runsc-" $(SHARED) --durations=5
 	$(SUDO) .venv/bin/python -m pytest -q -m corpus -k "runsc-" $(SHARED) --durations=5
 
+test-data: ## every library of the image `data` in a sandbox; builds the image first, and writes down what was tried
+	@scripts/install dev
+	@$(SUDO) $(SANDCELL) environments build data
+	$(SUDO) .venv/bin/python -m pytest --progress tests/integration/environments/data
+	@.venv/bin/python scripts/data_image.py record
+
 test-long: ## the soaks and full-size runs, and every case of the matrices of which `make test` runs a sample
 	@scripts/install long
 	@$(SUDO) $(SANDCELL) environments build python
+	@$(SUDO) $(SANDCELL) environments build data
 	$(SUDO) .venv/bin/python -m pytest --progress -m "long or sample"
 
 check: ## format, lint, types, import contracts, declared packages, the tables of the docs, the docs site

@@ -32,7 +32,7 @@ from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
 from sandcell.cli.main import sandcell  # noqa: E402
-from scripts import agentcore_clients  # noqa: E402
+from scripts import agentcore_clients, data_image  # noqa: E402
 
 PACKAGES = ("kernel_gateway", "kernels", "workspace_sync", "client/sandcell")
 BOUNDS = REPOSITORY / "docs" / "bounds.toml"
@@ -285,6 +285,26 @@ def client_table() -> str:
     return rows(agentcore_clients.header(), agentcore_clients.table_lines())
 
 
+def size_table() -> str:
+    """What a build of the image `data` takes, as the last one that was tried took."""
+    return rows("a build takes | as of the last that was tried", data_image.size_lines())
+
+
+def library_table() -> str:
+    """The libraries of the image `data`, beside those that hosted services list."""
+    return rows(data_image.header(), data_image.library_lines())
+
+
+def tool_table() -> str:
+    """Debian's packages in the image `data`."""
+    return rows("Debian's package | version", data_image.tool_lines())
+
+
+def missing_table() -> str:
+    """What people look for in the image `data` and do not find."""
+    return rows("what | why", data_image.missing_lines())
+
+
 TABLES = {
     "commands": command_table,
     "settings": setting_table,
@@ -296,6 +316,10 @@ TABLES = {
     "shapes": shape_table,
     "seccomp": seccomp_table,
     "agentcore-clients": client_table,
+    "data-image-sizes": size_table,
+    "data-image-libraries": library_table,
+    "data-image-tools": tool_table,
+    "data-image-missing": missing_table,
 }
 
 

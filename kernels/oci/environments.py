@@ -13,11 +13,13 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,14 +27,17 @@ from typing import Any, Final
 from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed, UnknownEnvironment
 from kernels.oci import recipe as recipes
+from kernels.oci.downloads import Downloads, Pin, read_pins
 from kernels.oci.recipe import Recipe
 
 Progress = Callable[[str], None]
 
-_STEP_SECONDS: Final = 1800
+_STEP_SECONDS: Final = 3600
 _SAY_SECONDS: Final = 5.0
 MANYLINUX: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux_2_17", "manylinux2014")
 """Platforms of wheels that fit every image, the newest first."""
+_PIP_AT_ONCE: Final = 20
+"""Packages of one pip; what it has fetched is kept when it ends, so a build that is cut off loses that many at most."""
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -107,48 +112,106 @@ def _read_environment(path: Path) -> Environment:
 
 def _build(recipe: Recipe, target: Path, progress: Progress, variables: Mapping[str, str]) -> None:
     started = time.monotonic()
+    downloads = Downloads(target.parent / ".cache")
+    downloads.prepare()
+    _require_space(recipe, target, progress)
     with stage(target) as unfinished:
         root, log = unfinished / "root", unfinished / "build.log"
-        progress(f"1/3 {recipe.suite}: a minimal Debian with {', '.join(recipe.packages)}, about 300 MB")
-        _run(_Step("mmdebstrap", _bootstrap(recipe, root), progress, tell=tell_of_mmdebstrap), log, variables)
-        packages = recipe.requirements.read_text().count("==")
-        progress(f"2/3 {packages} Python packages")
-        tell = functools.partial(tell_of_pip, packages=packages)
-        _run(_Step("pip", _install(recipe, root), progress, tell=tell), log, variables)
-        progress("3/3 compiling, fonts, the user")
-        finish = _Step("finish.sh", _finish(root), progress, stdin=recipe.finish)
-        _run(finish, log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        progress(f"1/4 {recipe.suite}: a minimal Debian with {_few(recipe.packages)}")
+        bootstrap = _bootstrap(recipe, root, downloads.debs)
+        _run(_Step("mmdebstrap", bootstrap, progress, tell=tell_of_mmdebstrap), log, variables)
+        pins = read_pins(recipe.requirements.read_text())
+        _fetch_wheels(recipe, pins, downloads, _Log(log, progress, variables))
+        progress(f"3/4 installing {len(pins)} Python packages")
+        # Below the target, so that pip moves what it has unpacked without copying it.
+        (temporary := unfinished / "temporary").mkdir()
+        _run(_Step("pip", _install(recipe, root, downloads), progress), log, {**variables, "TMPDIR": str(temporary)})
+        temporary.rmdir()
+        progress("4/4 compiling, fonts, the user")
+        for script in recipe.finish:
+            finish = _Step(script.name, _finish(root), progress, stdin=script)
+            _run(finish, log, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        downloaded = downloads.keep_only(pins, root)
         _declare_recipe(unfinished, recipe)
-    seconds = time.monotonic() - started
-    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(measure_size(target))}")
+    seconds, size = time.monotonic() - started, measure_size(target)
+    (target / "sizes.json").write_text(json.dumps({"download_bytes": downloaded, "disk_bytes": size}))
+    progress(f"environment {recipe.name} built in {seconds:.0f} s: {megabytes(size)}")
+
+
+def _require_space(recipe: Recipe, target: Path, progress: Progress) -> None:
+    """Say how large it will be, as the last recorded build of the recipe was; refuse where it cannot fit."""
+    if not (sizes := recipe.sizes):
+        return
+    downloads, disk = megabytes(sizes.download_bytes), megabytes(sizes.disk_bytes)
+    progress(
+        f"{recipe.name}: about {downloads} to download, less what an earlier build has fetched, and {disk} of disk"
+    )
+    free = shutil.disk_usage(target.parent).free
+    if free < sizes.disk_bytes:
+        raise EnvironmentBuildFailed(
+            f"{target.parent} has {megabytes(free)} of disk left, and {recipe.name} takes {disk}, and {downloads} of"
+            " downloads: make room, or name a larger place in the setting environments_dir"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:4])} and {len(names) - 4} more packages"
+
+
+def _fetch_wheels(recipe: Recipe, pins: list[Pin], downloads: Downloads, into: _Log) -> None:
+    missing = downloads.find_missing(pins)
+    into.progress(f"2/4 fetching {len(missing)} of {len(pins)} Python packages" if missing else "2/4 nothing to fetch")
+    with tempfile.TemporaryDirectory(prefix="sandcell-") as place:
+        some = Path(place, "some.txt")
+        for done in range(0, len(missing), _PIP_AT_ONCE):
+            some.write_text("\n".join(pin.text for pin in missing[done : done + _PIP_AT_ONCE]) + "\n")
+            tell = functools.partial(tell_of_pip, packages=len(missing), before=done)
+            step = _Step("pip", _download(recipe, some, downloads), into.progress, tell=tell)
+            _run(step, into.path, into.variables)
 
 
 def _declare_recipe(build: Path, recipe: Recipe) -> None:
     declare(build, name=recipe.name, digest=recipe.digest, description=recipe.description, python=recipe.python)
 
 
-def _bootstrap(recipe: Recipe, root: Path) -> list[str]:
+def _bootstrap(recipe: Recipe, root: Path, debs: Path) -> list[str]:
     leave_out = [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     include = f"--include={','.join(recipe.packages)}"
     # A `#` in an apt option keeps translated package descriptions away; recommends are never wanted.
     options = ["--aptopt=APT::Install-Recommends false", '--aptopt=Acquire::Languages "none"']
-    return _apart("mmdebstrap", "--variant=minbase", include, *leave_out, *options, recipe.suite, str(root))
+    # apt finds there what an earlier build has fetched, and leaves what it fetches: mmdebstrap would remove both.
+    archives = '"$1/var/cache/apt/archives"'
+    keep = [
+        "--skip=download/empty,essential/unlink",
+        f"--setup-hook=mkdir -p {archives} && mount --bind {shlex.quote(str(debs.resolve()))} {archives}",
+        f"--customize-hook=umount {archives}",
+    ]
+    return _apart("mmdebstrap", "--variant=minbase", include, *leave_out, *options, *keep, recipe.suite, str(root))
 
 
-def _install(recipe: Recipe, root: Path) -> list[str]:
+def _download(recipe: Recipe, requirements: Path, downloads: Downloads) -> list[str]:
     """pip of the service's own Python, told to fetch wheels for the image's."""
+    return [
+        *_pip(recipe, "download", requirements),
+        f"--dest={downloads.wheels}",
+        *("--no-cache-dir", "--progress-bar=off"),
+    ]
+
+
+def _install(recipe: Recipe, root: Path, downloads: Downloads) -> list[str]:
     site = root / f"usr/local/lib/python{recipe.python_version}/dist-packages"
+    return [
+        *_pip(recipe, "install", recipe.requirements),
+        *("--no-compile", "--root-user-action=ignore", "--no-index", f"--find-links={downloads.wheels}"),
+        f"--target={site}",
+    ]
+
+
+def _pip(recipe: Recipe, verb: str, requirements: Path) -> list[str]:
     platforms = [f"--platform={tag}_{platform.machine()}" for tag in MANYLINUX]
     wanted = ["--only-binary=:all:", f"--python-version={recipe.python_version}", *platforms]
-    command = [sys.executable, "-m", "pip", "install", "--no-compile", "--no-deps", "--require-hashes"]
-    return [
-        *command,
-        "--root-user-action=ignore",
-        *wanted,
-        f"--target={site}",
-        "--requirement",
-        str(recipe.requirements),
-    ]
+    locked = ["--no-deps", "--require-hashes", f"--requirement={requirements}"]
+    return [sys.executable, "-m", "pip", verb, *locked, *wanted]
 
 
 def _finish(root: Path) -> list[str]:
@@ -196,17 +259,24 @@ class _Step:
     tell: Callable[[str], str] = lambda _: ""
 
 
+@dataclass(frozen=True)
+class _Log:
+    """Where the steps of a build write, and what they run with."""
+
+    path: Path
+    progress: Progress
+    variables: Mapping[str, str]
+
+
 def tell_of_mmdebstrap(written: str) -> str:
     """Its last word on what it does."""
     said = re.findall(r"^I: (.+)$", written, re.MULTILINE)
     return said[-1][:80].rstrip(".") if said else ""
 
 
-def tell_of_pip(written: str, packages: int) -> str:
-    """How many of the packages it has come to."""
-    if "Installing collected packages" in written:
-        return f"installing {packages} packages"
-    return f"package {written.count('Collecting ')} of {packages}"
+def tell_of_pip(written: str, packages: int, before: int = 0) -> str:
+    """How many of the packages it has come to, those of pips before it included."""
+    return f"package {before + written.count('Collecting ')} of {packages}"
 
 
 def megabytes(size: int) -> str:

@@ -1,6 +1,8 @@
 """The recipe of an environment: a folder with `environment.toml`, `requirements.txt` and `finish.sh`.
 
-`requirements.txt` names every package's version and the hashes of its files; `scripts/lock` writes it.
+`requirements.txt` names every package's version and the hashes of its files; `scripts/lock` writes it. `finish_with`
+in `environment.toml` names a recipe whose `finish.sh` runs after this one's own. `built.json`, where there is one, says
+how large a build was, and is no part of the recipe.
 
 An image is named by its recipe's digest: the same recipe on the same architecture is built once.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,11 +37,19 @@ class _Declared(msgspec.Struct, forbid_unknown_fields=True):
     python: str
     python_version: str
     packages: list[str]
+    finish_with: str = ""
+
+
+class Sizes(msgspec.Struct):
+    """Of `built.json`, which is written of a build that was tried: what it takes."""
+
+    download_bytes: int
+    disk_bytes: int
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to build: a Debian suite, its packages, what pip installs, and a script that runs in the new root."""
+    """What to build: a Debian suite, its packages, what pip installs, and scripts that run in the new root."""
 
     name: str
     description: str
@@ -47,8 +58,9 @@ class Recipe:
     python_version: str
     packages: tuple[str, ...]
     requirements: Path
-    finish: Path
+    finish: tuple[Path, ...]
     digest: str
+    sizes: Sizes | None
 
 
 def recipes() -> dict[str, Path]:
@@ -67,6 +79,10 @@ def read(name: str) -> Recipe:
         declared = msgspec.convert(tomllib.loads((folder / "environment.toml").read_text()), _Declared)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise EnvironmentBuildFailed(f"environment.toml of {name!r}: {error}") from None
+    finish_with = [declared.finish_with] if declared.finish_with else []
+    if unknown := [each for each in finish_with if each not in folders]:
+        raise EnvironmentBuildFailed(f"environment.toml of {name!r}: no recipe {unknown[0]!r} to finish with")
+    finish = tuple(folders[each] / "finish.sh" for each in (name, *finish_with))
     return Recipe(
         name=name,
         description=declared.description,
@@ -75,14 +91,19 @@ def read(name: str) -> Recipe:
         python_version=declared.python_version,
         packages=tuple(declared.packages),
         requirements=folder / "requirements.txt",
-        finish=folder / "finish.sh",
-        digest=_digest(folder),
+        finish=finish,
+        digest=_digest(folder, finish),
+        sizes=_read_sizes(folder / "built.json"),
     )
 
 
-def _digest(folder: Path) -> str:
+def _read_sizes(path: Path) -> Sizes | None:
+    return msgspec.json.decode(path.read_bytes(), type=Sizes) if path.exists() else None
+
+
+def _digest(folder: Path, finish: Sequence[Path]) -> str:
     found = hashlib.sha256(_BUILD_FORMAT + platform.machine().encode())
-    for name in ("environment.toml", "requirements.txt", "finish.sh"):
-        content = (folder / name).read_bytes()
-        found.update(f"\0{name}\0{len(content)}\0".encode() + content)
+    for path in (folder / "environment.toml", folder / "requirements.txt", *finish):
+        content = path.read_bytes()
+        found.update(f"\0{path.name}\0{len(content)}\0".encode() + content)
     return f"sha256:{found.hexdigest()}"

@@ -1,14 +1,17 @@
-"""Builds of an environment that fail: nothing of them stays, and nothing of the host goes with them."""
+"""Builds of an environment that fail: of them only downloads stay, and nothing of the host goes with them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kernels.errors import EnvironmentBuildFailed
-from kernels.oci import environments
+from kernels.oci import environments, recipe
 
 HANGS = """\
 #!/bin/sh
@@ -43,6 +46,90 @@ def test_a_bootstrap_that_hangs_leaves_nothing_and_takes_nothing_of_the_host(
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"987654" in _read(path)]
     assert environments.find_installed(tmp_path / "environments") == {}
+
+
+BOOTSTRAPS = """\
+#!/bin/sh
+# A root without anything in it, so that the last step of a build fails.
+for root; do :; done
+mkdir -p "$root/var/lib/dpkg" && : > "$root/var/lib/dpkg/status"
+"""
+TOML = """\
+description = "a recipe to try"
+suite = "trixie"
+python = "/usr/bin/python3"
+python_version = "3.13"
+packages = ["python3"]
+"""
+
+
+@pytest.fixture
+def build_tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], list[str]]:
+    """Build a recipe of one tiny package; what can be fetched lies in the given folder. Returns what was said."""
+    folder = tmp_path / "recipes/tiny"
+    folder.mkdir(parents=True)
+    (folder / "environment.toml").write_text(TOML)
+    (folder / "finish.sh").write_text("true\n")
+    (program := tmp_path / "bin/mmdebstrap").parent.mkdir()
+    program.write_text(BOOTSTRAPS)
+    program.chmod(0o755)
+    monkeypatch.setattr(recipe, "_FOLDERS", (folder.parent,))
+
+    def build(wheels: Path) -> list[str]:
+        lines: list[str] = []
+        variables = {
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(wheels),
+        }
+        with pytest.raises(EnvironmentBuildFailed, match=r"finish\.sh failed"):
+            environments.build("tiny", tmp_path / "environments", lines.append, variables=variables)
+        return [line for line in lines if not line.startswith(" ")]
+
+    return build
+
+
+def make_wheel(folder: Path) -> Path:
+    folder.mkdir()
+    wheel = folder / "tiny_package-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_package.py", "")
+        archive.writestr(
+            "tiny_package-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-package\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            "tiny_package-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("tiny_package-1.0.dist-info/RECORD", "")
+    return wheel
+
+
+def test_a_build_after_one_that_failed_fetches_nothing_again(
+    tmp_path: Path, build_tiny: Callable[[Path], list[str]]
+) -> None:
+    wheel = make_wheel(tmp_path / "index")
+    lock = f"tiny-package==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+    (tmp_path / "recipes/tiny/requirements.txt").write_text(lock)
+    assert "2/4 fetching 1 of 1 Python packages" in build_tiny(wheel.parent)
+    (nowhere := tmp_path / "nowhere").mkdir()
+    said = build_tiny(nowhere)
+    assert said[1:] == ["2/4 nothing to fetch", "3/4 installing 1 Python packages", "4/4 compiling, fonts, the user"]
+    (kept,) = (tmp_path / "environments/tiny/.cache/wheels").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert "2/4 fetching 1 of 1 Python packages" in build_tiny(wheel.parent)
+
+
+def test_an_image_that_cannot_fit_is_refused_before_anything_is_fetched(
+    tmp_path: Path, build_tiny: Callable[[Path], list[str]]
+) -> None:
+    del build_tiny  # it made the recipe
+    (tmp_path / "recipes/tiny/requirements.txt").touch()
+    (tmp_path / "recipes/tiny/built.json").write_text('{"download_bytes": 5000000, "disk_bytes": 9000000000000000}')
+    lines: list[str] = []
+    with pytest.raises(EnvironmentBuildFailed, match=r"takes 9,000,000,000 MB.*make room"):
+        environments.build("tiny", tmp_path / "environments", lines.append, variables=dict(os.environ))
+    (said,) = lines
+    assert "about 5 MB to download" in said
 
 
 def _read(path: Path) -> bytes:
