@@ -208,3 +208,20 @@ def test_the_command_line_makes_shows_and_deletes(place: Place, tmp_path: Path) 
     assert sandcell("agents", "rm", "bot").returncode == 0
     wrong = sandcell("environments", "create", "cli", "--tag", "nothing")
     assert (wrong.returncode, "KEY=VALUE" in wrong.stderr) == (2, True)
+
+
+def test_images_are_shown_by_the_client_and_on_the_command_line(place: Place, tmp_path: Path) -> None:
+    with place.service.client() as client:
+        (python,) = [each for each in client.list_images().items if each.name == "python"]
+        assert {"python", "strong"} <= set(python.environments)
+        assert python.digest == client.get_environment("python").digest
+        for name in (python.digest, "python", "strong"):
+            assert client.get_image(name).image == python
+        for ask in (client.get_image, client.get_image_sbom):
+            with pytest.raises(NotFound):
+                ask("ruby")
+    sandcell = Shell(place.service, tmp_path)
+    row = next(line for line in sandcell("environments", "images").stdout.splitlines() if line.startswith("python\t"))
+    assert row.split("\t")[1] == python.digest[7:19]
+    assert json.loads(sandcell("environments", "images", "strong", "--json").stdout)["image"]["digest"] == python.digest
+    assert sandcell("environments", "images", "--sbom").returncode == 2
