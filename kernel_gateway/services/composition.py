@@ -189,7 +189,7 @@ class Services:
         self.audit = Audit(self.database, self.clock, self.settings)
         self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
         self.packages = Packages(self.environments)
-        self.images = Images(installed, self.database)
+        self.images = Images(installed, self.database, self.packages)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
         self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
 

@@ -23,7 +23,8 @@ from kernels.sandboxed.kernel_events import ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel, open_kernel
 
-_START_SECONDS: Final = 120.0
+_START_SECONDS: Final = 600.0
+"""Nothing is compiled yet, and the machine may be busy."""
 _COMPILE_SECONDS: Final = 900.0
 _MOST_COMPILED_BYTES: Final = 256 << 20
 _COMPILED: Final = "compiled.tar"

@@ -65,6 +65,7 @@ BY_NAME: Final[dict[str, dict[str, Any]]] = {
     "path": {"type": "string", "minLength": 1, "maxLength": 4_096, "pattern": PATH},
     "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "agent_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"},
+    "image_id": {"type": "string", "maxLength": 128, "pattern": "^(sha256:)?[A-Za-z0-9][A-Za-z0-9._@-]*$"},
     "Idempotency-Key": {"type": "string", "pattern": "^[ -~]{1,200}$"},
     "Last-Event-ID": {"type": "string", "pattern": "^[0-9]{1,18}$"},
     "If-Match": {"type": "string", "maxLength": 8_192, "pattern": r'^(\*|(W/)?"[!#-~]*"(, *(W/)?"[!#-~]*")*)$'},

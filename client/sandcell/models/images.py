@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from sandcell.models.environments import PackageInfo
 from sandcell.models.model import Model
 
 
@@ -24,14 +25,6 @@ class ImageInfo(Model):
     package_count: int = 0
     languages: list[str] = msgspec.field(default_factory=list)
     built_at: str | None = None
-
-
-class PackageInfo(Model):
-    """A package of an image; its kind is `pypi` (Python) or `deb` (Debian)."""
-
-    kind: str
-    name: str
-    version: str
 
 
 class ImageDetails(Model):

@@ -41,7 +41,7 @@ MOST_TOKEN_CHARACTERS = 512
 MOST_ID_CHARACTERS = 128
 CALLED = {"sha256": "output", "name": "dataset"}
 """What parameters of addresses stand for, where their names do not say it."""
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+ID = re.compile(r"(?:sha256:)?[A-Za-z0-9][A-Za-z0-9._@-]*")
 """What ids, and names that stand for them in an address, are made of."""
 
 

@@ -11,12 +11,13 @@ from typing import Any
 from kernel_gateway.cursors import cursor_to, nonsense, place_in
 from kernel_gateway.errors import InvalidRequest, UnknownEnvironment
 from kernel_gateway.identity.principal import Principal
+from kernel_gateway.services.environments.packages import Packages, describe_package
 from kernel_gateway.storage import environments
 from kernel_gateway.storage.columns import MOST_ROWS
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
 from kernels.images import contents
-from sandcell.models.images import ImageDetails, ImageInfo, PackageInfo
+from sandcell.models.images import ImageDetails, ImageInfo
 from sandcell.models.model import Page, timestamp
 
 LONGEST_SHOWN = 100
@@ -27,9 +28,12 @@ Users = Mapping[str, list[str]]
 class Images:
     """`installed` is asked every time, so a newly built image is there at once."""
 
-    def __init__(self, installed: Callable[[], Mapping[str, Environment]], database: Database) -> None:
+    def __init__(
+        self, installed: Callable[[], Mapping[str, Environment]], database: Database, packages: Packages
+    ) -> None:
         self._installed = installed
         self._database = database
+        self._packages = packages
 
     async def list(self, principal: Principal, limit: int = 100, cursor: str | None = None) -> Page[ImageInfo]:
         """One page, by digest; who uses each are the host's environments and the caller's own."""
@@ -47,9 +51,7 @@ class Images:
         hosts, found = self._installed(), self._find(image)
         users = await self._find_users(principal, hosts)
         info = await asyncio.to_thread(_describe, hosts, found.digest, users)
-        known = await asyncio.to_thread(contents.read, found)
-        packages = [PackageInfo(each.kind, each.name, each.version) for each in known.packages] if known else []
-        return ImageDetails(info, packages)
+        return ImageDetails(info, [describe_package(each) for each in await self._packages.of(found)])
 
     async def get_sbom(self, image: str) -> dict[str, Any]:
         """Its software bill of materials; raises UnknownEnvironment."""
@@ -90,7 +92,7 @@ class Images:
 
 def _read_cursor(cursor: str) -> str:
     digest = place_in(cursor).decode("ascii", "replace")
-    if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+    if not re.fullmatch(r"sha256:[0-9a-f]{1,64}", digest):
         raise nonsense()
     return digest
 

@@ -50,7 +50,7 @@ class Packages:
         start = 0 if cursor is None else bisect.bisect_right(found, _place(cursor))
         page = found[start : start + limit]
         more = start + limit < len(found)
-        return Page([_info(each) for each in page], _cursor(page[-1]) if more else None)
+        return Page([describe_package(each) for each in page], _cursor(page[-1]) if more else None)
 
     async def of(self, environment: Environment) -> Sequence[InstalledPackage]:
         """The packages of an environment's image. One image is read at a time."""
@@ -94,7 +94,8 @@ def _word(versions: Mapping[str, str]) -> str:
     return f"{' and '.join(named)} {'have' if len(versions) > 1 else 'has'} it"
 
 
-def _info(one: InstalledPackage) -> PackageInfo:
+def describe_package(one: InstalledPackage) -> PackageInfo:
+    """A package as callers see it."""
     return PackageInfo(one.name, one.version, kind=one.kind, source=one.source)
 
 

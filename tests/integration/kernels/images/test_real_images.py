@@ -83,7 +83,7 @@ def run(environment: Environment, settings: RuntimeSettings, code: str) -> str:
         runtime, sandbox_id = open_runtime(settings), str(uuid.uuid4())
         try:
             info = await runtime.create(SandboxSpec(sandbox_id, environment))
-            kernel = await open_kernel(runtime, info, KernelLimits(start_seconds=120), ignore_events)
+            kernel = await open_kernel(runtime, info, KernelLimits(start_seconds=600), ignore_events)
             try:
                 outcome = await kernel.execute(code, timeout_seconds=120, emit=lambda _event: None)
             finally:

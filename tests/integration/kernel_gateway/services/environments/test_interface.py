@@ -229,3 +229,20 @@ def test_what_is_installed_is_listed_page_by_page(rest: Rest, place: Place, tmp_
     assert printed.split() == ["pandas", pandas["version"], "python", "pip"]
     assert json.loads(sandcell("environments", "packages", "python", "--json").stdout) == whole
     assert rest.http.delete(f"/v1/environments/{made}").status_code == 200
+
+
+def test_images_are_shown_by_the_client_and_on_the_command_line(place: Place, tmp_path: Path) -> None:
+    with place.service.client() as client:
+        (python,) = [each for each in client.list_images().items if each.name == "python"]
+        assert {"python", "strong"} <= set(python.environments)
+        assert python.digest == client.get_environment("python").digest
+        for name in (python.digest, "python", "strong"):
+            assert client.get_image(name).image == python
+        for ask in (client.get_image, client.get_image_sbom):
+            with pytest.raises(NotFound):
+                ask("ruby")
+    sandcell = Shell(place.service, tmp_path)
+    row = next(line for line in sandcell("environments", "images").stdout.splitlines() if line.startswith("python\t"))
+    assert row.split("\t")[1] == python.digest[7:19]
+    assert json.loads(sandcell("environments", "images", "strong", "--json").stdout)["image"]["digest"] == python.digest
+    assert sandcell("environments", "images", "--sbom").returncode == 2

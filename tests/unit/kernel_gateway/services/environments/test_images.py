@@ -12,7 +12,9 @@ import pytest
 
 from kernel_gateway.errors import UnknownEnvironment
 from kernel_gateway.services.environments.images import Images
+from kernel_gateway.services.environments.packages import Packages
 from kernels.images.contents import FILE, Contents, Package
+from sandcell.models.environments import PackageInfo
 from tests.unit.kernel_gateway.services.environments.conftest import ANN, BEN, HOSTS, Desk
 
 At = Callable[[Callable[[Desk], Any]], Any]
@@ -23,6 +25,9 @@ def test_images_are_listed_once_with_those_who_use_them(at_desk: At, tmp_path: P
     build = tmp_path / "python"
     build.mkdir()
     (build / FILE).write_bytes(msgspec.json.encode(CONTENTS))
+    numpy = build / "root/usr/lib/python3/dist-packages/numpy-2.4.6.dist-info"
+    numpy.mkdir(parents=True)
+    (numpy / "METADATA").write_text("Name: numpy\nVersion: 2.4.6\n")
 
     async def ask(desk: Desk) -> None:
         digests = {"python": "sha256:1", "web": "sha256:1", "data": "sha256:2"}
@@ -33,7 +38,7 @@ def test_images_are_listed_once_with_those_who_use_them(at_desk: At, tmp_path: P
             for name, digest in digests.items()
         }
         desk = desk.again(hosts=hosts)
-        images = Images(lambda: hosts, desk.database)
+        images = Images(lambda: hosts, desk.database, Packages(desk.environments))
         mine = await desk.make("mine", image="web")
         page = await images.list(ANN, 1)
         (python,) = page.items
@@ -46,7 +51,7 @@ def test_images_are_listed_once_with_those_who_use_them(at_desk: At, tmp_path: P
         assert (await images.list(BEN)).items[0].environments == ["python", "web"]
         for name in ("web", "sha256:1"):
             details = await images.get(ANN, name)
-            assert (details.image.name, details.packages[0].name) == ("python", "numpy")
+            assert (details.image.name, details.packages) == ("python", [PackageInfo("numpy", "2.4.6")])
         assert (await images.get_sbom("python"))["components"][0]["purl"] == "pkg:pypi/numpy@2.4.6"
         with pytest.raises(UnknownEnvironment, match="what is in the image data was not kept"):
             await images.get_sbom("data")
