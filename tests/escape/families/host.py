@@ -8,6 +8,10 @@ WORDS = (
     "SANDCELL", "AWS_SECRET", "AWS_SESSION", "TOKEN", "DATABASE", "PASSWORD", "SSH_", "KUBERNETES",
     "PIP_INDEX", "VIRTUAL_ENV", "SUDO", "XDG_CONFIG",
 )  # fmt: skip
+FOUND = (
+    f"print(sorted(name for name, value in os.environ.items() if any(word in name for word in {WORDS!r})"
+    " and value != 'http://127.0.0.1:3130/simple/'))"  # the guest's own package index, which has no secret
+)
 SECRET_FILES = (
     "/root/.ssh", "/root/.aws", "/root/.netrc", "/root/.docker", "/home/user/.aws", "/home/user/.ssh",
     "/etc/shadow-host", "/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock",
@@ -71,12 +75,12 @@ FAMILY = Family(
         ),
         Attempt(
             "find secrets in the environment",
-            f"print(sorted(name for name in os.environ if any(word in name for word in {WORDS!r})))",
+            FOUND,
             "said: []",
         ),
         Attempt(
             "find secrets in the kernel's environment",
-            f"import os\nprint(sorted(name for name in os.environ if any(word in name for word in {WORDS!r})))",
+            f"import os\n{FOUND}",
             "said: []",
             "kernel",
         ),
