@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -21,6 +20,7 @@ from kernels.oci.safe_open import open_beneath
 MOST_FILES: Final = 1_000_000
 MOST_BYTES: Final = 32 << 30
 MOST_LEVELS: Final = 64
+_PIECE: Final = 1 << 20
 _PLACE: Final = re.compile(r"/[A-Za-z0-9._/+-]{1,500}")
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -106,6 +106,8 @@ class Layer:
             except FileExistsError:
                 return
             with os.fdopen(new, "wb") as made:
-                shutil.copyfileobj(taken, made)
+                left = found.st_size  # and no more, should a process of the sandbox still write to it
+                while left and (piece := taken.read(min(left, _PIECE))):
+                    left -= made.write(piece)
                 made.flush()
                 os.utime(made.fileno(), ns=(found.st_mtime_ns, found.st_mtime_ns))  # bytecode is good for this time

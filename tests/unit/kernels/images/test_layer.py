@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,24 @@ def test_files_of_the_image_below_are_shared_and_never_written(tmp_path: Path) -
     assert (site / "space/new.py").stat().st_mtime_ns == 5_000_000_000
     assert [(site / name).stat().st_mode & 0o777 for name in ("space/new.py", "bin/tool")] == [0o644, 0o755]
     assert sorted(each.name for each in (base / SITE).rglob("*")) == ["old.py", "shared.py", "space"]
+
+
+def test_a_file_that_grows_while_it_is_taken_is_taken_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, root, fstat = write(tmp_path / "w", "p/a.py"), tmp_path / "root", os.fstat
+    (root / SITE).mkdir(parents=True)
+
+    def grow(descriptor: int) -> os.stat_result:
+        found = fstat(descriptor)
+        if stat.S_ISREG(found.st_mode):
+            os.truncate(source / "p/a.py", 1 << 40)
+        return found
+
+    monkeypatch.setattr(layer.os, "fstat", grow)
+    Layer(root).add(source, "p", f"/{SITE}")
+    monkeypatch.undo()
+    assert (root / SITE / "a.py").read_text() == "new"
 
 
 def test_links_pipes_and_what_they_lead_to_are_left_out(tmp_path: Path) -> None:
