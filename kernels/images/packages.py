@@ -141,7 +141,8 @@ def _read(top: Path, place: str, most_bytes: int) -> str:
     except OSError:
         return ""
     try:
-        return os.read(file, most_bytes).decode("utf-8", "replace")
+        size = os.fstat(file).st_size  # os.read allocates as many bytes as it is asked for, however small the file is
+        return os.read(file, min(size, most_bytes)).decode("utf-8", "replace")
     except OSError:  # a directory, or a link
         return ""
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def test_so_many_are_read_and_no_more(tmp_path: Path, monkeypatch: pytest.Monkey
     write(tmp_path, {f"{site}/p{at}-1.dist-info/METADATA": metadata(f"p{at}", "1") for at in range(5)})
     monkeypatch.setattr(packages, "MOST_PACKAGES", 3)
     assert len(read(tmp_path)) == 3
+
+
+def test_small_files_take_little_memory(tmp_path: Path) -> None:
+    root = write(tmp_path, {"var/lib/dpkg/status": "Package: curl\nStatus: install ok installed\nVersion: 8.0-1\n"})
+    tracemalloc.start()
+    try:
+        assert read(root) == [("system", "curl", "8.0-1", "apt")]
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_names_are_compared_as_indexes_do() -> None:
