@@ -190,7 +190,8 @@ def _try(environment: Environment, settings: RuntimeSettings, progress: Progress
 def inspect(root: Path, path: tuple[str, ...], python: str) -> Found:
     """What is in a root file system, looked at by a process that is confined to it; raises `EnvironmentBuildFailed`."""
     command = image_layers.make_command(_SCRIPT, root, ":".join(path), python)
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    variables = image_layers.ENVIRONMENT
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=variables, check=False)
     if done.returncode:
         raise EnvironmentBuildFailed(image_layers.describe_failure(done.returncode, done.stderr))
     return msgspec.json.decode(done.stdout, type=Found)

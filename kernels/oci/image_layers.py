@@ -30,6 +30,8 @@ _MOST_FILES: Final = 4_000_000
 _PIECE: Final = 1 << 20
 _STEP_SECONDS: Final = 1800
 _SAY_SECONDS: Final = 5.0
+# Of processes that work on the files of an image: no variable of the service's is theirs.
+ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
 _SCRIPT: Final = str(Path(__file__).with_name("unpacking.py"))
 
 
@@ -107,7 +109,7 @@ class _Unpacker:
         """A process for the next layer, as a function that feeds it; raises its complaint, if any, at the end."""
         command = make_command(_SCRIPT, self._root, self._user, str(self._files), str(_MOST_FILES))
         with tempfile.TemporaryFile() as answer:
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=answer)
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=answer, stderr=answer, env=ENVIRONMENT)
             feed = cast("IO[bytes]", child.stdin)
             try:
                 # When it has failed it takes no more: what counts is its answer. And it ends itself at its deadline,
