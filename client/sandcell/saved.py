@@ -10,8 +10,6 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
 from sandcell.errors import InvalidRequest
 from sandcell.settings import ClientSettings, read_settings
 
@@ -38,6 +36,8 @@ def find_address(url: str | None = None, token: str | None = None, settings: Cli
 
 def _check_url(url: str) -> str:
     """The URL, when a request can be sent to it; raises `InvalidRequest`."""
+    import httpx  # noqa: PLC0415 - a service that starts writes such a file, and sends no requests
+
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:

@@ -1,4 +1,4 @@
-"""One database: its engine, its migrations, and `run`, which carries out a query in one transaction off the loop.
+"""One database: its engine, and `run`, which carries out a query in one transaction off the loop.
 
 SQLite gets one thread and one connection (WAL, foreign keys, a busy timeout): one writer is all it has, and a second
 thread would only wait. Committed work survives a `kill -9` of this process.
@@ -16,18 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
-from kernel_gateway.errors import DatabaseTooNew, DatabaseUnavailable, GatewayError, NoSpace, StartRefused
+from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace, StartRefused
+from kernel_gateway.storage import schema
 
 T = TypeVar("T")
-MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_SECONDS = 5
 DEADLINE_SECONDS = 30.0
 THREADS = 8
@@ -124,11 +120,7 @@ def _beside_a_service(url: str, *, read_only: bool) -> Iterator[Connection]:
                 if read_only:
                     connection.exec_driver_sql("PRAGMA query_only = ON")
                 connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-            _, present, head = _revisions(connection)
-            if present != head:
-                raise StartRefused(
-                    f"the database is at revision {present}, and this version has {head}: start its service first"
-                )
+            schema.require_up_to_date(connection)
             yield connection
             if not read_only:
                 connection.commit()
@@ -186,26 +178,9 @@ def _close_to_others(path: Path) -> None:
                 path.with_name(path.name + name).chmod(0o600)
 
 
-def _revisions(connection: Connection) -> tuple[Config, str | None, str | None]:
-    """How to migrate, the revision that the database is at, and the newest; raises DatabaseTooNew."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    script = ScriptDirectory.from_config(config)
-    present = MigrationContext.configure(connection).get_current_revision()
-    if present is not None and present not in {each.revision for each in script.walk_revisions()}:
-        raise DatabaseTooNew(
-            f"the database is at revision {present}, which this version does not know: "
-            "start the newer version of Sandcell that wrote it, or give another database"
-        )
-    return config, present, script.get_current_head()
-
-
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        config, present, head = _revisions(connection)
-        if present != head:
-            command.upgrade(config, "head")
+        schema.bring_up_to_date(connection)
 
 
 def _translate(error: DBAPIError) -> GatewayError | None:

@@ -17,7 +17,6 @@ from typing import Any, Final
 import msgspec
 
 from kernels.environment import Environment
-from kernels.images.importing import inspect
 from kernels.images.manifest import DEFAULT_PATH
 from kernels.oci.environments import measure_size
 from kernels.oci.image_layers import require_size
@@ -64,6 +63,8 @@ def record(environment: Environment) -> None:
 
     Needs root; raises `EnvironmentBuildFailed`.
     """
+    from kernels.images.importing import inspect  # noqa: PLC0415 - builds need it, and starts read what they left
+
     root = Path(environment.root)
     place = root.with_name(FILE)
     if place.exists():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete
 
-from sandcell import Client, SandcellError
+from sandcell import SandcellError
+
+if TYPE_CHECKING:
+    from sandcell import Client
 
 VARIABLE: Final = "_SANDCELL_COMPLETE"
 MOST_NAMES: Final = 100
@@ -61,6 +64,8 @@ def _complete(
     ctx: click.Context, incomplete: str, names: Callable[[Client], list[tuple[str, str]]]
 ) -> list[CompletionItem]:
     """The names that begin with what is typed; none after an error, whose message would end up in that line."""
+    from sandcell import Client  # noqa: PLC0415 - it takes httpx, and verbs of the host need no client
+
     url, token = (ctx.params.get(name) or ctx.meta.get(f"sandcell.{name}") for name in ("url", "token"))
     try:
         with Client(url, token) as client:

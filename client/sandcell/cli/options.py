@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sandcell import Client, ConnectionFailed, SandcellError, Unauthorized, exits
+from sandcell import ConnectionFailed, SandcellError, Unauthorized, exits
 from sandcell.cli import completion
 from sandcell.cli.screen import say
 from sandcell.cli.verbs import ACCESS
@@ -20,6 +20,8 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_client(*, url: str | None, token: str | None, **kwargs: Any) -> None:
+        from sandcell import Client  # noqa: PLC0415 - it takes httpx, and verbs of the host need no client
+
         try:
             meta = click.get_current_context().meta
             with Client(url or meta.get("sandcell.url"), token or meta.get("sandcell.token")) as client:

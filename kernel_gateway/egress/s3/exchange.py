@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import httpcore
 import structlog
-from botocore.exceptions import BotoCoreError
 
 from kernel_gateway.egress.budget import EgressLimits
 from kernel_gateway.egress.s3 import answers, documents
@@ -16,8 +17,10 @@ from kernel_gateway.egress.s3.answers import Trouble
 from kernel_gateway.egress.s3.client_side import ClientSide, Gone
 from kernel_gateway.egress.s3.documents import BadDocument
 from kernel_gateway.egress.s3.policy import Allowed
-from kernel_gateway.egress.s3.scope import Scope
-from kernel_gateway.egress.s3.signing import Backend, describe_body
+from kernel_gateway.egress.s3.scope import Scope, SigningFailed
+
+if TYPE_CHECKING:
+    from kernel_gateway.egress.s3.signing import Backend
 
 XML: Final = ("content-type", "application/xml")
 _UNREACHED: Final = Trouble(503, "ServiceUnavailable", "Execution role: upstream: S3 was not reached; try again")
@@ -63,7 +66,7 @@ class Exchange:
     async def _sign(self, document: bytes | None) -> list[tuple[str, str]]:
         headers, payload_hash = [*self._asked.headers, ("accept-encoding", "identity")], self._asked.payload_hash
         if document is not None:
-            described, payload_hash = describe_body(document)
+            described, payload_hash = _describe_body(document)
             headers += described
         elif self._operation.body == "bytes":
             headers.append(("content-length", str(self._asked.length)))
@@ -73,7 +76,7 @@ class Exchange:
             return await self._backend.sign(
                 self._operation.method, self._asked.path, self._asked.query_string, headers, payload_hash
             )
-        except (BotoCoreError, OSError) as error:
+        except SigningFailed as error:
             raise self._note_failure(_UNSIGNED, error) from None
 
     def _choose_content(self, document: bytes | None) -> bytes | AsyncIterator[bytes] | None:
@@ -152,3 +155,9 @@ def _make_url(origin: str, target: str) -> httpcore.URL:
 def _make_timeouts(limits: EgressLimits) -> dict[str, float]:
     idle, connect = limits.idle_seconds, limits.connect_seconds
     return {"connect": connect, "pool": connect, "read": idle, "write": idle}
+
+
+def _describe_body(body: bytes) -> tuple[list[tuple[str, str]], str]:
+    """What a request says of a body that is wholly here, and its hash for the signature."""
+    checksum = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+    return [("content-length", str(len(body))), ("content-md5", checksum)], hashlib.sha256(body).hexdigest()

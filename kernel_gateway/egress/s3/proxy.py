@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Final
 
 import h11
 import httpcore
@@ -17,8 +18,10 @@ from kernel_gateway.egress.s3.exchange import XML, Exchange, Failed
 from kernel_gateway.egress.s3.policy import Allowed, decide
 from kernel_gateway.egress.s3.refusal import Refused
 from kernel_gateway.egress.s3.scope import Scope
-from kernel_gateway.egress.s3.signing import Backend, Credentialed
 from kernels.environment import ExecutionRole
+
+if TYPE_CHECKING:
+    from kernel_gateway.egress.s3.signing import Backend, Credentialed
 
 MOST_DOCUMENTS: Final = 2
 _KEPT_OPEN_SECONDS: Final = 15
@@ -29,14 +32,18 @@ class SigningBackends:
     """Makes the signing proxies of sessions, and holds the credentials; the service has one of these."""
 
     def __init__(self) -> None:
-        self._credentialed = Credentialed()
+        self._credentialed: Credentialed | None = None
 
     async def proxy(self, party: Party, role: ExecutionRole, budget: Budget, record: Record) -> S3Proxy:
         """The proxy of one session; raises `RoleUnusable` when the role cannot be served."""
+        if self._credentialed is None:
+            signing = await asyncio.to_thread(importlib.import_module, "kernel_gateway.egress.s3.signing")
+            self._credentialed = self._credentialed or signing.Credentialed()
         return S3Proxy(party, Scope.of(role), await self._credentialed.backend(role), budget, record)
 
     def close(self) -> None:
-        self._credentialed.close()
+        if self._credentialed is not None:
+            self._credentialed.close()
 
 
 class S3Proxy:

@@ -17,6 +17,10 @@ class RoleUnusable(Exception):
     """An execution role that cannot be served; the message says what to change."""
 
 
+class SigningFailed(Exception):
+    """A request that could not be signed now; the message is for the service's log."""
+
+
 @dataclass(frozen=True)
 class Scope:
     """The part of an S3 store that a sandbox reaches. `prefix` is never empty and ends with a slash."""

@@ -1,10 +1,11 @@
-"""The service's own S3 credentials, and requests signed with them. Of a key, only signatures leave this module."""
+"""The service's own S3 credentials, and requests signed with them. Of a key, only signatures leave this module.
+
+Imported with the first execution role that is used: botocore is a sixth of what a start of the service would import.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import ssl
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials, ReadOnlyCredentials, RefreshableCredentials
 from botocore.exceptions import BotoCoreError
 
-from kernel_gateway.egress.s3.scope import RoleUnusable
+from kernel_gateway.egress.s3.scope import RoleUnusable, SigningFailed
 from kernels.environment import ExecutionRole
 
 THREADS: Final = 2
@@ -65,13 +66,16 @@ class Backend:
     async def sign(
         self, method: str, path: str, query: str, headers: Iterable[tuple[str, str]], payload_hash: str
     ) -> list[tuple[str, str]]:
-        """The headers of a signed request, those given among them. Raises BotoCoreError, OSError, TimeoutError."""
+        """The headers of a signed request, those given among them. Raises SigningFailed."""
         request = AWSRequest(method=method, url=f"{self.origin}{path}{f'?{query}' if query else ''}")
         request.headers["Host"] = urlsplit(self.origin).netloc
         for name, value in headers:
             request.headers[name] = value
         request.context["payload"] = payload_hash
-        _Signer(await self._freeze(), "s3", self.region).add_auth(request)
+        try:
+            _Signer(await self._freeze(), "s3", self.region).add_auth(request)
+        except (BotoCoreError, OSError) as error:  # TimeoutError among them
+            raise SigningFailed(f"{type(error).__name__}: {error}") from error
         return [(str(name), str(value)) for name, value in request.headers.items()]
 
     async def _freeze(self) -> ReadOnlyCredentials:
@@ -79,12 +83,6 @@ class Backend:
         if isinstance(self.credentials, RefreshableCredentials) and self.credentials.refresh_needed():
             return await self.threads.run(self.credentials.get_frozen_credentials)
         return self.credentials.get_frozen_credentials()
-
-
-def describe_body(body: bytes) -> tuple[list[tuple[str, str]], str]:
-    """What a request says of a body that is wholly here, and its hash for the signature."""
-    checksum = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
-    return [("content-length", str(len(body))), ("content-md5", checksum)], hashlib.sha256(body).hexdigest()
 
 
 class Credentialed:

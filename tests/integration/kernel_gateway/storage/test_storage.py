@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -13,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.exc import IntegrityError
 
@@ -25,9 +25,9 @@ from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.clock import SystemClock
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
-from kernel_gateway.storage import audit, executions, principals, sessions
+from kernel_gateway.storage import audit, executions, principals, schema, sessions
 from kernel_gateway.storage.audit import AuditFilter, AuditRow
-from kernel_gateway.storage.database import MIGRATIONS, Database, reading, writing
+from kernel_gateway.storage.database import Database, reading, writing
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernel_gateway.storage.sessions import SessionRow
 from kernel_gateway.storage.tables import metadata
@@ -62,24 +62,61 @@ def an_execution(execution_id: str, key: str | None = None) -> ExecutionRow:
     return ExecutionRow(execution_id, "s", "queued", "python", "é\0", 1, 1.5, None, key, "digest", NOW)
 
 
+def describe_tables(path: Path) -> dict[str, Any]:
+    """What SQLite knows of each table: columns, foreign keys, indexes with their columns and conditions."""
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+
+        def ask(about: str, name: str, *, without: int = 0) -> list[Any]:
+            """Its rows without the column that counts in the order in which things were made."""
+            return sorted((*row[:without], *row[without + 1 :]) for row in raw.execute(f"PRAGMA {about}('{name}')"))
+
+        tables = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        indexes = dict(raw.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index'"))
+        return {
+            table: (
+                ask("table_xinfo", table),
+                ask("foreign_key_list", table),
+                sorted(
+                    (*index[1:], *ask("index_xinfo", index[0], without=1), " ".join((indexes[index[0]] or "").split()))
+                    for index in ask("index_list", table)
+                ),
+            )
+            for table in tables
+        }
+
+
 def test_the_migrations_make_the_tables_as_they_are_declared(tmp_path: Path) -> None:
+    """And as they are made in an empty file, without Alembic."""
+    engine = create_engine(f"sqlite:///{tmp_path / 'migrated.db'}")
+    with engine.begin() as connection:
+        schema.migrate(connection, "head")
+    engine.dispose()
+
     async def check(database: Database) -> None:
         found = await database.run(lambda c: compare_metadata(MigrationContext.configure(c), metadata))
         assert found == []
+        present = await database.run(lambda c: MigrationContext.configure(c).get_current_revision())
+        assert present == schema.REVISIONS[-1]
 
     on_database(tmp_path, check)
     on_database(tmp_path, check)
+    made = describe_tables(tmp_path / "data" / "sandcell.db")
+    assert len(made) > 10
+    assert made == describe_tables(tmp_path / "migrated.db")
+
+
+def test_the_revisions_are_those_that_alembic_finds() -> None:
+    script = ScriptDirectory(str(schema.MIGRATIONS))
+    assert tuple(sorted(each.revision for each in script.walk_revisions())) == schema.REVISIONS
+    assert schema.REVISIONS[-1] == script.get_current_head()
 
 
 def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sandcell.db"
     path.parent.mkdir()
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
     engine = create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        schema.migrate(connection, "0001")
         principals.add(connection, Principal("p", "me", admin=True), NOW)
         sessions.add_workspace(connection, "s", "p", NOW)
         columns = (

@@ -9,8 +9,6 @@ from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, create_engine, event
 
 from kernel_gateway import errors
@@ -20,8 +18,8 @@ from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.settings import Settings
-from kernel_gateway.storage import attach_tokens
-from kernel_gateway.storage.database import MIGRATIONS, Database
+from kernel_gateway.storage import attach_tokens, schema
+from kernel_gateway.storage.database import Database
 from tests.doubles.turned_clock import TurnedClock
 
 GIVEN = "the token of the administrator"
@@ -173,11 +171,8 @@ def test_with_no_token_left_that_administers_a_start_makes_one(tmp_path: Path) -
 def test_what_the_previous_release_gave_out_still_counts(tmp_path: Path) -> None:
     """A database as revision 0005 left it, with tokens, keys, an attach token and audit records."""
     engine = create_engine(f"sqlite:///{tmp_path}/sandcell.db")
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0005")
+        schema.migrate(connection, "0005")
         _fill(connection)
     engine.dispose()
 
