@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -47,6 +48,15 @@ class Terminal:
             assert time.monotonic() < give_up, f"it never showed {text!r}: {self._seen!r}"
         shown, _, self._seen = self._seen.partition(text.encode())
         return (shown + text.encode()).decode(errors="replace")
+
+    def until_prompt(self) -> None:
+        """Wait until it takes a cell. It shows its prompt before it takes the terminal over: what is typed between gets
+        a newline of the terminal's in the place of Enter, and so becomes the first line of a cell."""
+        self.until("In [")
+        give_up = time.monotonic() + SECONDS
+        while termios.tcgetattr(self._master)[3] & termios.ECHO:
+            assert time.monotonic() < give_up, f"it never took the terminal over: {self._seen!r}"
+            time.sleep(0.01)
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self._master], [], [], 1)
@@ -95,23 +105,23 @@ def console(agents: Agents, environment: dict[str, str]) -> Iterator[Terminal]:
 
 
 def test_a_person_works_in_the_console(agents: Agents, console: Terminal, tmp_path: Path) -> None:
-    console.until("In [")
+    console.until_prompt()
     (file,) = tmp_path.glob("sandcell-*/kernel-*.json")
     assert [stat.S_IMODE(each.stat().st_mode) for each in (file.parent, file)] == [0o700, 0o600]
     assert json.loads(file.read_text())["transport"] == "ipc"
 
     console.type("bens = agent + 1; print('it' + 's', bens)\r")
     console.until("its 42")
-    console.until("In [")
+    console.until_prompt()
     console.type("import time; print('ru' + 'ns'); time.sleep(300)\r")
     console.until("runs")
     console.type("\x03")
     console.until("KeyboardInterrupt")
-    console.until("In [")
+    console.until_prompt()
     console.type("bens_name = input('na' + 'me? ')\r")
     console.until("name? ")
     console.type("Ben\r")
-    console.until("In [")
+    console.until_prompt()
     console.until("exit ([y]/n)?", typing="\x04")  # a terminal that is no prompt yet takes it for its own
     console.type("y\r")
     assert console.status() == 0
