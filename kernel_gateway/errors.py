@@ -19,9 +19,11 @@ Tree (code, status):
     │   ├── HasDependents       has_dependents         409   agents or live sessions need it; `dependents` names them
     │   ├── AgentDetached       agent_detached         409   the agent has no environment: attach it to one
     │   ├── QuotaReached        quota_reached          409   as many as one principal may have: delete one
-    │   └── WorkspaceInUse      workspace_in_use       409   a live session holds the workspace
+    │   ├── WorkspaceInUse      workspace_in_use       409   a live session holds the workspace
+    │   └── WrongOffset         wrong_offset           409   the next part begins elsewhere: `offset_bytes` says where
     ├── PreconditionFailed      precondition_failed    412   the file is not the one that the caller expects
     ├── PayloadTooLarge         payload_too_large      413   more bytes than the service takes
+    ├── ChecksumMismatch        checksum_mismatch      422   an upload is not what its checksum says: begin again
     ├── UnreadableFile          unreadable_file        422   a file is not the data it is to be; `reason` says how
     ├── LimitReached            limit_reached          429   later; `retry_after_seconds` says when
     │   ├── RateLimited         rate_limited           429   too many invocations a second
@@ -175,6 +177,12 @@ class WorkspaceInUse(Conflict):
     code = "workspace_in_use"
 
 
+class WrongOffset(Conflict):
+    """The next part of the upload begins at another byte, at `offset_bytes`."""
+
+    code = "wrong_offset"
+
+
 class PreconditionFailed(GatewayError):
     """The file is not the one that the caller expects."""
 
@@ -185,6 +193,12 @@ class PayloadTooLarge(GatewayError):
     """More bytes than the service takes."""
 
     code, status = "payload_too_large", 413
+
+
+class ChecksumMismatch(GatewayError):
+    """The bytes that were uploaded are not those of the checksum, and are removed."""
+
+    code, status = "checksum_mismatch", 422
 
 
 class UnreadableFile(GatewayError):

@@ -261,6 +261,19 @@ class Settings:
     payload_bytes: int = setting(
         100 * MEGABYTE, "largest request or file in one request", low=1_024, high=2_000 * MEGABYTE
     )
+    uploads_per_session: int = setting(
+        16, "uploads in parts that are open at once into one session or workspace", low=0, high=10_000
+    )
+    uploads_per_principal: int = setting(64, "uploads in parts that one principal has open at once", low=0, high=10_000)
+    upload_session_bytes: int = setting(
+        12_000 * MEGABYTE, "bytes of open uploads into one session or workspace; also the largest", low=0, high=10**13
+    )
+    upload_principal_bytes: int = setting(
+        24_000 * MEGABYTE, "bytes of open uploads of one principal", low=0, high=10**14
+    )
+    upload_kept_seconds: float = setting(
+        float(DAY), "time that an open upload is kept after its last byte", low=1, high=TWO_WEEKS
+    )
     code_bytes: int = setting(10 * MEGABYTE, "largest code of one execution", low=1_024, high=100 * MEGABYTE)
     output_text_bytes: int = setting(
         MEGABYTE, "text returned per execution, head and tail", low=1_024, high=100 * MEGABYTE

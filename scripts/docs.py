@@ -43,6 +43,7 @@ BOUND_SETTINGS = (
     "failed_authentications_per_second",
     *("environments_per_principal", "agents_per_principal", "datasets_per_workspace"),
     *("files_listed", "transfer_threads", "memory_mb", "storage_mb", "pids", "egress_connections", "egress_requests"),
+    *("uploads_per_session", "uploads_per_principal", "upload_kept_seconds"),
     *("audit_records", "audit_files", "replays", "replays_per_principal", "replay_cells"),
 )
 UNTIL = "<!-- end of {0} -->"

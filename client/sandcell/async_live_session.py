@@ -174,12 +174,13 @@ class AsyncSession:
         return await self.client.files(self.id, path, recursive=recursive)
 
     async def upload(
-        self, path: str | Path, content: bytes | Path | None = None, *, on_progress: Progress | None = None
+        self, path: str | Path, content: f.Content | None = None, *, on_progress: Progress | None = None
     ) -> FileEntry:
         """Write a file of the workspace, whole or not at all: `path` there, with `content`, or a local file's.
 
-        With a local file alone, `upload(Path("data/year.csv"))`, it goes under its name. `on_progress` is called with
-        the bytes that were sent and with those of all.
+        With a local file alone, `upload(Path("data/year.csv"))`, it goes under its name. A stream is read to its end.
+        Files of any size go over: more than 100 MB in parts, and a call that failed goes on where it was when it is
+        made again. `on_progress` is called with the bytes that were sent and with those of all, where that is known.
         """
         target, source = f.resolve_upload(path, content)
         return await self.client.upload(self.id, target, source, on_progress=on_progress)

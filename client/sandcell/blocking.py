@@ -33,7 +33,7 @@ from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
 from sandcell.saved import find_address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quote
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, Step, pause_seconds, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -229,10 +229,12 @@ class Client:
             result: T = end.value
             return result
 
-    def _take(self, step: Ask | Pause) -> Answer:
+    def _take(self, step: Step) -> Answer:
         if isinstance(step, Pause):
             time.sleep(step.seconds)
             return Answer()
+        if not isinstance(step, Ask):
+            return t.read_local(step)
         given = t.make_arguments(step)
         if t.is_in_pieces(step):
             given["content"] = t.read_pieces(step)

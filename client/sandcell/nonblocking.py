@@ -33,7 +33,7 @@ from sandcell.operations import tenants as te
 from sandcell.operations import usage as u
 from sandcell.operations import workspaces as w
 from sandcell.saved import find_address
-from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, pause_seconds, quote
+from sandcell.steps import ATTEMPTS, Answer, Ask, Operation, Pause, Progress, Step, pause_seconds, quote
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -232,10 +232,12 @@ class AsyncClient:
             result: T = end.value
             return result
 
-    async def _take(self, step: Ask | Pause) -> Answer:
+    async def _take(self, step: Step) -> Answer:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return Answer()
+        if not isinstance(step, Ask):
+            return await asyncio.to_thread(t.read_local, step)
         given = t.make_arguments(step)
         if t.is_in_pieces(step):
             given["content"] = t.read_pieces_async(step)

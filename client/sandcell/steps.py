@@ -1,7 +1,7 @@
 """How an operation talks to the service without doing I/O: a generator of requests that is sent their answers.
 
-An operation yields `Ask` (send this) or `Pause` (wait) and is sent an `Answer`. `Client` and `AsyncClient` are the two
-small drivers. Only what may be sent twice is retried.
+An operation yields `Ask` (send this), `Pause` (wait), `Digest` or `Read` (of local content), and is sent an `Answer`.
+`Client` and `AsyncClient` are the two small drivers. Only what may be sent twice is retried.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib import parse
 
 import msgspec
@@ -68,6 +68,21 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Digest:
+    """Read content to its end; what comes back is its SHA-256 in hexadecimal."""
+
+    content: bytes | Path
+
+
+@dataclass(frozen=True)
+class Read:
+    """Read the next bytes of a stream, so many where it has them; nothing comes back at its end."""
+
+    stream: IO[bytes]
+    size: int
+
+
+@dataclass(frozen=True)
 class Answer:
     """What came back; `lost` says why nothing did."""
 
@@ -82,7 +97,7 @@ class Answer:
         return None if 200 <= self.status < 300 else error_of(self.status, self.content)
 
 
-Step = Ask | Pause
+Step = Ask | Pause | Digest | Read
 Operation = Generator[Step, Answer, T]
 
 

@@ -30,6 +30,7 @@ REST: Final[Table] = {
         *("GET /v1/sessions", f"GET {S}", f"GET {S}/executions", f"GET {S}/executions/{{execution_id}}"),
         *(f"GET {S}/executions/{{execution_id}}/events", f"GET {S}/tasks/{{task_id}}"),
         *(f"GET {S}/files", f"GET {S}/files/{{path}}", f"GET {S}/notebook", f"GET {S}/notebook/manifest"),
+        *(f"GET {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}")),
         *(f"GET {S}/attach-tokens", f"GET {S}/variables", f"GET {S}/outputs/{{sha256}}", f"GET {S}/lease"),
         *("GET /v1/replays/{replay_id}", "GET /v1/replays/{replay_id}/events", "GET /v1/replays/{replay_id}/notebook"),
         *("GET /v1/workspaces", f"GET {W}", f"GET {W}/files", f"GET {W}/stat", f"GET {W}/archive"),
@@ -43,6 +44,8 @@ REST: Final[Table] = {
         *("POST /v1/sessions", f"DELETE {S}", f"POST {S}/interrupt", f"POST {S}/restart", f"POST {S}/executions"),
         *(f"POST {S}/executions/{{execution_id}}/interrupt", f"POST {S}/commands", f"DELETE {S}/tasks/{{task_id}}"),
         *(f"PUT {S}/files/{{path}}", f"DELETE {S}/files/{{path}}"),
+        *(f"POST {owner}/uploads{rest}" for owner in (S, W) for rest in ("", "/{upload_id}/complete")),
+        *(f"{method} {owner}/uploads/{{upload_id}}" for owner in (S, W) for method in ("PATCH", "DELETE")),
         *(f"POST {S}/attach-tokens", f"DELETE {S}/attach-tokens/{{token_id}}", f"POST {S}/lease", f"DELETE {S}/lease"),
         # They look, and to look may run code of the session's (a property, `__dir__`): no `read` may do that.
         *(f"POST {S}/completions", f"POST {S}/inspections"),

@@ -13,6 +13,8 @@ from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces.retention import Retention
+from kernel_gateway.services.workspaces.staged_uploads import StagedUploads
+from kernel_gateway.services.workspaces.uploads import Uploads
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +30,8 @@ class Backlog:
         notebooks: Notebooks,
         removals: WorkspaceRemovals,
         retention: Retention,
+        staged_uploads: StagedUploads,
+        uploads: Uploads,
         registry: Registry,
     ) -> None:
         self._kept_outputs = kept_outputs
@@ -35,6 +39,8 @@ class Backlog:
         self._notebooks = notebooks
         self._removals = removals
         self._retention = retention
+        self._staged_uploads = staged_uploads
+        self._uploads = uploads
         self._registry = registry
 
     def take_up(self) -> None:
@@ -42,10 +48,12 @@ class Backlog:
         self._spool.clear()
         self._kept_outputs.clear()
         self._notebooks.take_up()
+        self._staged_uploads.load()
 
     async def work_off(self) -> None:
-        """First what is to be kept, then what is to go. None that fails keeps another back."""
+        """What needs no store, then what is to be kept, then what is to go. None that fails keeps another back."""
         for each in (
+            self._uploads.sweep,
             self._kept_outputs.deliver_all,
             self._deliver_spooled,
             self._notebooks.save_stale,

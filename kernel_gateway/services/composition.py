@@ -70,6 +70,8 @@ from kernel_gateway.services.workspaces.files import Files
 from kernel_gateway.services.workspaces.links import WorkspaceLinks
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces.retention import Retention
+from kernel_gateway.services.workspaces.staged_uploads import StagedUploads
+from kernel_gateway.services.workspaces.uploads import Uploads
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.services.workspaces.workspaces import Workspaces
 from kernel_gateway.settings import Settings
@@ -255,6 +257,17 @@ class Services:
             background=self.background,
             registry=self.registry,
         )
+        self._staged_uploads = StagedUploads(self.settings, self.clock, self._disk_room.require)
+        self.uploads = Uploads(
+            settings=self.settings,
+            readiness=self.readiness,
+            background=self.background,
+            registry=self.registry,
+            access=self._access,
+            staged=self._staged_uploads,
+            files=self.files,
+            workspaces=self.workspaces,
+        )
 
     def _build_removals(self) -> None:
         """Workspaces removed on request, and those that have not been used for long."""
@@ -330,6 +343,7 @@ class Services:
             background=self.background,
             registry=self.registry,
             notebooks=self.notebooks,
+            forget_uploads=self.uploads.forget_session,
         )
         self.sessions = Sessions(
             settings=self.settings,
@@ -489,6 +503,8 @@ class Services:
             notebooks=self.notebooks,
             removals=self.removals,
             retention=self.retention,
+            staged_uploads=self._staged_uploads,
+            uploads=self.uploads,
             registry=self.registry,
         )
         self.upkeep = Reconciler(

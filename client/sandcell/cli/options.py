@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -41,6 +42,15 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     for flag, about in reversed(list(ACCESS.items())):
         decorated = click.option(flag, **about)(decorated)
     return decorated
+
+
+def choose_upload(file: Path, path: str | None) -> tuple[Path | IO[bytes], str]:
+    """What FILE stands for, stdin where it is `-`, and the path that it is written as."""
+    if file != Path("-"):
+        return file, path or file.name
+    if path is None:
+        raise click.UsageError("say as which PATH stdin is to be written")
+    return sys.stdin.buffer, path
 
 
 def _remedy(error: SandcellError) -> str:

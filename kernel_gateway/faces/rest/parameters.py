@@ -105,6 +105,14 @@ class OnePath(msgspec.Struct, forbid_unknown_fields=True):
     ]
 
 
+class NewUpload(OnePath, forbid_unknown_fields=True):
+    """Where the file of an upload will be, and its size where that is known."""
+
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, description="bytes of the whole file; left out: unknown")] | None = (
+        None
+    )
+
+
 class Below(msgspec.Struct, forbid_unknown_fields=True):
     """Which file, or everything below which directory."""
 

@@ -36,7 +36,7 @@ SHOWN = frozenset(
         *("securityGroups", "sessionId", "session_id", "since", "status", "subnets", "tagKeys", "tag_keys"),
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
         *("continue_session", "encoding", "format", "inputs", "replay_id", "replay_of", "sync", "to", "to_path"),
-        *("expires_at", "workspace_id", "scope", "sessions"),
+        *("expires_at", "workspace_id", "scope", "sessions", "sha256", "upload_id"),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -52,6 +52,7 @@ class Lifecycle:
         background: Background,
         registry: Registry,
         notebooks: Notebooks,
+        forget_uploads: Callable[[str], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -61,6 +62,7 @@ class Lifecycle:
         self._background = background
         self._registry = registry
         self._notebooks = notebooks
+        self._forget_uploads = forget_uploads
 
     def open(self, live: LiveSession) -> None:
         """Let the session run executions, and run out of time."""
@@ -131,6 +133,7 @@ class Lifecycle:
         row = await self._store_end(live, ending)
         # Registered until its row is final: a start on the same workspace, and the sweep, see one or the other.
         self._registry.remove(live)
+        await self._forget_uploads(live.id)
         live.dismiss("session_ended", ending.reason)
         log.info("session_ended", session=live.id, principal=live.row.principal_id, reason=ending.reason)
         await self._notebooks.close(live.id, wait=live.sandbox.unsaved is None)

@@ -94,6 +94,10 @@ class WorkspaceAccess:
             )
         return row
 
+    async def is_gone(self, workspace_id: str) -> bool:
+        """Whether a workspace has been removed, of any principal."""
+        return await self._database.run(lambda c: workspace_usage.is_deleted(c, workspace_id))
+
     async def _touch(self, workspace_id: str) -> None:
         """In the database at once: from here on it is too young to expire."""
         now = self._clock.now()

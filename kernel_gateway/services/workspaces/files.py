@@ -122,12 +122,18 @@ class Files:
 
     async def write(self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]) -> FileEntry:
         """Replace or make a file, whole or not at all; parents are made."""
+        return await self.write_stream(principal, session_id, path, limit_bytes(chunks, self._settings.payload_bytes))
+
+    async def write_stream(
+        self, principal: Principal, session_id: str, path: str, chunks: AsyncIterator[bytes]
+    ) -> FileEntry:
+        """As `write`, of bytes whose number something else bounds."""
         self._readiness.require_accepting()
         live = await self._registry.require(principal, session_id)
         self._disk_room.require()
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
-            written = await kernel.guest.write_file(path, limit_bytes(chunks, self._settings.payload_bytes))
+            written = await kernel.guest.write_file(path, chunks)
             await _note_changes(live, [path])
         return file_entry(written)
 

@@ -186,12 +186,18 @@ class Workspaces:
         await self._access.require_not_live(principal, workspace_id)
         self._disk_room.require()
         with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(self._settings.state_path)) as file:
-            size, source = await self._collect(chunks, file), cast("BinaryIO", file)
-            async with self._access.change(principal, workspace_id) as durable:  # not before: an upload may take long
-                with translated():
-                    found = await self._access.carry_out(
-                        principal, workspace_id, lambda: durable.put(path, source, size, expected)
-                    )
+            size = await self._collect(chunks, file)
+            return await self.put(principal, workspace_id, path, cast("BinaryIO", file), size, expected=expected)
+
+    async def put(
+        self, principal: Principal, workspace_id: str, path: str, source: BinaryIO, size: int, *, expected: Expected
+    ) -> DurableFile:
+        """As `write`, of a local file with exactly `size` bytes."""
+        async with self._access.change(principal, workspace_id) as durable:
+            with translated():
+                found = await self._access.carry_out(
+                    principal, workspace_id, lambda: durable.put(path, source, size, expected)
+                )
         return durable_file(found)
 
     async def remove(

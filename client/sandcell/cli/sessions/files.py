@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import click
 
 from sandcell import Client
-from sandcell.cli.options import as_json, connected, session_option
+from sandcell.cli.options import as_json, choose_upload, connected, session_option
 from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.sessions import choosing
@@ -57,14 +57,15 @@ def get(client: Client, *, path: str, output: Path | None, session_id: str | Non
 
 
 @files.command("put")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.argument("path", required=False)
 @session_option
 @connected
 def put(client: Client, *, file: Path, path: str | None, session_id: str | None) -> None:
-    """Write FILE as PATH (default: its name) into a session."""
-    with following_bytes(file.name) as note:
-        entry = client.upload(choosing.find(client, session_id), path or file.name, file, on_progress=note)
+    """Write FILE (- for stdin) as PATH (default: its name) into a session. Cut off, it goes on when called again."""
+    content, name = choose_upload(file, path)
+    with following_bytes(name) as note:
+        entry = client.upload(choosing.find(client, session_id), name, content, on_progress=note)
     say(f"wrote {entry.path} ({entry.size:,} bytes)")
 
 

@@ -9,7 +9,7 @@ import click
 
 from sandcell import Client
 from sandcell.cli import completion
-from sandcell.cli.options import as_json, connected
+from sandcell.cli.options import as_json, choose_upload, connected
 from sandcell.cli.progress import following_bytes
 from sandcell.cli.screen import say, show_json, show_table
 from sandcell.cli.verbs import Verbs
@@ -68,13 +68,14 @@ def get(client: Client, *, workspace_id: str, path: str, output: Path | None) ->
 
 @workspace.command("put")
 @click.argument("workspace_id", metavar="WORKSPACE", shell_complete=completion.workspaces)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.argument("path", required=False)
 @connected
 def put(client: Client, *, workspace_id: str, file: Path, path: str | None) -> None:
-    """Store FILE as PATH (default: its name). Refused while a session uses the workspace."""
-    with following_bytes(file.name) as note:
-        entry = client.workspace_upload(workspace_id, path or file.name, file, on_progress=note)
+    """Store FILE (- for stdin) as PATH (default: its name). Refused while a session uses the workspace."""
+    content, name = choose_upload(file, path)
+    with following_bytes(name) as note:
+        entry = client.workspace_upload(workspace_id, name, content, on_progress=note)
     say(f"stored {entry.path} ({entry.size:,} bytes)")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,8 +20,6 @@ from sandcell import (
     StreamOutput,
     Unauthorized,
 )
-from sandcell.operations import files
-from sandcell.transport import CHUNK
 from tests.running_service import RunningService
 
 
@@ -134,34 +131,6 @@ def test_progress_of_transfers(service: RunningService, tmp_path: Path) -> None:
             assert seen == sorted(seen) or step is steps[-1]
             assert seen[-1] == (len(content), len(content))
         assert (tmp_path / "back").read_bytes() == (tmp_path / "again").read_bytes() == content
-
-
-def test_large_files_go_over_in_parts_and_go_on_where_they_were(
-    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "MOST_AT_ONCE_BYTES", 1_000_000)
-    monkeypatch.setattr(files, "PART_BYTES", 400_000)
-    content = os.urandom(1_100_000)
-    source = tmp_path / "a large one"
-    source.write_bytes(content)
-    seen: list[int] = []
-
-    def give_up(done: int, size: int | None) -> None:
-        assert size == len(content)
-        if done > 500_000:
-            raise InterruptedError
-
-    with Client(service.url, service.token) as client, client.session() as session:
-        with pytest.raises(InterruptedError):
-            session.upload("in it/it's large", source, on_progress=give_up)
-        entry = session.upload("in it/it's large", source, on_progress=lambda done, _size: seen.append(done))
-        assert (entry.path, entry.size) == ("in it/it's large", len(content))
-        assert 400_000 < seen[0] <= 400_000 + CHUNK
-        assert session.download("in it/it's large") == content
-        awkward = "-" + "\u9577" * 80  # like an option, and near the most bytes that a name may have
-        assert session.upload(awkward, content).size == len(content)
-        assert session.download(awkward) == content
-        assert [each.path for each in session.files(recursive=True)] == [awkward, "in it", "in it/it's large"]
 
 
 def test_the_same_with_asyncio(service: RunningService, tmp_path: Path) -> None:

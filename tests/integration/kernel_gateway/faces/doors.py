@@ -45,7 +45,12 @@ BODIES: dict[str, Any] = {
     "PutSession": {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"id": "{session_id}"}},
 }
 """By the type that a body is read as; one that is not here may be empty."""
-QUERIES = {"/v1/workspaces/{workspace_id}/stat": "path=file", "UntagResource": "tagKeys=a"}
+QUERIES = {
+    "statWorkspaceFile": "path=file",
+    "createSessionUpload": "path=file",
+    "createWorkspaceUpload": "path=file",
+    "UntagResource": "tagKeys=a",
+}
 NAMED = re.compile(r"\{(\w+)\}")
 
 
@@ -105,7 +110,7 @@ def _rest() -> list[Door]:
             REST,
             route.method,
             route.path.replace("{image_id}", "python"),  # the host's, and so everybody's to look at
-            query=QUERIES.get(route.path, ""),
+            query=QUERIES.get(route.name, ""),
             body="x" if route.uploads else body_of(route.body),
             public=route.public,
             changes=route.method not in ("GET", "HEAD"),

@@ -152,6 +152,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     task = post(f"{one}/commands", {"command": "sleep 3600", "background": True})
     replay = post("/v1/notebooks/replay", {"notebook": NOTEBOOK, "continue_session": session["id"]})
     post(f"{one}/lease", {})
+    upload = post(f"{one}/uploads?path=file", None)
     attach, gone = post(f"{one}/attach-tokens", {}), post(f"{one}/attach-tokens", {})
     assert http.delete(f"{one}/attach-tokens/{gone['id']}").is_success
     assert http.delete(f"{one}/lease").is_success
@@ -169,6 +170,7 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "environment_id": environment["id"],
         "agent_id": made,
         "token_id": attach["id"],
+        "upload_id": upload["id"],
         "key_id": "absent",
         "codeInterpreterIdentifier": environment["id"],
         "codeInterpreterId": environment["id"],
@@ -232,7 +234,7 @@ def asked(stage: Stage, door: Door) -> str:
     return door.address(stage.ids) + door.content(stage.ids).decode() + json.dumps(door.sent_headers(stage.ids))
 
 
-NOT_MADE = ("{name}", "{sha256}", "/channels", "/lease", "{file}")
+NOT_MADE = ("{name}", "{sha256}", "/channels", "/lease", "{file}", "/v1/workspaces/{workspace_id}/uploads/")
 """Addresses of what the owner here has none of, or that are no request and answer."""
 
 

@@ -178,3 +178,22 @@ def test_a_session_that_ended_without_its_store_says_when_the_store_has_its_file
     eventually(lambda: not session.show()["sync"]["pending"])
     assert session.outcome(last["id"])["sync"] == {"mode": "async", "durable": True, "error": None}
     assert house.stored(session, "late") == "late"
+
+
+def test_an_upload_in_parts_goes_on_after_a_kill(house: House) -> None:
+    session = house.rest.session(sync="before_return")
+    begun = house.rest.http.post(f"{session.path}/uploads", params={"path": "data/ten", "size_bytes": 10})
+    one = f"{session.path}/uploads/{begun.json()['id']}"
+    house.rest.http.patch(one, content=b"01234", headers={"Upload-Offset": "0"}).raise_for_status()
+    house.kill()
+    house.start()
+    assert house.rest.get(one)["offset_bytes"] == 5
+    house.rest.http.patch(one, content=b"56789", headers={"Upload-Offset": "5"}).raise_for_status()
+    entry = house.rest.post(f"{one}/complete")
+    house.kill()
+    house.start()
+    assert house.rest.post(f"{one}/complete") == entry
+    session = house.again(session)
+    run_durably(session, "assert open('data/ten').read() == '0123456789'")
+    assert house.stored(session, "data/ten") == "0123456789"
+    session.stop()

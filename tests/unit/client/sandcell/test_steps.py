@@ -14,7 +14,6 @@ from sandcell import (
     LimitReached,
     NotFound,
     Result,
-    SandcellError,
     StillRunning,
     Unauthorized,
 )
@@ -61,6 +60,7 @@ def drive(operation: Operation[Any], answers: Sequence[Answer]) -> tuple[Any, li
                 assert 0 < step.seconds <= 5
                 step = operation.send(Answer())
                 continue
+            assert isinstance(step, Ask)
             asked.append(step)
             step = operation.send(left.pop(0))
     except StopIteration as end:
@@ -159,26 +159,6 @@ def test_pages_of_files_are_joined() -> None:
     assert [each.path for each in files] == ["a", "b"]
     assert asked[0].address == "/v1/sessions/s/files?path=d/%C3%BC&recursive=true"
     assert asked[1].query["cursor"] == "more"
-
-
-def test_a_large_file_that_is_removed_as_soon_as_it_is_there_is_an_error() -> None:
-    entry = Answer(200, msgspec.json.encode(FileEntry("part", "file", 1, "t")))
-    done = Answer(200, msgspec.json.encode({"id": "c", "status": "done", "exit_code": 0, "stdout": "", "stderr": ""}))
-    nothing = Answer(200, msgspec.json.encode(Page([])))
-    with pytest.raises(SandcellError, match="removed"):
-        drive(f.upload_in_parts("s", "d/a", b"abc", 3, None), [nothing, entry, done, done, nothing])
-
-
-@pytest.mark.parametrize(
-    ("path", "part"), [("a", ".a."), ("d/a", "d/.a."), ("/a", "/.a."), ("./a", "%2E/.a."), ("d//a", "d//.a.")]
-)
-def test_parts_of_a_file_go_where_the_file_is_to_go(path: str, part: str) -> None:
-    """So that the service refuses the first of them when it would refuse the file."""
-    operation = f.upload_in_parts("s", path, b"abc", 3, None)
-    next(operation)
-    step = operation.send(Answer(200, msgspec.json.encode(Page([]))))
-    assert isinstance(step, Ask)
-    assert step.path.startswith(f"/v1/sessions/s/files/{part}")
 
 
 def test_an_answer_from_something_else_is_still_an_error() -> None:

@@ -43,6 +43,10 @@ def test_files_of_a_live_session(sandcell: Shell, session: str) -> None:
     assert sandcell("files", "get", "in/there.txt").stderr == "wrote there.txt\n"
     assert (sandcell.directory / "there.txt").read_text() == "hello"
     assert sandcell("files", "get", "in/there.txt", "-o", "-").stdout == "hello"
+    assert "wrote in/said.txt (6 bytes)" in sandcell("files", "put", "-", "in/said.txt", stdin="so be!").stderr
+    assert sandcell("files", "get", "in/said.txt", "-o", "-").stdout == "so be!"
+    nameless = sandcell("files", "put", "-", stdin="so be!")
+    assert (nameless.returncode, "say as which PATH" in nameless.stderr) == (2, True)
     assert sandcell("files", "rm", "in", "--recursive").returncode == 0
     assert "in/" not in sandcell("files", "ls").stdout
     assert sandcell("files", "get", "in/there.txt").returncode == 7
