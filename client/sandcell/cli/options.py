@@ -25,9 +25,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
             with Client(url or meta.get("sandcell.url"), token or meta.get("sandcell.token")) as client:
                 command(client, **kwargs)
         except SandcellError as error:
-            say(f"sandcell: {error}")
-            if remedy := _remedy(error):
-                say(remedy)
+            say(explain_error(error))
             raise click.exceptions.Exit(exits.of_error(error)) from error
         except BrokenPipeError:
             raise  # the reader of our output has left, as `head` does: `main` ends without a message
@@ -39,6 +37,11 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     for flag, about in reversed(list(ACCESS.items())):
         decorated = click.option(flag, **about)(decorated)
     return decorated
+
+
+def explain_error(error: SandcellError) -> str:
+    """The error, and what a person can do about it, on lines of their own."""
+    return "\n".join(filter(None, [f"sandcell: {error}", _remedy(error)]))
 
 
 def _remedy(error: SandcellError) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import shlex
 from pathlib import Path
 
-from sandcell.errors import NotFound, ServiceUnavailable
+from sandcell.errors import InvalidRequest, NotFound, ServiceUnavailable
 from sandcell.models.commands import Command
 from sandcell.models.model import Page
 from sandcell.models.workspaces import FileEntry
@@ -110,6 +110,17 @@ def resolve_upload(path: str | Path, content: bytes | Path | None) -> tuple[str,
 def download(session_id: str, path: str) -> Operation[bytes]:
     """A live file's content; `download_to` is for large ones."""
     return (yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/files/{quote(path)}")))
+
+
+def download_part(session_id: str, path: str, start: int, most_bytes: int) -> Operation[bytes]:
+    """Up to so many bytes of a live file, from its byte `start` on; none where the file has ended before."""
+    headers = {"Range": f"bytes={start}-{start + most_bytes - 1}"}
+    try:
+        return (yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/files/{quote(path)}", headers=headers)))
+    except InvalidRequest as error:
+        if error.code != "range_not_satisfiable":
+            raise
+        return b""
 
 
 def remove_file(session_id: str, path: str, *, recursive: bool = False) -> Operation[None]:
