@@ -9,8 +9,10 @@ from concurrent.futures import CancelledError
 from contextlib import AsyncExitStack
 from typing import Any, Final, Self, TypeVar
 
+from sandcell.models.executions import Execution
 from sandcell.tools import open_toolbox
 from sandcell.tools.contents import ToolResult
+from sandcell.tools.definitions import BY_NAME
 from sandcell.tools.toolbox import OUTPUT_BYTES, Toolbox
 
 T = TypeVar("T")
@@ -51,9 +53,23 @@ class BlockingToolbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @staticmethod
+    def has(name: str) -> bool:
+        """Whether a tool of this name is one of these."""
+        return name in BY_NAME
+
     def call(self, name: str, arguments: dict[str, Any] | None = None) -> ToolResult:
         """As `Toolbox.call`; an interrupt from the keyboard stops the code that runs."""
         return self._wait(self.toolbox.call(name, arguments))
+
+    async def call_async(self, name: str, arguments: dict[str, Any] | None = None) -> ToolResult:
+        """The same for a caller on an event loop of its own; cancelling it stops the code that runs."""
+        work = asyncio.run_coroutine_threadsafe(self.toolbox.call(name, arguments), self._loop)
+        return await asyncio.wrap_future(work)
+
+    def execute(self, code: str) -> Execution:
+        """As `Toolbox.execute`."""
+        return self._wait(self.toolbox.execute(code))
 
     def make_manifest(self) -> list[dict[str, Any]]:
         """As `Toolbox.make_manifest`."""

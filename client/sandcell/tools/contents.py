@@ -42,7 +42,12 @@ class ToolResult:
     @property
     def text(self) -> str:
         """All text of it, for models and frameworks that take nothing else; pictures are named in it."""
-        return "\n".join(_describe(each) for each in self.contents if not isinstance(each, Link))
+        return "\n".join(map(_describe, self.readable))
+
+    @property
+    def readable(self) -> list[Text | Image]:
+        """Text and pictures in order; the text has the addresses of links as well."""
+        return [each for each in self.contents if not isinstance(each, Link)]
 
     @property
     def images(self) -> list[Image]:

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from sandcell.errors import InvalidRequest, NotFound, SandcellError
 from sandcell.models.commands import CommandRequest
 from sandcell.models.environments import EnvironmentInfo
-from sandcell.models.executions import Event, Submission
+from sandcell.models.executions import Event, Execution, Submission
 from sandcell.models.sessions import Session, StartSession
 from sandcell.tools import addresses, definitions, rendering
 from sandcell.tools.backend import Backend
@@ -93,6 +93,12 @@ class Toolbox:
             return await carry_out(parsed)
         except SandcellError as error:
             return make_text(f"{name} failed: {error.message}", is_error=True)
+
+    async def execute(self, code: str, session: str = definitions.DEFAULT_SESSION) -> Execution:
+        """Run code and return all that came of it, for programs that read it themselves; raises `SandcellError`."""
+        submission = Submission(code, wait=False)
+        done, _ = await self._in_session(session, lambda found: self.backend.execute(found, submission, None))
+        return done
 
     async def aclose(self) -> None:
         """Stop the sessions that were started here."""

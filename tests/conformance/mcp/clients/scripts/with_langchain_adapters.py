@@ -26,11 +26,8 @@ async def main() -> None:
 
         async def call(tool: str, **arguments: Any) -> tuple[str, bool, int]:
             request = {"name": tool, "args": arguments, "id": "1", "type": "tool_call"}
-            failed = False
-            try:
-                content = (await tools[tool].ainvoke(request)).content
-            except Exception as error:  # how older adapters show a result that says isError
-                content, failed = str(error), True
+            message = await tools[tool].ainvoke(request)
+            content, failed = message.content, message.status == "error"
             if isinstance(content, str):
                 return content, failed, 0
             texts = [each["text"] for each in content if each["type"] == "text"]

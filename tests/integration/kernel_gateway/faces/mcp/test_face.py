@@ -193,14 +193,16 @@ def test_a_session_that_ended_is_followed_by_one_with_its_files(peer: Peer, serv
 
 
 def test_what_ends_with_a_session(service: RunningService) -> None:
-    one = Peer(service)
+    with service.client() as admin:
+        token = admin.create_token("mcp-ends", "ends").token
+    one = Peer(service, token)
     one.begin()
     one.call("run_python", code="1")
     one.call("start_session", session="other")
     one.end()
     until = time.monotonic() + GUARD_SECONDS
-    with service.client() as client:
-        while any(each.labels.get("mcp") for each in client.list_sessions(status="READY").items):
+    with service.client(token) as client:
+        while client.list_sessions(status="READY").items:
             assert time.monotonic() < until, "its sandboxes stay"
     with httpx.Client(base_url=service.url, timeout=GUARD_SECONDS, trust_env=False) as http:
         message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
