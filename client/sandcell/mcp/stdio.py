@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
 import threading
@@ -45,7 +46,7 @@ class StdioTransport:
         own = asyncio.current_task()
         if own is not None and sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._lines_end, own)
+                loop.add_signal_handler(number, own.cancel)
         try:
             while line := await self._lines.get():
                 await self._take(line)
@@ -54,12 +55,9 @@ class StdioTransport:
                 raise
             own.uncancel()
         finally:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._conversation.aclose()
-
-    def _lines_end(self, own: asyncio.Task[Any]) -> None:
-        """A signal asks for the end."""
-        own.cancel()
+            with contextlib.suppress(TimeoutError):  # what has not stopped by then ends by its idle timeout
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._conversation.aclose()
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         line = b"-"

@@ -20,8 +20,10 @@ from kernel_gateway.faces.handler import FaceHandler, as_gateway_error, make_err
 from kernel_gateway.faces.mcp.sessions import McpSession, McpSessions
 from kernel_gateway.faces.responses import ErrorResponse, Response, Stream
 from kernel_gateway.identity.principal import ANONYMOUS, Caller
+from kernel_gateway.services.admission.fair_shares import Share
 from kernel_gateway.services.audit.api_call import MCP
 from sandcell.mcp import messages
+from sandcell.mcp.conversation import Send
 from sandcell.mcp.messages import Message, Notification, Request, RpcError
 from sandcell.tools.definitions import BY_NAME, DEFAULT_SESSION
 
@@ -142,7 +144,8 @@ class McpHandler(FaceHandler):
             if not notifications.full():
                 notifications.put_nowait(notification)
 
-        work = self.services.background.spawn(self._work(session, request, send), f"MCP {request.method[:40]}")
+        held = self.body.hand_over()
+        work = self.services.background.spawn(self._work(session, request, send, held), f"MCP {request.method[:40]}")
         streams = EVENTS in self.request.headers.get("Accept", "")
         first = asyncio.ensure_future(notifications.get())
         try:
@@ -158,8 +161,11 @@ class McpHandler(FaceHandler):
         headers |= {"Content-Type": EVENTS, "X-Accel-Buffering": "no"}
         return Response(Stream(stream_answer(told, notifications, work)), headers=headers)
 
-    async def _work(self, session: McpSession, request: Request, send: Any) -> dict[str, Any]:
-        """The answer, whether or not the client is still there: that it left is no cancellation."""
+    async def _work(self, session: McpSession, request: Request, send: Send, held: Share | None) -> dict[str, Any]:
+        """The answer, whether or not the client is still there: that it left is no cancellation.
+
+        `held` is the memory of a large message, which is released with it.
+        """
         self._sessions.enter(session)
         try:
             return await session.conversation.answer(request, send)
@@ -168,6 +174,8 @@ class McpHandler(FaceHandler):
             return messages.make_error(request.id, RpcError(messages.INTERNAL_ERROR, found.message))
         finally:
             self._sessions.leave(session)
+            if held is not None:
+                held.release()
 
     def _find_environment(self) -> str | None:
         """What the address asks for: `/mcp?environment=data`."""
