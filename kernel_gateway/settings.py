@@ -182,6 +182,22 @@ class Settings:
     agentcore_stop_wait_seconds: float = setting(
         50.0, "how long a session that is stopped waits for invocations that clients wait for", low=0, high=900
     )
+    mcp_environment: str = setting("python", "the environment of sessions started over MCP, unless a client names one")
+    mcp_output_bytes: int = setting(
+        30_000, "text of one tool's result over MCP, unless a call asks for more", low=1_000, high=1_000_000
+    )
+    mcp_idle_seconds: float = setting(
+        3_600.0, "an MCP session that is not used for so long ends, with the sandboxes it started", low=1, high=DAY
+    )
+    mcp_sessions_per_principal: int = setting(
+        50, "MCP sessions of one principal; with one more, the one unused for longest ends", low=1, high=10_000
+    )
+    mcp_origins: str = setting(
+        "", "origins of web pages that may use /mcp besides the service's own, as https://a.example,https://b.example"
+    )
+    mcp_authorization_servers: str = setting(
+        "", "what hands out tokens for /mcp, for its OAuth metadata: URLs, parted by commas"
+    )
 
     execution_timeout_seconds: float = setting(
         900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY

@@ -82,6 +82,14 @@ AGENTCORE: Final[Table] = {
         *("CreateCodeInterpreter", "DeleteCodeInterpreter", "TagResource", "UntagResource"),
     ),
 }
+MCP: Final[Table] = {
+    "read": (
+        *("initialize", "ping", "tools/list", "resources/list", "resources/templates/list", "resources/read"),
+        "notifications/initialized",
+    ),
+    "run": ("tools/call", "notifications/cancelled", "DELETE"),
+}
+"""By a message's method; what is no method of these does nothing, and needs what looking needs."""
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:
@@ -98,6 +106,11 @@ def find_jupyter_scope(event: str) -> Scope:
 def find_agentcore_scope(operation: str) -> Scope:
     """The scope that an operation of the AgentCore face needs."""
     return _find(AGENTCORE, operation)
+
+
+def find_mcp_scope(method: str) -> Scope:
+    """The scope that a message to the MCP face needs."""
+    return "run" if method in MCP["run"] else "read"
 
 
 def require(caller: Caller, needed: Scope | None) -> None:

@@ -17,7 +17,7 @@ import structlog
 import tornado.web
 
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.faces import agentcore, jupyter, rest
+from kernel_gateway.faces import agentcore, jupyter, mcp, rest
 from kernel_gateway.faces.connections import Server
 from kernel_gateway.faces.misdirected import OwnHosts
 from kernel_gateway.hosts import Hosts
@@ -96,7 +96,8 @@ async def _tell_of_store(looking: asyncio.Task[Finding]) -> None:
 
 def build_application(services: Services) -> tornado.web.Application:
     """The routes of every face over one set of services."""
-    return rest.application(services, [*agentcore.make_rules(services), *jupyter.make_rules(services)])
+    faces = (agentcore, jupyter, mcp)
+    return rest.application(services, [rule for face in faces for rule in face.make_rules(services)])
 
 
 @contextlib.asynccontextmanager

@@ -24,6 +24,7 @@ VERBS: Final = {
     "usage": "sandcell.cli.workspaces.usage:usage",
     "attach": "sandcell.cli.sessions.attach:attach",
     "attach-token": "sandcell.cli.sessions.attach_tokens:attach_token",
+    "mcp": "sandcell.cli.sessions.mcp:mcp",
     "lease": "sandcell.cli.sessions.leases:lease",
     "audit": "sandcell.cli.administration.audit:audit",
     "token": "sandcell.cli.administration.tokens:token",

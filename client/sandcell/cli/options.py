@@ -28,9 +28,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
             with Client(url or meta.get("sandcell.url"), token or meta.get("sandcell.token")) as client:
                 command(client, **kwargs)
         except SandcellError as error:
-            say(f"sandcell: {error}")
-            if remedy := _remedy(error):
-                say(remedy)
+            say(explain_error(error))
             raise click.exceptions.Exit(exits.of_error(error)) from error
         except BrokenPipeError:
             raise  # the reader of our output has left, as `head` does: `main` ends without a message
@@ -51,6 +49,11 @@ def choose_upload(file: Path, path: str | None) -> tuple[Path | IO[bytes], str]:
     if path is None:
         raise click.UsageError("say as which PATH stdin is to be written")
     return sys.stdin.buffer, path
+
+
+def explain_error(error: SandcellError) -> str:
+    """The error, and what a person can do about it, on lines of their own."""
+    return "\n".join(filter(None, [f"sandcell: {error}", _remedy(error)]))
 
 
 def _remedy(error: SandcellError) -> str:

@@ -16,7 +16,8 @@ class CommandRequest(Model, forbid_unknown_fields=True):
     """Body of `POST /v1/sessions/{id}/commands`; runs by `/bin/bash -c` (or `sh`) in /workspace.
 
     With `merge_output` what it writes to stderr is in stdout, where it was written. `sync` is as of a submission; a
-    background task has none, since its answer comes when it begins.
+    background task has none, since its answer comes when it begins. With `stop_when_gone` the command is stopped when
+    the caller closes the connection before it has the answer; otherwise it goes on.
     """
 
     command: Annotated[str, constraints.COMMAND]
@@ -24,6 +25,7 @@ class CommandRequest(Model, forbid_unknown_fields=True):
     background: bool = False
     merge_output: bool = False
     sync: SyncMode | None = None
+    stop_when_gone: bool = False
 
 
 class Command(Model):

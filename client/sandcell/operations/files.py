@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO
 
+from sandcell.errors import InvalidRequest
 from sandcell.models.model import Page
 from sandcell.models.workspaces import FileEntry
 from sandcell.operations.uploads import upload_file, upload_stream
@@ -44,6 +45,17 @@ def resolve_upload(path: str | Path, content: Content | None) -> tuple[str, Cont
 def download(session_id: str, path: str) -> Operation[bytes]:
     """A live file's content; `download_to` is for large ones."""
     return (yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/files/{quote(path)}")))
+
+
+def download_part(session_id: str, path: str, start: int, most_bytes: int) -> Operation[bytes]:
+    """Up to so many bytes of a live file, from its byte `start` on; none where the file has ended before."""
+    headers = {"Range": f"bytes={start}-{start + most_bytes - 1}"}
+    try:
+        return (yield from exchange(Ask("GET", f"{SESSIONS}/{quote(session_id)}/files/{quote(path)}", headers=headers)))
+    except InvalidRequest as error:
+        if error.code != "range_not_satisfiable":
+            raise
+        return b""
 
 
 def remove_file(session_id: str, path: str, *, recursive: bool = False) -> Operation[None]:

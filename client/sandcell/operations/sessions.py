@@ -252,10 +252,12 @@ def command(
     background: bool = False,
     merge_output: bool = False,
     sync: SyncMode | None = None,
+    stop_when_gone: bool = False,
 ) -> Operation[Command]:
     """Run a shell command to its end, or start it as a background task. Never sent twice.
 
     With `merge_output` what it writes to stderr is in `stdout`, where it was written. `sync` is as of `run`.
+    With `stop_when_gone` the service stops it when this connection is closed before its end.
     """
     body = omit_none(
         command=command,
@@ -263,6 +265,7 @@ def command(
         background=background,
         merge_output=merge_output or None,
         sync=sync,
+        stop_when_gone=stop_when_gone or None,
     )
     patience = (timeout_seconds or EXECUTION_SECONDS) + MARGIN_SECONDS + _flush_seconds(sync)
     ask = Ask("POST", f"{SESSIONS}/{quote(session_id)}/commands", json=body, timeout_seconds=patience)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
-from kernel_gateway.services.background import Background
+from kernel_gateway.services.background import Background, cancel_all
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.records.record import Record
@@ -47,14 +48,17 @@ from sandcell.models.sync import ExecutionSync
 
 log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0
+STOP_SECONDS = 10.0
+"""How long the guest may take to hear that a command is not wanted any more; it ends it all the same."""
 
 
+CALLER_LEFT = "its caller left, and had asked that it be stopped then"
 KILLED = 137
 """What a shell says of a program that got SIGKILL, be it for want of memory."""
 
 
 class Commands:
-    """Run a command to its end, or start it in the background. A caller who goes away stops nothing."""
+    """Run a command to its end, or start it in the background. A caller who goes away stops nothing, unless he asks."""
 
     def __init__(
         self,
@@ -90,7 +94,8 @@ class Commands:
     ) -> Command:
         """A foreground command's result, or the background task just started. It came through that `face`.
 
-        Raises SessionBusy while another than the caller's `lease` lasts.
+        With `stop_when_gone` it is stopped when the call is cancelled. Raises SessionBusy while another than the
+        caller's `lease` lasts.
         """
         self._readiness.require_accepting()
         timeout = self._timeout(request)
@@ -99,23 +104,32 @@ class Commands:
         live.require_unleased(lease)
         self._disk_room.require()
         row = self._row(live, request, timeout, author=principal.name, face=face)
-        return await self._background.carry_out(self._run(live, request, row), f"command in {live.id}")
+        gone = asyncio.Event()
+        try:
+            return await self._background.carry_out(self._run(live, request, row, gone), f"command in {live.id}")
+        except asyncio.CancelledError:
+            gone.set()
+            raise
 
-    async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow) -> Command:
+    async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow, gone: asyncio.Event) -> Command:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             row = await self._begin(live, row)
+            call = kernel.guest.run_command(
+                request.command,
+                timeout_seconds=row.timeout_seconds,
+                output_bytes=self._settings.command_output_bytes,
+                background=request.background,
+                merge_output=request.merge_output,
+            )
             try:
-                result = await kernel.guest.run_command(
-                    request.command,
-                    timeout_seconds=row.timeout_seconds,
-                    output_bytes=self._settings.command_output_bytes,
-                    background=request.background,
-                    merge_output=request.merge_output,
-                )
+                result = await (_run_until(gone, call) if request.stop_when_gone else call)
             except KernelsError as error:
                 await self._finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
                 raise
+            if result is None:
+                await self._finish(live, replace(row, status="interrupted", outcome=StoredOutcome(why=CALLER_LEFT)))
+                return Command(row.id, "stopped")
             if result.exit_code == KILLED:
                 kernel.note_life()
             if not request.background:
@@ -202,6 +216,10 @@ class Commands:
                 "a background task's answer does not wait for its files: leave `sync` out, or run it in the foreground",
                 field="sync",
             )
+        if request.background and request.stop_when_gone:
+            raise InvalidRequest(
+                "a background task's answer comes at once: leave `stop_when_gone` out", field="stop_when_gone"
+            )
         settings = self._settings
         most = settings.task_timeout_seconds if request.background else settings.command_timeout_seconds
         timeout = most if request.timeout_seconds is None else request.timeout_seconds
@@ -244,6 +262,18 @@ class Tasks:
         if stop:
             live.sandbox.flushes.request()
         return command_of(result)
+
+
+async def _run_until(gone: asyncio.Event, call: Coroutine[Any, Any, CommandResult]) -> CommandResult | None:
+    """The result of a call, or None when the caller left first: the call is cancelled then, which ends the command."""
+    running, leaving = asyncio.create_task(call), asyncio.create_task(gone.wait())
+    try:
+        await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            return running.result()
+    finally:
+        await cancel_all([running, leaving], STOP_SECONDS)
+    return None
 
 
 def command_of(result: CommandResult, sync: ExecutionSync | None = None) -> Command:

@@ -15,6 +15,7 @@ from sandcell.models.commands import Command, CommandRequest
 
 async def run_command(call: Call) -> Command | Response:
     lease = call.headers.get(LEASE_HEADER)
+    call.cancellable = call.body.stop_when_gone
     command = await call.services.commands.run(call.principal, call.ids["session_id"], call.body, lease=lease)
     return answer_accepted(command) if call.body.background else command
 

@@ -1,0 +1,1 @@
+"""MCP: other people's clients, unmodified, over both transports."""

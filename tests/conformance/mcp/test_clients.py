@@ -1,0 +1,62 @@
+"""Every client does what the tools offer, unmodified, over both transports, against the real service."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.mcp import client_environments
+from tests.running_service import RunningService
+
+SCRIPT_SECONDS = 600
+GUARD_SECONDS = 120
+ENDS = ("sdk", "sdk_1")
+"""Clients that end their sessions when they leave; those of others end when they have been idle."""
+CASES = [(name, transport) for name in client_environments.SCRIPTS for transport in ("http", "stdio")]
+
+
+def report(
+    service: RunningService, token: str, environments_dir: Path, name: str, transport: str, home: Path
+) -> dict[str, Any]:
+    place = client_environments.installed(name, environments_dir.parent)
+    script = client_environments.CLIENTS / "scripts" / client_environments.SCRIPTS[name]
+    sandcell = str(Path(sys.executable).parent / "sandcell")
+    done = subprocess.run(
+        [str(place / "bin/python"), str(script), transport, service.url, token, sandcell],
+        env={**os.environ, "HOME": str(home)},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(("name", "transport"), CASES, ids=["-".join(each) for each in CASES])
+def test_everything_a_client_offers_works(
+    service: RunningService, environments_dir: Path, tmp_path: Path, name: str, transport: str
+) -> None:
+    with service.client() as admin:
+        token = admin.create_token(f"mcp-{name}-{transport}", "client").token or ""
+    steps = report(service, token, environments_dir, name, transport, tmp_path)["steps"]
+    failed = {row: verdict for row, verdict in steps.items() if verdict != "works"}
+    assert steps
+    assert not failed, "\n\n".join(f"{row}: {verdict}" for row, verdict in failed.items())
+    if name in ENDS:
+        until = time.monotonic() + GUARD_SECONDS
+        with service.client(token) as client:
+            while client.list_sessions(status="READY").items:
+                assert time.monotonic() < until, "the client has ended its session, and the sandboxes stay"
+                time.sleep(0.1)
