@@ -183,6 +183,15 @@ class Settings:
         50.0, "how long a session that is stopped waits for invocations that clients wait for", low=0, high=900
     )
 
+    agent_engine_environment: str = setting(
+        "",
+        "the environment that sandboxes of the Agent Engine face are made from; empty: `data` where it is built, else"
+        " `python`",
+    )
+    agent_engine_ttl_seconds: int = setting(
+        TWO_WEEKS, "how long a sandbox of the Agent Engine face lives that no ttl is asked for", low=1, high=TWO_WEEKS
+    )
+
     execution_timeout_seconds: float = setting(
         900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY
     )

@@ -79,6 +79,21 @@ AGENTCORE: Final[Table] = {
         *("CreateCodeInterpreter", "DeleteCodeInterpreter", "TagResource", "UntagResource"),
     ),
 }
+AGENT_ENGINE: Final[Table] = {
+    "read": (
+        *("ListReasoningEngines", "GetReasoningEngine", "GetReasoningEngineOperation"),
+        *("ListSandboxEnvironments", "GetSandboxEnvironment", "GetSandboxEnvironmentOperation"),
+        *("ListSandboxEnvironmentSnapshots", "GetSandboxEnvironmentSnapshot"),
+        *("ListSandboxEnvironmentTemplates", "GetSandboxEnvironmentTemplate", "GetSandboxEnvironmentTemplateOperation"),
+    ),
+    "run": (
+        *("CreateReasoningEngine", "DeleteReasoningEngine"),
+        *("CreateSandboxEnvironment", "DeleteSandboxEnvironment", "ExecuteSandboxEnvironment"),
+        *("PauseSandboxEnvironment", "ResumeSandboxEnvironment", "SnapshotSandboxEnvironment"),
+        "DeleteSandboxEnvironmentSnapshot",
+        *("CreateSandboxEnvironmentTemplate", "DeleteSandboxEnvironmentTemplate"),
+    ),
+}
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:
@@ -95,6 +110,11 @@ def find_jupyter_scope(event: str) -> Scope:
 def find_agentcore_scope(operation: str) -> Scope:
     """The scope that an operation of the AgentCore face needs."""
     return _find(AGENTCORE, operation)
+
+
+def find_agent_engine_scope(operation: str) -> Scope:
+    """The scope that an operation of the Agent Engine face needs."""
+    return _find(AGENT_ENGINE, operation)
 
 
 def require(caller: Caller, needed: Scope | None) -> None:
