@@ -1,10 +1,13 @@
-"""Sandboxes (`sandboxEnvironments`): each is a session, started before the answer to its creation."""
+"""Sandboxes (`sandboxEnvironments`): each is a session, started before the answer to its creation.
+
+What Google's service does with them and this one does not yet is answered as that, to callers who may ask.
+"""
 
 from __future__ import annotations
 
 import datetime
 import math
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from kernel_gateway.errors import InvalidRequest, NotFound
 from kernel_gateway.faces.agent_engine import answers
@@ -57,6 +60,26 @@ async def delete_sandbox(call: Call) -> dict[str, Any]:
     await call.services.sessions.stop(call.principal, row.session_id or "")
     await call.face.resources.delete(row)
     return answers.describe_operation(await find_sandbox(call, deleted=True), "delete")
+
+
+async def pause_sandbox(call: Call) -> NoReturn:
+    await find_sandbox(call)
+    raise NotOffered("a sandbox cannot be paused here yet: it keeps its state until it expires or is deleted")
+
+
+async def resume_sandbox(call: Call) -> NoReturn:
+    await find_sandbox(call)
+    raise NotOffered("a sandbox cannot be paused here yet, and so none is resumed: it runs until it expires")
+
+
+async def snapshot_sandbox(call: Call) -> NoReturn:
+    await find_sandbox(call)
+    raise NotOffered("there are no snapshots here yet: have code save what matters to files, and take those")
+
+
+async def use_snapshot(call: Call) -> NoReturn:
+    await find_engine(call)
+    raise NotOffered("there are no snapshots here yet")
 
 
 async def find_sandbox(call: Call, *, deleted: bool = False) -> ResourceRow:

@@ -13,7 +13,6 @@ from kernel_gateway.faces.agent_engine import (
     requests,
     sandboxes,
     templates,
-    unsupported,
 )
 from kernel_gateway.faces.agent_engine.calls import Call
 from kernel_gateway.faces.agent_engine.inputs import Execute
@@ -71,14 +70,12 @@ TABLE: Final[tuple[Route, ...]] = (
         carries_files=True,
         note="code, files, and `execute_bash`",
     ),
-    Route("POST", f"{SANDBOX}/:pause", unsupported.pause_sandbox, name="PauseSandboxEnvironment", note=NOT_YET),
-    Route("POST", f"{SANDBOX}/:resume", unsupported.resume_sandbox, name="ResumeSandboxEnvironment", note=NOT_YET),
-    Route(
-        "POST", f"{SANDBOX}/:snapshot", unsupported.snapshot_sandbox, name="SnapshotSandboxEnvironment", note=NOT_YET
-    ),
-    Route("GET", SNAPSHOTS, unsupported.use_snapshot, name="ListSandboxEnvironmentSnapshots", note=NOT_YET),
-    Route("GET", SNAPSHOT, unsupported.use_snapshot, name="GetSandboxEnvironmentSnapshot", note=NOT_YET),
-    Route("DELETE", SNAPSHOT, unsupported.use_snapshot, name="DeleteSandboxEnvironmentSnapshot", note=NOT_YET),
+    Route("POST", f"{SANDBOX}/:pause", sandboxes.pause_sandbox, name="PauseSandboxEnvironment", note=NOT_YET),
+    Route("POST", f"{SANDBOX}/:resume", sandboxes.resume_sandbox, name="ResumeSandboxEnvironment", note=NOT_YET),
+    Route("POST", f"{SANDBOX}/:snapshot", sandboxes.snapshot_sandbox, name="SnapshotSandboxEnvironment", note=NOT_YET),
+    Route("GET", SNAPSHOTS, sandboxes.use_snapshot, name="ListSandboxEnvironmentSnapshots", note=NOT_YET),
+    Route("GET", SNAPSHOT, sandboxes.use_snapshot, name="GetSandboxEnvironmentSnapshot", note=NOT_YET),
+    Route("DELETE", SNAPSHOT, sandboxes.use_snapshot, name="DeleteSandboxEnvironmentSnapshot", note=NOT_YET),
     Route(
         "POST",
         TEMPLATES,
