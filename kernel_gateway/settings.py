@@ -199,6 +199,15 @@ class Settings:
         "", "what hands out tokens for /mcp, for its OAuth metadata: URLs, parted by commas"
     )
 
+    agent_engine_environment: str = setting(
+        "",
+        "the environment that sandboxes of the Agent Engine face are made from; empty: `data` where it is built, else"
+        " `python`",
+    )
+    agent_engine_ttl_seconds: int = setting(
+        TWO_WEEKS, "how long a sandbox of the Agent Engine face lives that no ttl is asked for", low=1, high=TWO_WEEKS
+    )
+
     execution_timeout_seconds: float = setting(
         900.0, "an execution's timeout when none is asked for", low=0.1, high=DAY
     )

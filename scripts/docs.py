@@ -26,6 +26,8 @@ import click  # noqa: E402
 import kernel_gateway  # noqa: E402
 from kernel_gateway import settings  # noqa: E402
 from kernel_gateway.errors import GatewayError  # noqa: E402
+from kernel_gateway.faces.agent_engine import errors as agent_engine_errors  # noqa: E402
+from kernel_gateway.faces.agent_engine import table as agent_engine  # noqa: E402
 from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E402
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
 from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
@@ -103,6 +105,24 @@ def operation_table() -> str:
         "operation | method | path | success",
         ((f"`{each.name}`", each.method, f"`{each.path}`", str(each.status)) for each in operations.TABLE),
     )
+
+
+def agent_engine_table() -> str:
+    """Every operation of the Agent Engine face."""
+    lines = ((f"`{e.name}`", e.method, f"`{_shorten(e.path)}`", e.note) for e in agent_engine.TABLE)
+    return rows("operation | method | address | note", lines)
+
+
+def _shorten(path: str) -> str:
+    """An address without what all of them have in common."""
+    return path.removeprefix(agent_engine.ENGINES.rpartition("/")[0])
+
+
+def agent_engine_code_table() -> str:
+    """What each error code is on the Agent Engine face."""
+    found = ((error, agent_engine_errors.find_status(error)) for error in errors())
+    lines = ((f"`{e.code}`", f"`{status}`", str(agent_engine_errors.STATUS[status])) for e, status in found)
+    return rows("error of the service | on this face | status", lines)
 
 
 def shape_table() -> str:
@@ -313,6 +333,8 @@ TABLES = {
     "errors": error_table,
     "limits": limit_table,
     "operations": operation_table,
+    "agent-engine-operations": agent_engine_table,
+    "agent-engine-codes": agent_engine_code_table,
     "jupyter-routes": jupyter_table,
     "shapes": shape_table,
     "seccomp": seccomp_table,

@@ -13,7 +13,8 @@ GatewayError
 ├── HeadTooLarge           head_too_large           431   the head of the request is too large
 ├── TooManyConnections     too_many_connections     503   as many as are taken, in all or from one address
 ├── RangeNotSatisfiable    range_not_satisfiable    416   the range begins beyond the end, see `Content-Range`
-└── UnsupportedMediaType   unsupported_media_type   415   the body must be application/json
+├── UnsupportedMediaType   unsupported_media_type   415   the body must be application/json
+└── NotOffered             not_offered              501   the protocol has it, and this service has not
 """
 
 from __future__ import annotations
@@ -93,3 +94,9 @@ class UnsupportedMediaType(GatewayError):
     """A JSON body must say so."""
 
     code, status = "unsupported_media_type", 415
+
+
+class NotOffered(GatewayError):
+    """The protocol has it, and this service has not; the message says what to do instead."""
+
+    code, status = "not_offered", 501

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services
 
 
+_CREDENTIALS: Final = ("Authorization", "X-Goog-Api-Key")
 _PUBLIC: Final = frozenset(route.path for route in TABLE if route.public)
 
 
@@ -44,7 +45,9 @@ class OwnHosts(Router):
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
         # Whether it is a true one is seen to by every route but the public ones, which take any.
-        credential = request.path not in _PUBLIC and ("Authorization" in request.headers or "token=" in request.query)
+        credential = request.path not in _PUBLIC and (
+            "token=" in request.query or any(name in request.headers for name in _CREDENTIALS)
+        )
         if self._hosts.admit(request.headers.get("Host", ""), credential=credential):
             return self.application.find_handler(request, **kwargs)
         return self.application.get_handler_delegate(request, MisdirectedHandler, self._refused)

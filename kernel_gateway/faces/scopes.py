@@ -90,6 +90,21 @@ MCP: Final[Table] = {
     "run": ("tools/call", "notifications/cancelled", "DELETE"),
 }
 """By a message's method; what is no method of these does nothing, and needs what looking needs."""
+AGENT_ENGINE: Final[Table] = {
+    "read": (
+        *("ListReasoningEngines", "GetReasoningEngine", "GetReasoningEngineOperation"),
+        *("ListSandboxEnvironments", "GetSandboxEnvironment", "GetSandboxEnvironmentOperation"),
+        *("ListSandboxEnvironmentSnapshots", "GetSandboxEnvironmentSnapshot"),
+        *("ListSandboxEnvironmentTemplates", "GetSandboxEnvironmentTemplate", "GetSandboxEnvironmentTemplateOperation"),
+    ),
+    "run": (
+        *("CreateReasoningEngine", "DeleteReasoningEngine"),
+        *("CreateSandboxEnvironment", "DeleteSandboxEnvironment", "ExecuteSandboxEnvironment"),
+        *("PauseSandboxEnvironment", "ResumeSandboxEnvironment", "SnapshotSandboxEnvironment"),
+        "DeleteSandboxEnvironmentSnapshot",
+        *("CreateSandboxEnvironmentTemplate", "DeleteSandboxEnvironmentTemplate"),
+    ),
+}
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:
@@ -111,6 +126,11 @@ def find_agentcore_scope(operation: str) -> Scope:
 def find_mcp_scope(method: str) -> Scope:
     """The scope that a message to the MCP face needs."""
     return "run" if method in MCP["run"] else "read"
+
+
+def find_agent_engine_scope(operation: str) -> Scope:
+    """The scope that an operation of the Agent Engine face needs."""
+    return _find(AGENT_ENGINE, operation)
 
 
 def require(caller: Caller, needed: Scope | None) -> None:

@@ -17,7 +17,7 @@ import structlog
 import tornado.web
 
 from kernel_gateway.errors import StartRefused
-from kernel_gateway.faces import agentcore, jupyter, mcp, rest
+from kernel_gateway.faces import agent_engine, agentcore, jupyter, mcp, rest
 from kernel_gateway.faces.connections import Server
 from kernel_gateway.faces.misdirected import OwnHosts
 from kernel_gateway.hosts import Hosts
@@ -31,6 +31,8 @@ from kernels.sandbox import Finding, SandboxRuntime
 from workspace_sync import open_store
 
 log = structlog.get_logger(__name__)
+FACES = (agentcore, agent_engine, jupyter, mcp)
+"""The faces before REST, which answers what none of them takes."""
 _STORE_SECONDS = 10.0
 """How long the start waits to hear from the store before it goes on."""
 
@@ -96,8 +98,7 @@ async def _tell_of_store(looking: asyncio.Task[Finding]) -> None:
 
 def build_application(services: Services) -> tornado.web.Application:
     """The routes of every face over one set of services."""
-    faces = (agentcore, jupyter, mcp)
-    return rest.application(services, [rule for face in faces for rule in face.make_rules(services)])
+    return rest.application(services, [*(rule for face in FACES for rule in face.make_rules(services))])
 
 
 @contextlib.asynccontextmanager

@@ -144,6 +144,28 @@ client_tokens = Table(
 )
 """Answers given before, so that a retry gets the same: `digest` is of the request, `answer` is JSON."""
 
+agent_engine_resources = Table(
+    "agent_engine_resources",
+    metadata,
+    _number(),
+    Column("id", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("principal_id", ForeignKey("principals.id"), nullable=False),
+    Column("project", String, nullable=False),
+    Column("location", String, nullable=False),
+    Column("engine_id", String),
+    Column("session_id", String, unique=True),
+    Column("display_name", String, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("deleted", BigInteger),
+    Index("ix_agent_engine_resources_principal_id_kind_number", "principal_id", "kind", "number"),
+    Index("ix_agent_engine_resources_engine_id_number", "engine_id", "number"),
+)
+"""What clients of Agent Engine make: `kind` is engine, sandbox or template, `id` the digits in its name. `engine_id` is
+whose child it is; `session_id` is the session that a sandbox is, written before that is started. `content` is JSON:
+what the client said of it. A deleted one stays: its operations can still be asked for."""
+
 workspaces = Table(
     "workspaces",
     metadata,

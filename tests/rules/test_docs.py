@@ -16,6 +16,7 @@ import pytest
 import kernel_gateway
 from kernel_gateway import environments_file, settings
 from kernel_gateway.errors import GatewayError
+from kernel_gateway.faces.agent_engine.table import TABLE as AGENT_ENGINE_TABLE
 from kernel_gateway.faces.agentcore import operations as agentcore
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest import table as routes
@@ -142,7 +143,8 @@ def test_settings_in_examples_are_taken(page: Path, tmp_path: Path) -> None:
 def test_addresses_exist(page: Path) -> None:
     ours = [*(path for _, path, _ in routes.list_routes()), *(path for _, path, _, _ in jupyter.list_routes())]
     known = [re.sub(r"\{\w+\}", "X", path) for path in ours]
-    others = [re.compile(re.sub(r"\{\w+\}", "[^/]+", operation.path)) for operation in agentcore.TABLE]
+    elsewhere = [operation.path for operation in (*agentcore.TABLE, *AGENT_ENGINE_TABLE)]
+    others = [re.compile(re.sub(r"\{\w+\}", "[^/]+", path)) for path in elsewhere]
     named = re.findall(r"(?:GET|PUT|POST|DELETE) (/[\w/{}.-]+)|`(/v1/[\w/{}.-]+)`", page.read_text())
     for address in {re.sub(r"\{\w+\}", "X", one or other) for one, other in named}:
         assert any(path == address or path.startswith(address + "/") for path in known) or any(

@@ -37,6 +37,9 @@ SHOWN = frozenset(
         *("taskId", "taskStatus", "task_id", "token_id", "traceId", "traceParent", "type", "until"),
         *("continue_session", "encoding", "format", "inputs", "replay_id", "replay_of", "sync", "to", "to_path"),
         *("expires_at", "workspace_id", "scope", "sessions", "sha256", "upload_id"),
+        *("codeLanguage", "defaultContainerCategory", "displayName", "engine", "expireTime", "location"),
+        *("machineConfig", "operation", "owner", "project", "sandbox", "sandboxEnvironmentTemplate", "snapshot"),
+        *("template", "ttl"),
     }
 )
 """Names of texts that are shown as they are, cut to `LONGEST_SHOWN`."""

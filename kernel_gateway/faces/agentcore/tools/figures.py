@@ -9,30 +9,21 @@ and so does everything in an environment whose `figures` are `blocks`.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from kernel_gateway.errors import GatewayError
 from kernel_gateway.faces.agentcore.tools.file_errors import attempt
+from kernel_gateway.faces.images import EXTENSIONS, find_image
 from sandcell.models.workspaces import FileEntry
 
 if TYPE_CHECKING:
     from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 
-EXTENSIONS: Final = {
-    "image/png": "png",
-    "image/jpeg": "jpg",
-    "image/webp": "webp",
-    "image/gif": "gif",
-    "image/svg+xml": "svg",
-}
-"""Of the images that there are; of a display that has several the first one counts."""
 MOST_SAVED: Final = 20
 """Images of one execution that are saved."""
 MOST_SAVED_BYTES: Final = 20_000_000
@@ -53,15 +44,6 @@ class Image:
     content: bytes
     text: str
     stem: str
-
-
-def find_image(data: Mapping[str, Any]) -> tuple[str, bytes] | None:
-    """Type and bytes of the image of a display."""
-    for media_type in EXTENSIONS:
-        content = _decode_image(media_type, data.get(media_type))
-        if content:
-            return media_type, content
-    return None
 
 
 def find_unasked(outputs: Sequence[dict[str, Any]]) -> list[Image]:
@@ -150,15 +132,3 @@ async def _shows_blocks(call: Invocation) -> bool:
         return (await call.services.environments.of_session(live.row.environment)).figures == "blocks"
     except GatewayError:  # it is no longer there
         return False
-
-
-def _decode_image(media_type: str, value: object) -> bytes | None:
-    """An image's bytes: SVG comes as text, the others in base64; None for what is neither."""
-    if not isinstance(value, str):
-        return None
-    if media_type == "image/svg+xml":
-        return value.encode()
-    try:
-        return base64.b64decode("".join(value.split()), validate=True)
-    except (binascii.Error, ValueError):
-        return None

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from kernel_gateway.faces.agentcore.tools.figures import find_image
 from kernel_gateway.faces.agentcore.tools.results import ContentBlock, Result, StructuredContent, make_text_block
 from kernel_gateway.faces.agentcore.tools.terminal import render_code_output
+from kernel_gateway.faces.images import find_image
 from sandcell.models.executions import Execution
 
 EXIT_CODES = {"ok": 0, "error": 1, "rejected": 1, "timeout": 124, "interrupted": 130, "died": 137}

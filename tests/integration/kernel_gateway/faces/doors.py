@@ -15,12 +15,13 @@ from urllib.parse import quote
 
 import msgspec
 
+from kernel_gateway.faces.agent_engine.table import TABLE as AGENT_ENGINE_TABLE
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.agentcore.requests import SessionAddressed
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.table import TABLE
 
-REST, AGENTCORE, JUPYTER = "rest", "agentcore", "jupyter"
+REST, AGENTCORE, AGENT_ENGINE, JUPYTER = "rest", "agentcore", "agent_engine", "jupyter"
 CELL = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [CELL]}
 BODIES: dict[str, Any] = {
@@ -42,6 +43,7 @@ BODIES: dict[str, Any] = {
     "Invoke": {"name": "listFiles", "arguments": {}},
     "Create": {"name": "mine", "networkConfiguration": {"networkMode": "SANDBOX"}},
     "TagResource": {"tags": {"a": "b"}},
+    "Execute": {"inputs": [{"data": "eyJjb2RlIjogIjEifQ==", "mimeType": "application/json"}]},
     "PutSession": {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"id": "{session_id}"}},
 }
 """By the type that a body is read as; one that is not here may be empty."""
@@ -101,7 +103,7 @@ def body_of(kind: Any) -> str:
 
 def every_door() -> list[Door]:
     """All of every face, in the order of their tables."""
-    return [*_rest(), *_agentcore(), *_jupyter()]
+    return [*_rest(), *_agentcore(), *_agent_engine(), *_jupyter()]
 
 
 def _rest() -> list[Door]:
@@ -137,6 +139,20 @@ def _agentcore() -> list[Door]:
             )
         )
     return doors
+
+
+def _agent_engine() -> list[Door]:
+    """Project and location are the caller's to choose: they name nothing of anybody's."""
+    return [
+        Door(
+            AGENT_ENGINE,
+            each.method,
+            each.path.replace("{project}", "some").replace("{location}", "where"),
+            body=body_of(each.body),
+            changes=each.method != "GET",
+        )
+        for each in AGENT_ENGINE_TABLE
+    ]
 
 
 def _jupyter() -> list[Door]:

@@ -20,7 +20,15 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from tests.integration.kernel_gateway.faces.doors import AGENTCORE, JUPYTER, NOTEBOOK, REST, Door, every_door
+from tests.integration.kernel_gateway.faces.doors import (
+    AGENT_ENGINE,
+    AGENTCORE,
+    JUPYTER,
+    NOTEBOOK,
+    REST,
+    Door,
+    every_door,
+)
 from tests.running_service import RunningService
 
 DOORS = every_door()
@@ -83,7 +91,7 @@ def signing(who: Callable[[Stage], Person], secret: str | None = None, minutes: 
     return dress
 
 
-NOBODYS = {REST: {401}, JUPYTER: {401}}
+NOBODYS = {REST: {401}, JUPYTER: {401}, AGENT_ENGINE: {401}}
 UNSIGNED = {AGENTCORE: {400, 403}}
 CALLERS = [
     Caller("nobody", lambda _stage, _door, headers: headers, NOBODYS | UNSIGNED),
@@ -92,7 +100,7 @@ CALLERS = [
     Caller("a token where requests are signed", bearer(lambda stage: stage.owner.token), UNSIGNED),
     Caller("a revoked token", bearer(lambda stage: stage.revoked.token), NOBODYS),
     Caller("a key's secret as a token", bearer(lambda stage: stage.owner.secret), NOBODYS),
-    Caller("a person who attaches", bearer(lambda stage: stage.attach_token), {REST: {401}}),
+    Caller("a person who attaches", bearer(lambda stage: stage.attach_token), {REST: {401}, AGENT_ENGINE: {401}}),
     Caller("a revoked attach token", bearer(lambda stage: stage.revoked_attach_token), NOBODYS),
     Caller("a wrong secret", signing(lambda stage: stage.owner, "x" * 40), {AGENTCORE: {403}}),
     Caller("a revoked key", signing(lambda stage: stage.revoked), {AGENTCORE: {403}}),
@@ -132,7 +140,10 @@ def stage(service: RunningService) -> Iterator[Stage]:
         ids, attach_token, revoked_attach_token = make_one_of_each(http)
         del http.headers["Authorization"]
         yield Stage(service, http, owner, stranger, revoked, attach_token, revoked_attach_token, ids)
-        http.delete(f"/v1/sessions/{ids['session_id']}", headers={"Authorization": f"Bearer {owner.token}"})
+        headers = {"Authorization": f"Bearer {owner.token}"}
+        http.delete(f"/v1/sessions/{ids['session_id']}", headers=headers)
+        engine = f"/v1beta1/projects/some/locations/where/reasoningEngines/{ids['engine']}"
+        assert http.delete(engine, params={"force": "true"}, headers=headers).status_code == 200
 
 
 def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
@@ -156,6 +167,10 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
     attach, gone = post(f"{one}/attach-tokens", {}), post(f"{one}/attach-tokens", {})
     assert http.delete(f"{one}/attach-tokens/{gone['id']}").is_success
     assert http.delete(f"{one}/lease").is_success
+    engines = "/v1beta1/projects/some/locations/where/reasoningEngines"
+    engine = post(engines, {})["response"]["name"].rpartition("/")[2]
+    sandbox = post(f"{engines}/{engine}/sandboxEnvironments", {})["response"]["name"].rpartition("/")[2]
+    template = post(f"{engines}/{engine}/sandboxEnvironmentTemplates", {})["response"]["name"].rpartition("/")[2]
     arn = f"arn:aws:bedrock-agentcore:eu-central-1:000000000000:code-interpreter-custom/{environment['id']}"
     ids = {
         "session_id": session["id"],
@@ -178,6 +193,11 @@ def make_one_of_each(http: httpx.Client) -> tuple[dict[str, str], str, str]:
         "kernel_name": environment["id"],
         "file": "logo-64x64.png",
         "principal": "admin",
+        "engine": engine,
+        "sandbox": sandbox,
+        "template": template,
+        "snapshot": "1",
+        "operation": "create",
     }
     return ids, attach["token"], gone["token"]
 
@@ -224,6 +244,7 @@ OWN = {
     "POST /v1/retention",
     "PUT /code-interpreters",
     "POST /code-interpreters",
+    "POST /v1beta1/projects/some/locations/where/reasoningEngines",
     "POST /api/kernels",
 }
 ADMINISTRATORS = (["tokens"], ["keys"], ["principals"], ["admin"])
@@ -234,7 +255,15 @@ def asked(stage: Stage, door: Door) -> str:
     return door.address(stage.ids) + door.content(stage.ids).decode() + json.dumps(door.sent_headers(stage.ids))
 
 
-NOT_MADE = ("{name}", "{sha256}", "/channels", "/lease", "{file}", "/v1/workspaces/{workspace_id}/uploads/")
+NOT_MADE = (
+    "{name}",
+    "{sha256}",
+    "/channels",
+    "/lease",
+    "{file}",
+    "Snapshots",
+    "/v1/workspaces/{workspace_id}/uploads/",
+)
 """Addresses of what the owner here has none of, or that are no request and answer."""
 
 

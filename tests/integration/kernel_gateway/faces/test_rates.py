@@ -25,6 +25,8 @@ def test_looking_has_a_rate_on_every_face(make_service: Callable[..., RunningSer
         assert (again.status_code, again.json()["error"]["code"]) == (429, "rate_limited")
         assert 1 <= int(again.headers["Retry-After"]) <= 10
         assert http.get("/api/kernels", headers=bearer).status_code == 429
+        google = http.get("/v1/projects/p/locations/l/reasoningEngines", headers=bearer)
+        assert (google.status_code, google.json()["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
         throttled = http.get("/code-interpreters/aws.codeinterpreter.v1", headers=dict(signed.headers.items()))
         assert (throttled.status_code, throttled.headers["x-amzn-ErrorType"]) == (429, "ThrottlingException")
         assert http.get("/v1/sessions", headers={"Authorization": "Bearer wrong"}).status_code == 401

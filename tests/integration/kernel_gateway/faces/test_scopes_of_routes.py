@@ -16,6 +16,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from kernel_gateway.faces import scopes
+from kernel_gateway.faces.agent_engine import table as agent_engine
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
@@ -90,6 +91,16 @@ def test_the_socket(http: httpx.Client, tokens: dict[Scope, str]) -> None:
     assert http.get(place).status_code == 401
     assert http.get(place, params={"token": tokens["read"]}).status_code == 403
     assert http.get(place, params={"token": tokens["run"]}).status_code == 404
+
+
+@pytest.mark.parametrize("route", agent_engine.TABLE, ids=lambda each: each.name)
+def test_agent_engine(http: httpx.Client, tokens: dict[Scope, str], route: agent_engine.Route) -> None:
+    place = address(route.path)
+    assert http.request(route.method, place).status_code == 401
+    answer = http.request(route.method, place, headers={"x-goog-api-key": tokens["read"]})
+    assert (answer.status_code == 403) == (route.scope == "run")
+    if route.scope == "run":
+        assert answer.json()["error"]["status"] == "PERMISSION_DENIED"
 
 
 @pytest.mark.parametrize("operation", operations.TABLE, ids=lambda each: each.name)

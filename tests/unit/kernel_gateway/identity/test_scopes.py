@@ -8,6 +8,7 @@ import pytest
 
 from kernel_gateway.errors import ScopeMissing
 from kernel_gateway.faces import scopes
+from kernel_gateway.faces.agent_engine.table import TABLE as AGENT_ENGINE_TABLE
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
@@ -48,6 +49,7 @@ def test_every_row_is_that_of_a_route() -> None:
 
     assert named(scopes.REST) | set(scopes.OPEN) == {f"{each.method} {each.path}" for each in TABLE}
     assert named(scopes.JUPYTER) == {each.event for each in jupyter.TABLE} | {jupyter.CHANNELS.event}
+    assert named(scopes.AGENT_ENGINE) == {each.name for each in AGENT_ENGINE_TABLE}
     assert named(scopes.AGENTCORE) == {each.name for each in operations.TABLE}
 
 

@@ -38,6 +38,7 @@ async def wait_and_display():
     1 / 0
 task = asyncio.create_task(wait_and_display())
 """
+LATE = [{"output_type": "stream", "name": "stdout", "text": "late\n"}]
 
 
 async def show(gateway: Gateway, session: Session, execution: Execution) -> Execution:
@@ -56,17 +57,15 @@ async def late(gateway: Gateway) -> None:
     following = asyncio.create_task(followed(gateway, session, thread))
     await touch(gateway, session, "one")
 
-    text = [{"output_type": "stream", "name": "stdout", "text": "late\n"}]
-
     async def has_come() -> bool:
-        return (await show(gateway, session, thread)).late == text
+        return (await show(gateway, session, thread)).late == LATE
 
     await gateway.until(has_come)
-    assert (await show(gateway, session, thread)).late == text
+    assert (await show(gateway, session, thread)).late == LATE
     cell = (await notebook(gateway, session))[-1]
-    assert (cell["source"], cell["outputs"], about(cell)["kind"]) == ("# late output of cell 1", text, "late")
+    assert (cell["source"], cell["outputs"], about(cell)["kind"]) == ("# late output of cell 1", LATE, "late")
     assert (about(cell)["late_of"], about(cell)["generation"]) == (thread.id, 1)
-    assert (await show(gateway, session, thread)).late == text, "it is written down, once"
+    assert (await show(gateway, session, thread)).late == LATE, "it is written down, once"
     await touch(gateway, session, "two")
 
     async def has_displayed() -> bool:
@@ -101,16 +100,25 @@ async def followed(gateway: Gateway, session: Session, execution: Execution) -> 
 
 async def unheard(gateway: Gateway, session: Session) -> None:
     """What nobody has asked for is in the record when the session has ended."""
-    await gateway.run(session, THREAD.replace('"one"', '"three"'))
-    await gateway.services.commands.run(gateway.me, session.id, CommandRequest("touch three; sleep 0.2"))
-    await gateway.services.sessions.stop(gateway.me, session.id)
+    execution = await gateway.run(session, THREAD.replace('"one"', '"three"'))
+    live = gateway.services.registry.get(session.id)
+    assert live is not None
+
+    async def is_heard() -> bool:
+        heard = live.late.pending(execution.id)
+        return heard is not None and heard.outputs == LATE
+
+    with pytest.MonkeyPatch.context() as patch:  # it is not written down before the end
+        patch.setattr(late_outputs, "QUIET_SECONDS", 1_000.0)
+        await touch(gateway, session, "three")
+        await gateway.until(is_heard)
+        await gateway.services.sessions.stop(gateway.me, session.id)
     cells = await notebook(gateway, session)
-    assert [each["outputs"][0]["text"] for each in cells[-2:] if about(each)["kind"] == "late"] == ["late\n"]
+    assert [each["outputs"] for each in cells[-2:] if about(each)["kind"] == "late"] == [LATE]
 
 
 async def gathered(house: House) -> None:
     """Nothing but the end of a session, or of the service, has it written down."""
-    text = [{"output_type": "stream", "name": "stdout", "text": "late\n"}]
     async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
         idle, kept = await gateway.start(idle_timeout_seconds=60), await gateway.start()
         ran = [await gateway.run(session, THREAD) for session in (idle, kept)]
@@ -121,15 +129,15 @@ async def gathered(house: House) -> None:
 
             async def is_heard(live: LiveSession = live, of: str = execution.id) -> bool:
                 heard = live.late.pending(of)
-                return heard is not None and heard.outputs == text
+                return heard is not None and heard.outputs == LATE
 
             await gateway.until(is_heard)
         gateway.clock.advance(61)
         await gateway.ended(idle)
-        assert (await show(gateway, idle, ran[0])).late == text
+        assert (await show(gateway, idle, ran[0])).late == LATE
         assert about((await notebook(gateway, idle))[-2])["late_of"] == ran[0].id
     async with house.gateway() as gateway:
-        assert (await show(gateway, kept, ran[1])).late == text
+        assert (await show(gateway, kept, ran[1])).late == LATE
         assert about((await notebook(gateway, kept))[-1])["late_of"] == ran[1].id
 
 

@@ -1,0 +1,65 @@
+"""What an endpoint gets: one admitted request, free of tornado, and what all requests of this face share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+from kernel_gateway.faces.agent_engine.names import Place
+from kernel_gateway.faces.agent_engine.resources import Resources
+from kernel_gateway.identity.principal import ANONYMOUS, Caller, Principal
+
+if TYPE_CHECKING:
+    from kernel_gateway.services.composition import Services
+
+ENVIRONMENTS: Final = ("data", "python")
+"""What sandboxes are made from where no setting says it: the first that is built."""
+
+
+class Face:
+    """What all requests of this face share; `locks` keep executions of one sandbox apart, each with its files."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.resources = Resources(services.database, services.clock)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def lock(self, session_id: str) -> asyncio.Lock:
+        """One for each sandbox."""
+        return self._locks.setdefault(session_id, asyncio.Lock())
+
+    @property
+    def environment(self) -> str:
+        """The environment that a new sandbox is made from."""
+        chosen = self.services.settings.agent_engine_environment
+        names = (chosen,) if chosen else ENVIRONMENTS
+        return next(filter(self.services.environments.has_host, names), names[-1])
+
+
+@dataclass
+class Call:
+    """One admitted request. `ids` are the address's parameters, `place` its project and location; `body` is typed.
+
+    `session_id` is set by the endpoint that knows it: the audit log names it. `forget_body` releases the memory of a
+    body that is not needed any more.
+    """
+
+    face: Face
+    caller: Caller = field(default_factory=lambda: Caller(ANONYMOUS, "read", ""))
+    ids: Mapping[str, str] = field(default_factory=dict)
+    place: Place = field(default_factory=lambda: Place("", ""))
+    query: Any = None
+    body: Any = None
+    session_id: str | None = None
+    forget_body: Callable[[], None] = lambda: None
+
+    @property
+    def services(self) -> Services:
+        return self.face.services
+
+    @property
+    def principal(self) -> Principal:
+        return self.caller.principal

@@ -1,0 +1,87 @@
+"""Engines (`reasoningEngines`): what sandboxes and templates belong to. Nothing is deployed to one here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kernel_gateway.faces.agent_engine import answers
+from kernel_gateway.faces.agent_engine.calls import Call
+from kernel_gateway.faces.agent_engine.filters import parse_filter
+from kernel_gateway.faces.agent_engine.names import EXPRESS, EXPRESS_LOCATION, EXPRESS_PROJECT
+from kernel_gateway.faces.errors import NotOffered
+from kernel_gateway.storage import agent_engine
+from kernel_gateway.storage.agent_engine import EVERYTHING, ResourceRow
+
+PAGE: Final = 100
+MOST_PAGE: Final = 1_000
+
+
+async def create_engine(call: Call) -> dict[str, Any]:
+    """An empty one; whatever would deploy an agent to it is refused."""
+    call.services.limits.take_invocation(call.principal)
+    body = call.body
+    if body.spec or body.context_spec or body.encryption_spec:
+        raise NotOffered("no agent is deployed here: an engine only holds sandboxes; leave out spec, contextSpec, ...")
+    content = {"description": body.description, "labels": body.labels}
+    row = await call.face.resources.add(
+        call.principal,
+        "engine",
+        call.place,
+        display_name=body.display_name or "",
+        content={name: value for name, value in content.items() if value},
+    )
+    return answers.describe_operation(row, "create")
+
+
+async def get_engine(call: Call) -> dict[str, Any]:
+    return answers.describe(await find_engine(call))
+
+
+async def list_engines(call: Call) -> dict[str, Any]:
+    """The caller's engines in this project and location."""
+    project = EXPRESS_PROJECT if call.place.project == EXPRESS else call.place.project
+    location = EXPRESS_LOCATION if call.place.location == EXPRESS else call.place.location
+    where = agent_engine.engines_of(call.principal.id, project, location)
+    wanted = parse_filter(call.query.filter, states=False)
+    rows, token = await call.face.resources.list(where, wanted, page_size(call), call.query.page_token or None)
+    return page_of("reasoningEngines", rows, token)
+
+
+async def delete_engine(call: Call) -> dict[str, Any]:
+    """With `force` also what is in it: its sandboxes are stopped first."""
+    call.services.limits.take_invocation(call.principal)
+    row = await find_engine(call)
+    force = call.query.force or bool(call.body.force)
+    if force:
+        await _stop_sandboxes(call, row)
+    for session_id in await call.face.resources.delete(row, force=force):  # those that came meanwhile
+        if call.services.registry.find(call.principal, session_id) is not None:
+            await call.services.sessions.stop(call.principal, session_id)
+    return answers.describe_operation(await find_engine(call, deleted=True), "delete")
+
+
+async def _stop_sandboxes(call: Call, engine: ResourceRow) -> None:
+    token = None
+    where = agent_engine.children_of(engine.id, "sandbox")
+    while True:
+        rows, token = await call.face.resources.list(where, EVERYTHING, MOST_PAGE, token)
+        for row in rows:
+            await call.services.sessions.stop(call.principal, row.session_id or "")
+        if token is None:
+            return
+
+
+async def find_engine(call: Call, *, deleted: bool = False) -> ResourceRow:
+    """The engine that the address names; raises NotFound."""
+    return await call.face.resources.find(call.principal, "engine", call.place, dict(call.ids), deleted=deleted)
+
+
+def page_size(call: Call) -> int:
+    """How many of a list are asked for."""
+    return min(call.query.page_size or PAGE, MOST_PAGE)
+
+
+def page_of(name: str, rows: list[ResourceRow], token: str | None) -> dict[str, Any]:
+    """One page of a list."""
+    answer: dict[str, Any] = {name: [answers.describe(row) for row in rows]}
+    return {**answer, "nextPageToken": token} if token else answer

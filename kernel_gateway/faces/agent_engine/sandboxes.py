@@ -1,0 +1,186 @@
+"""Sandboxes (`sandboxEnvironments`): each is a session, started before the answer to its creation.
+
+What Google's service does with them and this one does not yet is answered as that, to callers who may ask.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any, Final, NoReturn
+
+from kernel_gateway.errors import InvalidRequest, NotFound
+from kernel_gateway.faces.agent_engine import answers
+from kernel_gateway.faces.agent_engine.calls import Call
+from kernel_gateway.faces.agent_engine.engines import find_engine, page_of, page_size
+from kernel_gateway.faces.agent_engine.filters import parse_filter
+from kernel_gateway.faces.agent_engine.names import read_child
+from kernel_gateway.faces.agent_engine.requests import CreateSandbox, Spec, read_duration
+from kernel_gateway.faces.agent_engine.templates import find_template
+from kernel_gateway.faces.errors import NotOffered
+from kernel_gateway.faces.json_bodies import quote
+from kernel_gateway.storage import agent_engine
+from kernel_gateway.storage.agent_engine import ResourceRow
+from sandcell.models.sessions import StartSession
+
+LANGUAGES: Final = {
+    "LANGUAGE_UNSPECIFIED": "python",
+    "LANGUAGE_PYTHON": "python",
+    "LANGUAGE_JAVASCRIPT": "javascript",
+}
+MACHINES: Final = {"MACHINE_CONFIG_UNSPECIFIED": 0, "MACHINE_CONFIG_VCPU4_RAM4GIB": 4_096}
+"""The memory that each needs, in MB."""
+
+
+async def create_sandbox(call: Call) -> dict[str, Any]:
+    """The work goes on when the client leaves: what was started is then found in the list."""
+    call.services.limits.take_invocation(call.principal)
+    engine, body = await find_engine(call), call.body
+    content = await _read_content(call, engine, body)
+    timeout = _read_ttl(call, body)
+    row = await call.services.background.carry_out(_start(call, engine, body, content, timeout), "create sandbox")
+    return answers.describe_operation(row, "create")
+
+
+async def get_sandbox(call: Call) -> dict[str, Any]:
+    return answers.describe(await find_sandbox(call))
+
+
+async def list_sandboxes(call: Call) -> dict[str, Any]:
+    engine = await find_engine(call)
+    where = agent_engine.children_of(engine.id, "sandbox")
+    wanted = parse_filter(call.query.filter, states=True)
+    rows, token = await call.face.resources.list(where, wanted, page_size(call), call.query.page_token or None)
+    return page_of("sandboxEnvironments", rows, token)
+
+
+async def delete_sandbox(call: Call) -> dict[str, Any]:
+    """Its session is stopped first: what is answered as deleted is."""
+    row = await find_sandbox(call)
+    await call.services.sessions.stop(call.principal, row.session_id or "")
+    await call.face.resources.delete(row)
+    return answers.describe_operation(await find_sandbox(call, deleted=True), "delete")
+
+
+async def pause_sandbox(call: Call) -> NoReturn:
+    await find_sandbox(call)
+    raise NotOffered("a sandbox cannot be paused here yet: it keeps its state until it expires or is deleted")
+
+
+async def resume_sandbox(call: Call) -> NoReturn:
+    await find_sandbox(call)
+    raise NotOffered("a sandbox cannot be paused here yet, and so none is resumed: it runs until it expires")
+
+
+async def snapshot_sandbox(call: Call) -> NoReturn:
+    await find_sandbox(call)
+    raise NotOffered("there are no snapshots here yet: have code save what matters to files, and take those")
+
+
+async def use_snapshot(call: Call) -> NoReturn:
+    await find_engine(call)
+    raise NotOffered("there are no snapshots here yet")
+
+
+async def find_sandbox(call: Call, *, deleted: bool = False) -> ResourceRow:
+    """The sandbox that the address names; raises NotFound."""
+    row = await call.face.resources.find(call.principal, "sandbox", call.place, dict(call.ids), deleted=deleted)
+    call.session_id = row.session_id
+    return row
+
+
+async def _start(
+    call: Call, engine: ResourceRow, body: CreateSandbox, content: dict[str, Any], timeout: int
+) -> ResourceRow:
+    """The row, then the session; a start that fails leaves nothing that is shown."""
+    name = body.display_name or ""
+    row = await call.face.resources.add(
+        call.principal, "sandbox", call.place, engine_id=engine.id, display_name=name, content=content
+    )
+    call.session_id, call.ids = row.session_id, {**call.ids, "sandbox": row.id}
+    wanted = StartSession(
+        environment=call.face.environment, name=name, timeout_seconds=timeout, idle_timeout_seconds=timeout
+    )
+    try:
+        await call.services.sessions.start(call.principal, wanted, row.session_id)
+    except BaseException:
+        await call.face.resources.delete(row)
+        raise
+    try:
+        return await find_sandbox(call)
+    except NotFound:  # its engine was deleted meanwhile
+        await call.services.sessions.stop(call.principal, row.session_id or "")
+        raise
+
+
+async def _read_content(call: Call, engine: ResourceRow, body: CreateSandbox) -> dict[str, Any]:
+    """What is kept of the request; raises NotOffered, InvalidRequest, NotFound for a template that is not there."""
+    if body.sandbox_environment_snapshot:
+        raise NotOffered("sandboxEnvironmentSnapshot: there are no snapshots here yet: make a new sandbox")
+    content: dict[str, Any] = {"spec": await _read_spec(call, body.spec or Spec())}
+    if body.owner:
+        content["owner"] = body.owner
+    if body.sandbox_environment_template:
+        engine_name = answers.name_of(engine)
+        template_id = read_child(body.sandbox_environment_template, engine_name, "template")
+        template = await find_template(call, ids={"engine": engine.id, "template": template_id})
+        content["sandboxEnvironmentTemplate"] = answers.name_of(template)
+    return content
+
+
+async def _read_spec(call: Call, spec: Spec) -> dict[str, Any]:
+    if spec.computer_use_environment is not None or spec.use_gke_td:
+        raise NotOffered("there is no sandbox with a screen here, nor one on GKE: use codeExecutionEnvironment")
+    if spec.shell_environment is not None and spec.code_execution_environment is not None:
+        raise InvalidRequest("spec: codeExecutionEnvironment or shellEnvironment, not both", field="spec")
+    if spec.shell_environment is not None:
+        return {"shellEnvironment": {}}
+    code, kept = spec.code_execution_environment, {}
+    if code is not None and code.code_language:
+        if code.code_language not in LANGUAGES:
+            raise InvalidRequest(f"codeLanguage: {quote(code.code_language)} is none", field="spec")
+        kept["codeLanguage"] = code.code_language
+    if code is not None and code.machine_config:
+        await _require_machine(call, code.machine_config)
+        kept["machineConfig"] = code.machine_config
+    return {"codeExecutionEnvironment": kept}
+
+
+async def _require_machine(call: Call, machine: str) -> None:
+    """Sandboxes are as large as their environment: one that is smaller than was asked for is refused."""
+    if machine not in MACHINES:
+        raise InvalidRequest(f"machineConfig: {quote(machine)} is none", field="spec")
+    there = (await call.services.environments.get(call.principal, call.face.environment)).memory_mb
+    if there < MACHINES[machine]:
+        raise InvalidRequest(
+            f"machineConfig: sandboxes here have {there:,} MB of memory: leave it out, or let the operator give the"
+            f" environment {call.face.environment} more",
+            field="spec",
+        )
+
+
+def _read_ttl(call: Call, body: CreateSandbox) -> int:
+    """Seconds that it lives; more than the service has is taken for the most, as Google does with a year."""
+    if body.ttl is not None and body.expire_time is not None:
+        raise InvalidRequest("ttl or expireTime, not both", field="ttl")
+    settings = call.services.settings
+    most = settings.session_timeout_max_seconds
+    if body.ttl is not None:
+        asked = read_duration(body.ttl)
+    elif body.expire_time is not None:
+        asked = math.ceil(_read_time(body.expire_time) - call.services.clock.now())
+    else:
+        asked = min(settings.agent_engine_ttl_seconds, most)
+    if asked < 1:
+        raise InvalidRequest("ttl, expireTime: a sandbox lives for a second at least", field="ttl")
+    return min(asked, most)
+
+
+def _read_time(text: str) -> float:
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest(f"expireTime: {quote(text)} is no time by RFC 3339", field="expireTime") from None
+    if found.tzinfo is None:
+        raise InvalidRequest("expireTime: say the time zone, as Z for UTC", field="expireTime")
+    return found.timestamp()
