@@ -72,6 +72,7 @@ class Create(_Said, frozen=True):
     memory_mb: Count
     storage_mb: Count
     pids: Count
+    vcpus: Annotated[float, Meta(gt=0, le=1024)]
     runtime: Annotated[str, Meta(pattern=r"^([a-z][a-z0-9-]{0,31})?\Z")]
     network: NetworkMode
     role: Role | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.environments import custom
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.environments import EnvironmentRow
-from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy
 from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.network import EndpointInfo, Network, NetworkLimits, RoleInfo
 
@@ -37,7 +38,7 @@ def info_of_made(
         name=row.id,
         root="",
         digest="",
-        resources=Resources(row.memory_mb, row.storage_mb, 0),
+        resources=custom.make_resources(row, settings, 0),
         network=NetworkPolicy(NetworkMode(row.network)),
     )
     info = info_of_host(stands, settings)
