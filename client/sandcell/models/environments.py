@@ -14,6 +14,13 @@ EnvironmentKind = Literal["host", "made"]
 MadeMode = Literal["SANDBOX", "PUBLIC"]
 
 
+class LanguageInfo(Model):
+    """A language of an environment's sessions, and what runs it there, the default first."""
+
+    name: str
+    runtimes: list[str]
+
+
 class EnvironmentInfo(Model):
     """An environment as callers see it: the host's, which are everybody's, or one that you made.
 
@@ -35,6 +42,7 @@ class EnvironmentInfo(Model):
     kind: Literal["host", "made"] = "host"
     status: Literal["READY", "UNAVAILABLE", "DELETED"] = "READY"
     failure: str = ""
+    languages: list[LanguageInfo] = msgspec.field(default_factory=list)
     role_arn: str = ""
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: str | None = None

@@ -161,6 +161,7 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("runtime", one.runtime),
         ("memory", f"{one.memory_mb:,} MB"),
         ("vCPUs", one.vcpus),
+        ("languages", ", ".join(f"{each.name} ({', '.join(each.runtimes)})" for each in one.languages)),
         ("storage", f"{one.storage_mb:,} MB"),
         ("network", describe_network(one.network)),
         ("role", one.role_arn),
