@@ -33,13 +33,15 @@ from kernels.environment import (
     PackageIndex,
     Resources,
 )
+from kernels.guest.processors import count_there
 
 MOST_BYTES = 1_000_000
 MOST_ENDPOINTS = 1_000
 LONGEST_DESCRIPTION = 500
+LEAST_VCPUS = 0.25
 LONGEST_PREFIX_BYTES = 512
 KEYS = (
-    *("image", "description", "runtime", "memory_mb", "storage_mb", "pids"),
+    *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
     *("network", "allow", "role", "index_url", "keep_packages", "packages", "figures"),
 )
 FIGURES = ("files", "blocks")
@@ -104,12 +106,18 @@ def read(path: Path) -> str:
         raise SettingInvalid(f"the environments file {path} cannot be read: {reason}") from None
 
 
-def parse(text: str, settings: Settings, source: str = "the environments file") -> dict[str, Declared]:
-    """Every table, by name; `settings` give what a table leaves out and the ranges. Raises SettingInvalid."""
+def parse(
+    text: str, settings: Settings, source: str = "the environments file", processors: int | None = None
+) -> dict[str, Declared]:
+    """Every table, by name; `settings` give what a table leaves out and the ranges. Raises SettingInvalid.
+
+    `processors` are those of the host, where it is not this one.
+    """
     tables = _parse_tables(text, source)
     parse_roles(text, source)
+    there = processors or count_there()
     return {
-        name: _read_environment(name, values, settings, source)
+        name: _read_environment(name, values, settings, source, there)
         for name, values in tables.items()
         if not _is_roles(name, values)
     }
@@ -253,6 +261,15 @@ class _Table:
             raise self.refusal(f"{row.name} must be between {row.low:,} and {row.high:,}, not {value:,}")
         return value
 
+    def take_number(self, key: str, low: float, high: float, meaning: str) -> float:
+        """A number, whole or not, within bounds; `meaning` says what the upper one is."""
+        value = self._values[key]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.refusal(f"{key} must be a number, not {value!r}")
+        if not low <= value <= high:
+            raise self.refusal(f"{key} must be between {low:g} and {high:g}, {meaning}, not {value:g}")
+        return float(value)
+
     def convert(self, key: str, value: Any, kind: type[T], understand: Callable[[T], Any]) -> Any:
         """A value of that type as `understand` makes it, whose ValueError is a refusal."""
         if not isinstance(value, kind) or isinstance(value, bool):
@@ -272,7 +289,7 @@ def _make_hint(key: str, value: Any, keys: tuple[str, ...]) -> str:
     return f"; it may have {', '.join(keys)}"
 
 
-def _read_environment(name: str, values: Any, settings: Settings, source: str) -> Declared:
+def _read_environment(name: str, values: Any, settings: Settings, source: str, processors: int) -> Declared:
     where = f"{source}: [{name}]"
     if not NAME.fullmatch(name):
         raise SettingInvalid(f"{where} is no name: 1 to 100 letters, digits and . _ -, a letter or digit first")
@@ -289,6 +306,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
             memory_mb=one.take_in_range(rows["memory_mb"], settings.memory_mb),
             storage_mb=one.take_in_range(rows["storage_mb"], settings.storage_mb),
             pids=one.take_in_range(rows["pids"], settings.pids),
+            declared_vcpus=_read_vcpus(one, processors),
         ),
         network=_read_network(one, where),
         role=_read_execution_role(f"{where} role", one.take("role", dict)) if "role" in one else None,
@@ -297,6 +315,13 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str) -
         figures=one.take_one_of("figures", FIGURES, FIGURES[0]),
         packages=_read_packages(one, name),
     )
+
+
+def _read_vcpus(one: _Table, processors: int) -> float | None:
+    """None where they come with the memory. More than the host has is nothing that anybody would get."""
+    if "vcpus" not in one:
+        return None
+    return one.take_number("vcpus", LEAST_VCPUS, processors, "the processors of this host")
 
 
 def _read_packages(one: _Table, name: str) -> tuple[str, ...]:

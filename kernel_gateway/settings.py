@@ -229,7 +229,9 @@ class Settings:
     session_timeout_max_seconds: int = setting(TWO_WEEKS, "longest time-to-live one may ask for", low=1, high=TWO_WEEKS)
     idle_timeout_seconds: int = setting(900, "a session's idle timeout when none is asked for", low=1, high=TWO_WEEKS)
 
-    memory_mb: int = setting(2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB", low=1_769, high=10_240)
+    memory_mb: int = setting(
+        2_048, "memory of a sandbox; vCPUs are memory / 1,769 MB unless declared", low=1_769, high=10_240
+    )
     storage_mb: int = setting(512, "disk of a sandbox: workspace, home and /tmp together", low=512, high=10_240)
     memory_mb_max: int = setting(
         10_240, "most memory that an environment made by a principal may have", low=1_769, high=10_240
@@ -237,6 +239,7 @@ class Settings:
     storage_mb_max: int = setting(
         10_240, "most disk that an environment made by a principal may have", low=512, high=10_240
     )
+    vcpus_max: float = setting(6.0, "most vCPUs that an environment made by a principal may have", low=0.25, high=1_024)
     made_network_modes: str = setting("SANDBOX,PUBLIC", "networks that environments made by principals may have")
     environments_per_principal: int = setting(100, "environments that one principal may have made", low=0, high=100_000)
     agents_per_principal: int = setting(1_000, "agents that one principal may have", low=0, high=100_000)

@@ -69,16 +69,17 @@ class PackageIndex:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one sandbox may use."""
+    """What one sandbox may use. `declared_vcpus` is None where virtual CPUs come with the memory."""
 
     memory_mb: int = 2048
     storage_mb: int = 512
     pids: int = 512
+    declared_vcpus: float | None = None
 
     @property
     def vcpus(self) -> float:
-        """Virtual CPUs, derived from memory."""
-        return self.memory_mb / MEGABYTES_PER_VCPU
+        """Virtual CPUs: those declared, else by the memory."""
+        return self.memory_mb / MEGABYTES_PER_VCPU if self.declared_vcpus is None else self.declared_vcpus
 
     @property
     def memory_bytes(self) -> int:

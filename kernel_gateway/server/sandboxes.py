@@ -14,6 +14,7 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.settings import Settings
 from kernels import installed_runtimes
 from kernels.environment import Environment, Resources
+from kernels.guest.processors import count_there
 from kernels.oci import environments
 from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxRuntime
@@ -21,6 +22,7 @@ from kernels.sandbox import RuntimeSettings, SandboxRuntime
 DATA: Final = "data"
 DATA_MEMORY_MB: Final = 8_192
 DATA_STORAGE_MB: Final = 10_240
+DATA_VCPUS: Final = 2.0
 MEGABYTE: Final = 1024 * 1024
 
 
@@ -121,15 +123,19 @@ def bound_resources(environment: Environment, settings: Settings) -> Environment
     return dataclasses.replace(environment, resources=_make_resources(settings))
 
 
-def make_larger(settings: Settings, host_memory_mb: int | None = None) -> dict[str, Resources]:
+def make_larger(
+    settings: Settings, host_memory_mb: int | None = None, processors: int | None = None
+) -> dict[str, Resources]:
     """What the image `data` gets that no file declares: as much as AgentCore's sessions have, where the host has it.
 
-    No more memory than half of the host's and than may be given to any sandbox, and never less than the others have.
+    No more memory than half of the host's and than may be given to any sandbox, no more processors than it has, and
+    otherwise never less than the others have.
     """
     host_mb = host_memory_mb or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEGABYTE
     memory = max(settings.memory_mb, min(DATA_MEMORY_MB, settings.memory_mb_max, host_mb // 2))
     storage = max(settings.storage_mb, min(DATA_STORAGE_MB, settings.storage_mb_max))
-    return {DATA: Resources(memory_mb=memory, storage_mb=storage, pids=settings.pids)}
+    vcpus = min(max(DATA_VCPUS, _make_resources(settings).vcpus), processors or count_there())
+    return {DATA: Resources(memory, storage, settings.pids, vcpus)}
 
 
 def _make_resources(settings: Settings) -> Resources:

@@ -175,6 +175,7 @@ def _compute_bounds(settings: Settings, oci: RuntimeSettings, environments: Mapp
         memory_mb=max(settings.memory_mb_max, *(each.memory_mb for each in resources)),
         storage_mb=max(settings.storage_mb_max, *(each.storage_mb for each in resources)),
         pids=max(settings.pids, *(each.pids for each in resources)),
+        vcpus=max(settings.vcpus_max, *(each.vcpus for each in resources)),
         sandboxes=2 * settings.live_sessions + 2 * settings.starts_at_once,
         runtimes=(oci.runtime, *oci.more_runtimes),
     )

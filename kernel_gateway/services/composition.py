@@ -39,6 +39,7 @@ from kernel_gateway.services.environments.agents import Agents
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
 from kernel_gateway.services.environments.images import Images
+from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.environments.packages import Packages
 from kernel_gateway.services.executions.commands import Commands, Tasks
 from kernel_gateway.services.executions.executions import Executions
@@ -191,6 +192,7 @@ class Services:
         self.audit = Audit(self.database, self.clock, self.settings)
         self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
         self.packages = Packages(self.environments)
+        self.kernelspecs = Kernelspecs(self.environments)
         self.images = Images(installed, self.database, self.packages)
         self.agents = Agents(self.environments, self.database, self.clock, self.settings)
         self._egress = Egress(self.settings, self.runtime.listen, self.audit, resolve=resolve, signer=signer)
@@ -321,6 +323,7 @@ class Services:
             background=self.background,
             registry=self.registry,
             sandboxes=sandboxes,
+            kernelspecs=self.kernelspecs,
         )
 
     def _build_sessions(self) -> None:
@@ -373,6 +376,7 @@ class Services:
             disk_room=self._disk_room,
             background=self.background,
             registry=self.registry,
+            kernelspecs=self.kernelspecs,
         )
         self.commands = Commands(
             settings=self.settings,

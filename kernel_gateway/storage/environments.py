@@ -31,6 +31,7 @@ class EnvironmentRow:
     storage_mb: int
     network: str
     role_arn: str
+    vcpus: float | None
     tags: dict[str, str]
     created: float
     updated: float
@@ -50,6 +51,7 @@ def add(connection: Connection, row: EnvironmentRow) -> None:
             storage_mb=row.storage_mb,
             network=row.network,
             role_arn=row.role_arn,
+            vcpus=row.vcpus,
             tags=to_json(row.tags),
             created=micros(row.created),
             updated=micros(row.updated),
@@ -141,6 +143,7 @@ def _read_environment(row: Row[Any]) -> EnvironmentRow:
         storage_mb=row.storage_mb,
         network=row.network,
         role_arn=row.role_arn,
+        vcpus=row.vcpus,
         tags=msgspec.json.decode(row.tags, type=dict[str, str]),
         created=seconds(row.created),
         updated=seconds(row.updated),

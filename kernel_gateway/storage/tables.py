@@ -100,6 +100,7 @@ environments = Table(
     Column("created", BigInteger, nullable=False),
     Column("updated", BigInteger, nullable=False),
     Column("deleted", BigInteger),
+    Column("vcpus", Float),
     Index("ix_environments_principal_id_number", "principal_id", "number"),
     Index(
         "uq_environments_name",
@@ -110,7 +111,8 @@ environments = Table(
     ),
 )
 """Environments that principals have made; those of the host and of the environments file are in no table. `tags` is a
-JSON object. A deleted one stays: sessions that ended long ago name it."""
+JSON object. `vcpus` is null where they come with the memory. A deleted one stays: sessions that ended long ago name
+it."""
 
 agents = Table(
     "agents",

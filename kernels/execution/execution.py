@@ -392,7 +392,8 @@ class _Run:
 
     def _status(self, error: UserError | None) -> str:
         if error is None:
-            return "interrupted" if self._reply is None and self._was_interrupted() else "ok"
+            well = self._reply is not None and self._reply.get("status") in ("ok", "error", "aborted")
+            return "ok" if well or not self._was_interrupted() else "interrupted"
         if self._dialect.says_interrupted(error) and self._was_interrupted():
             return "interrupted"
         return "error"

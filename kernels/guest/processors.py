@@ -27,9 +27,14 @@ VARIABLES = (
 )
 
 
+def count_there() -> int:
+    """How many processors this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
 def whole(vcpus: float) -> int:
     """The vCPUs rounded up, as many as there are at most."""
-    return max(1, min(math.ceil(vcpus), len(os.sched_getaffinity(0))))
+    return max(1, min(math.ceil(vcpus), count_there()))
 
 
 def variables(count: int) -> dict[str, str]:

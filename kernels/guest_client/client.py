@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -21,6 +21,7 @@ from kernels.guest_client import answers as guest_answers
 from kernels.guest_client import file_stream
 from kernels.guest_client.answers import CommandResult, FileStat, KernelExit, KernelStarted
 from kernels.guest_client.transport import GuestTransport
+from kernels.kernelspec import Kernelspec
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 
 __all__ = ["CommandResult", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
@@ -68,13 +69,13 @@ class GuestClient:
                 except (NotListening, SandboxGone, _BrokenOff):  # not there yet
                     await asyncio.sleep(POLL_SECONDS)
 
-    async def start_kernel(self, generation: int, *, keep_deno: bool = False, key: str = "") -> KernelStarted:
+    async def start_kernel(self, generation: int, *, keep_others: bool = False, key: str = "") -> KernelStarted:
         """Kill what is left of the kernel and its children, start a new one. Commands and tasks go on.
 
-        With `keep_deno` the kernel for JavaScript and TypeScript goes on as well. A `key` is the one to sign with, for
+        With `keep_others` the kernels for other languages go on as well. A `key` is the one to sign with, for
         clients that keep to it across restarts.
         """
-        body = {"generation": generation, "keep_deno": keep_deno, "key": key}
+        body = {"generation": generation, "keep_deno": keep_others, "key": key}  # as guests of older versions have it
         return guest_answers.parse_start(
             await self._json("POST", "/v1/kernel/start", body, deadline_seconds=START_SECONDS)
         )
@@ -86,6 +87,17 @@ class GuestClient:
     async def kill_deno(self) -> None:
         """Send SIGKILL to that kernel's process group."""
         await self._json("POST", "/v1/deno/kill", {})
+
+    async def start_declared(self, spec: Kernelspec) -> KernelStarted:
+        """A kernel that the image declares, started when none of its name runs."""
+        body = {"kernel": spec.name, "command": list(spec.command), "variables": dict(spec.variables)}
+        return guest_answers.parse_start(
+            await self._json("POST", "/v1/declared/start", body, deadline_seconds=START_SECONDS)
+        )
+
+    async def signal_declared(self, kernel: str, signal: Literal["interrupt", "kill"]) -> None:
+        """SIGINT or SIGKILL to that kernel's process group."""
+        await self._json("POST", f"/v1/declared/{signal}", {"kernel": kernel})
 
     async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
         """Say which environments have a package, by its normalised name, for those who look for it in vain."""
@@ -105,7 +117,7 @@ class GuestClient:
         on_exit: Callable[[KernelExit], None],
         on_gone: Callable[[], None],
         *,
-        on_deno_exit: Callable[[KernelExit], None] = lambda _exit: None,
+        on_second_exit: Callable[[str, KernelExit], None] = lambda _runtime, _exit: None,
     ) -> None:
         """Follow the kernel's life until the sandbox is gone: tell the current kernel, then each end and start.
 
@@ -113,7 +125,7 @@ class GuestClient:
         was held up or could not keep pace, is followed again.
         """
         while True:
-            if not await self._follow(on_started, on_exit, on_deno_exit):
+            if not await self._follow(on_started, on_exit, on_second_exit):
                 return on_gone()
             await asyncio.sleep(FOLLOW_AGAIN_SECONDS)
 
@@ -121,7 +133,7 @@ class GuestClient:
         self,
         on_started: Callable[[KernelStarted], None],
         on_exit: Callable[[KernelExit], None],
-        on_deno_exit: Callable[[KernelExit], None],
+        on_second_exit: Callable[[str, KernelExit], None],
     ) -> bool:
         """Follow one stream of events to its end; True when the guest is well all the same."""
         try:
@@ -132,7 +144,9 @@ class GuestClient:
                     elif event.get("event") == "kernel_exited":
                         on_exit(guest_answers.parse_exit(event))
                     elif event.get("event") == "deno_exited":
-                        on_deno_exit(guest_answers.parse_exit(event))
+                        on_second_exit("deno", guest_answers.parse_exit(event))
+                    elif event.get("event") == "declared_exited":
+                        on_second_exit(str(event.get("kernel")), guest_answers.parse_exit(event))
         except (_BrokenOff, DeadlineExceeded):
             pass
         except (SandboxFailed, GuestRefused):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 if __name__ == "__main__":  # a script that is isolated has no path of its own
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from kernels.kernelspec import MOST_BYTES, parse_kernelspec
 from kernels.oci.unpacking import enter
 
 OLDEST: Final = 9
@@ -27,7 +28,6 @@ _DIST_INFO: Final = re.compile(
     r"([A-Za-z0-9][A-Za-z0-9._]{0,199})-([A-Za-z0-9][A-Za-z0-9.!+_]{0,99})\.(?:dist|egg)-info"
 )
 _KERNELS: Final = ("usr/local/share/jupyter/kernels", "usr/share/jupyter/kernels")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9._ +#()/-]{1,80}")
 _MOST_PACKAGES: Final = 20_000
 _MOST_KERNELS: Final = 20
 _LONGEST_STATUS_BYTES: Final = 32 << 20
@@ -127,31 +127,16 @@ def list_debian() -> Iterator[tuple[str, str, str]]:
 
 
 def list_kernels(python: str) -> list[dict[str, Any]]:
-    """The kernels that the image declares by a `kernel.json`, but for Python's own: name, language and command each."""
+    """The kernels that the image declares by a `kernel.json`, but for Python's: name and language each."""
     found: dict[str, dict[str, Any]] = {}
     own = os.path.dirname(os.path.dirname(python)) if python else "/usr"
     for place in (f"{own}/share/jupyter/kernels", *(f"/{each}" for each in _KERNELS)):
         for name in list_names(place):
-            spec = read_spec(f"{place}/{name}/kernel.json")
-            if spec is not None and re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
-                found.setdefault(name, {"name": name, **spec})
+            directory = f"{place}/{name}"
+            spec = parse_kernelspec(name, read_text(f"{directory}/kernel.json", MOST_BYTES), directory, python)
+            if spec is not None and spec.language != "python":
+                found.setdefault(name, {"name": name, "language": spec.language})
     return [found[name] for name in sorted(found)][:_MOST_KERNELS]
-
-
-def read_spec(path: str) -> dict[str, Any] | None:
-    """A kernel's declaration, as far as it is one that can be used."""
-    try:
-        declared = json.loads(read_text(path, _LONGEST_SPEC_BYTES))
-        command, language = declared["argv"], declared["language"]
-        variables = declared.get("env") or {}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    texts = isinstance(command, list) and isinstance(variables, dict)
-    if not texts or not all(isinstance(each, str) for each in [*command, *variables, *variables.values(), language]):
-        return None
-    fits = "{connection_file}" in command and _PLAIN.fullmatch(language) and language.lower() != "python"
-    message = declared.get("interrupt_mode") == "message"
-    return {"language": language, "command": command, "variables": variables, "message": message} if fits else None
 
 
 def read_users() -> dict[str, int]:

@@ -55,7 +55,7 @@ def canonicalize(name: str) -> str:
 
 def _read_python(top: Path, python: str) -> Iterator[InstalledPackage | None]:
     for place in _find_places(top, python):
-        names = _list(top, place)
+        names = list_names(top, place)
         if names is None:
             continue
         for name in sorted(names):
@@ -69,24 +69,24 @@ def _find_places(top: Path, python: str) -> list[str]:
     found = []
     for prefix in prefixes:
         lib = f"{prefix}/lib" if prefix else "lib"
-        versions = sorted(name for name in _list(top, lib) or () if _PYTHON_PLACE.fullmatch(name))
+        versions = sorted(name for name in list_names(top, lib) or () if _PYTHON_PLACE.fullmatch(name))
         found += [f"{lib}/{version}/{kind}-packages" for version in versions for kind in ("site", "dist")]
     return found[:_MOST_PLACES]
 
 
 def _read_distribution(top: Path, place: str, name: str) -> InstalledPackage | None:
     metadata = "METADATA" if name.endswith(".dist-info") else "PKG-INFO"
-    text = _read(top, f"{place}/{metadata}", _MOST_METADATA_BYTES) or _read(top, place, _MOST_METADATA_BYTES)
+    text = read_text(top, f"{place}/{metadata}", _MOST_METADATA_BYTES) or read_text(top, place, _MOST_METADATA_BYTES)
     fields = _parse_fields(text.splitlines())
-    installer = _read(top, f"{place}/INSTALLER", 100).strip().lower()
+    installer = read_text(top, f"{place}/INSTALLER", 100).strip().lower()
     return _make("python", fields.get("name", ""), fields.get("version", ""), _INSTALLERS.get(installer, ""))
 
 
 def _read_dpkg(top: Path) -> Iterator[InstalledPackage | None]:
     """What dpkg has installed; images without dpkg itself have a file for each package."""
-    parts = [f"var/lib/dpkg/status.d/{name}" for name in sorted(_list(top, "var/lib/dpkg/status.d") or ())]
+    parts = [f"var/lib/dpkg/status.d/{name}" for name in sorted(list_names(top, "var/lib/dpkg/status.d") or ())]
     for place in ["var/lib/dpkg/status", *(each for each in parts if not each.endswith(".md5sums"))]:
-        for paragraph in _read(top, place, _MOST_DPKG_BYTES).split("\n\n"):
+        for paragraph in read_text(top, place, _MOST_DPKG_BYTES).split("\n\n"):
             fields = _parse_fields(paragraph.split("\n"))
             if fields.get("status", _INSTALLED) == _INSTALLED:
                 yield _make("system", fields.get("package", ""), fields.get("version", ""), "apt")
@@ -95,7 +95,7 @@ def _read_dpkg(top: Path) -> Iterator[InstalledPackage | None]:
 def _read_conda(top: Path, python: str) -> Iterator[InstalledPackage | None]:
     """What conda put beside the interpreter, by the names of its records: name, version, build."""
     place = posixpath.normpath(posixpath.join(python, "../../conda-meta")).strip("/")
-    for record in sorted(_list(top, place) or ()):
+    for record in sorted(list_names(top, place) or ()):
         words = record.removesuffix(".json").rsplit("-", 2)
         if record.endswith(".json") and len(words) == 3:
             yield _make("system", words[0], words[1], "conda")
@@ -119,7 +119,7 @@ def _make(kind: str, name: str, version: str, source: str) -> InstalledPackage |
     return InstalledPackage(kind, name, version, source)
 
 
-def _list(top: Path, place: str) -> list[str] | None:
+def list_names(top: Path, place: str) -> list[str] | None:
     """The names in a directory of the image; None when it has no such directory."""
     try:
         directory = open_beneath(top, os.fsencode(place))
@@ -134,7 +134,7 @@ def _list(top: Path, place: str) -> list[str] | None:
         os.close(directory)
 
 
-def _read(top: Path, place: str, most_bytes: int) -> str:
+def read_text(top: Path, place: str, most_bytes: int) -> str:
     """The beginning of a file of the image; empty when it has no such file."""
     try:
         file = open_beneath(top, os.fsencode(place))

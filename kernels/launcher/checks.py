@@ -24,6 +24,7 @@ class Bounds:
     memory_mb: int
     storage_mb: int
     pids: int
+    vcpus: float
     sandboxes: int
     runtimes: tuple[str, ...]
 
@@ -40,9 +41,9 @@ class Checks:
         bounds = self._bounds
         if sandboxes >= bounds.sandboxes:
             raise LauncherRefused(f"there are {sandboxes} sandboxes, as many as there may be")
-        for name in ("memory_mb", "storage_mb", "pids"):
+        for name in ("memory_mb", "storage_mb", "pids", "vcpus"):
             asked, most = getattr(request, name), getattr(bounds, name)  # above 0 by the request's type
-            if asked > most:
+            if not asked <= most:  # said so that what is no number is refused
                 raise LauncherRefused(f"a sandbox gets at most {most} {name}, not {asked}")
         if request.runtime and request.runtime not in bounds.runtimes:
             raise LauncherRefused(f"the runtime {request.runtime!r} is none of {', '.join(bounds.runtimes)}")
@@ -62,7 +63,7 @@ class Checks:
             digest=built.digest,
             python=built.python,
             image=built.image,
-            resources=Resources(request.memory_mb, request.storage_mb, request.pids),
+            resources=Resources(request.memory_mb, request.storage_mb, request.pids, request.vcpus),
             network=NetworkPolicy(request.network),
             role=_role(request.role),
             index=PackageIndex("") if request.index else None,

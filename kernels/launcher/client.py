@@ -180,6 +180,7 @@ def _creation(spec: SandboxSpec) -> wire.Create:
         memory_mb=resources.memory_mb,
         storage_mb=resources.storage_mb,
         pids=resources.pids,
+        vcpus=resources.vcpus,
         runtime=environment.runtime,
         network=environment.network.mode,
         role=None if role is None else wire.Role(role.bucket, role.prefix, role.region, role.write),

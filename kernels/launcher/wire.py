@@ -31,7 +31,7 @@ Count = Annotated[int, Meta(ge=1, le=2**31)]
 Generation = Annotated[int, Meta(ge=1, le=99_999_999)]
 Number = Annotated[int, Meta(ge=1, le=2**53)]
 SocketName = Annotated[
-    str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5]|kernel/deno-g[1-9][0-9]{0,7}-[1-4])\Z")
+    str, Meta(pattern=r"^(guest|kernel/g[1-9][0-9]{0,7}-[1-5]|kernel/(deno|spec)-g[1-9][0-9]{0,7}-[1-4])\Z")
 ]
 
 
@@ -72,6 +72,7 @@ class Create(_Said, frozen=True):
     memory_mb: Count
     storage_mb: Count
     pids: Count
+    vcpus: Annotated[float, Meta(gt=0, le=1024)]
     runtime: Annotated[str, Meta(pattern=r"^([a-z][a-z0-9-]{0,31})?\Z")]
     network: NetworkMode
     role: Role | None

@@ -19,8 +19,8 @@ from kernels.errors import NotListening, SandboxFailed, SandboxGone
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 
 _KERNEL: Final = re.compile(r"kernel/(g[1-9][0-9]{0,7}-[1-5])")
-_DENO: Final = re.compile(r"kernel/(deno-g[1-9][0-9]{0,7}-[1-4])")
-"""Its sockets are the guest's own, and lie beside the guest's."""
+_SECOND: Final = re.compile(r"kernel/((?:deno|spec)-g[1-9][0-9]{0,7}-[1-4])")
+"""The sockets of kernels beside Python's are the guest's own, and lie beside the guest's."""
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 """Says nothing of the sandbox: it is this process or its host that can open no more."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -74,7 +74,7 @@ def _place(name: str) -> tuple[str, str]:
         return GUEST, "http.sock"
     if found := _KERNEL.fullmatch(name):
         return "kernel", found[1]
-    if found := _DENO.fullmatch(name):
+    if found := _SECOND.fullmatch(name):
         return GUEST, found[1]
     raise SandboxFailed(f"a sandbox has no socket {name[:60]!r}")
 

@@ -29,16 +29,17 @@ class KernelReplaced:
 
 
 @dataclass(frozen=True)
-class DenoConnected:
-    """A kernel for JavaScript is connected; no code of a caller's runs in it yet."""
+class SecondConnected:
+    """A kernel for another language is connected; no code of a caller's runs in it yet."""
 
     hub: Hub
 
 
 @dataclass(frozen=True)
-class DenoDied:
-    """The kernel for JavaScript ended while nothing ran in it; otherwise the outcome of the run says so."""
+class SecondDied:
+    """The kernel for `title` ended while nothing ran in it; otherwise the outcome of the run says so."""
 
+    title: str
     death: Death
 
 
@@ -49,7 +50,7 @@ class SandboxLost:
     death: Death
 
 
-KernelEvent: TypeAlias = KernelConnected | KernelReplaced | DenoConnected | DenoDied | SandboxLost
+KernelEvent: TypeAlias = KernelConnected | KernelReplaced | SecondConnected | SecondDied | SandboxLost
 OnKernelEvent: TypeAlias = Callable[[KernelEvent], None]
 
 

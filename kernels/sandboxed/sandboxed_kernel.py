@@ -18,13 +18,17 @@ from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, Sandb
 from kernels.execution import execution
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.hub import Hub
+from kernels.execution.outputs import UserError
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
+from kernels.kernelspec import Kernelspec
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
 from kernels.sandboxed.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
+from kernels.sandboxed.declared_kernel import DeclaredKernel
 from kernels.sandboxed.deno_kernel import DenoKernel
 from kernels.sandboxed.kernel_events import KernelConnected, KernelReplaced, OnKernelEvent, SandboxLost, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.node_process import run_node
+from kernels.sandboxed.second_kernel import SecondKernel
 from kernels.wire.client_request import ClientRequest
 from kernels.wire.connection import KernelConnection
 from kernels.wire.dialing import Dial
@@ -54,7 +58,9 @@ class SandboxedKernel:
         self._dial: Dial = functools.partial(runtime.dial, info.sandbox_id)
         self.guest = GuestClient(self._dial)
         self._on_event = on_event
-        self._deno = DenoKernel(self.guest, self._dial, limits, self._deno_cause, on_event)
+        self._deno = DenoKernel(self.guest, self._dial, limits, self._second_cause, on_event)
+        self._declared: dict[str, DeclaredKernel] = {}
+        """Those that were asked for, by name."""
         self._node: asyncio.Task[Outcome] | None = None
         self._node_death: Death | None = None
         """Why that process ends, when this object ends it without an interrupt."""
@@ -112,20 +118,36 @@ class SandboxedKernel:
         emit: Callable[[Event], None],
         language: str = "python",
         runtime: str = "python",
+        declared: Kernelspec | None = None,
         request: ClientRequest | None = None,
         execution_id: str = "",
     ) -> Outcome:
         """Run code; one at a time, the caller queues. Names are as in `execution.execute`; `request` is Python's alone.
 
+        Code for a kernel that the image declares comes with what it says of it, as `declared`.
         A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
         `SandboxGone` when there is no sandbox any more, `SandboxFailed` when no kernel starts in it.
         """
-        if runtime == "deno":
+        second = self._deno if runtime == "deno" else None if declared is None else self._declared_kernel(declared)
+        if second is not None:
             await self._await_replacement()
-            return await self._deno.execute(code, timeout_seconds=timeout_seconds, emit=emit, execution_id=execution_id)
+            return await second.execute(code, timeout_seconds=timeout_seconds, emit=emit, execution_id=execution_id)
         if runtime == "nodejs":
             await self._await_replacement()
             return await self._run_node(code, language, timeout_seconds, emit)
+        if runtime != "python":
+            missing = f"the image of this session's sandbox has no kernel {runtime}"
+            return Outcome("error", error=UserError("RuntimeNotFound", missing, []))
+        return await self._run_python(code, timeout_seconds, emit, request, execution_id)
+
+    async def _run_python(
+        self,
+        code: str,
+        timeout_seconds: float,
+        emit: Callable[[Event], None],
+        request: ClientRequest | None,
+        execution_id: str,
+    ) -> Outcome:
         hub = await self._ready()
         outcome = await execution.execute(
             hub,
@@ -154,10 +176,27 @@ class SandboxedKernel:
         """Stop what runs, Python code by KeyboardInterrupt; it ends as `interrupted`. An idle kernel stays as it is."""
         if self._node is not None:
             self._node.cancel()
-        elif self._deno.busy:
-            await self._deno.interrupt()
+        elif (busy := next((each for each in self._seconds() if each.busy), None)) is not None:
+            await busy.interrupt()
         else:
             await self._interrupt_python()
+
+    def _seconds(self) -> list[SecondKernel]:
+        """The kernels beside Python's, started or not."""
+        return [self._deno, *self._declared.values()]
+
+    def _declared_kernel(self, spec: Kernelspec) -> DeclaredKernel:
+        found = self._declared.get(spec.name)
+        if found is None:
+            found = DeclaredKernel(self.guest, self._dial, self._limits, self._second_cause, self._on_event, spec=spec)
+            self._declared[spec.name] = found
+        return found
+
+    def _second_exited(self, runtime: str, gone: KernelExit) -> None:
+        """The guest says that a kernel beside Python's ended; one that this process has not used concerns nobody."""
+        found = next((each for each in self._seconds() if each.runtime == runtime), None)
+        if found is not None:
+            found.handle_exit(gone)
 
     async def _interrupt_python(self) -> None:
         if self._hub is not None:
@@ -183,13 +222,13 @@ class SandboxedKernel:
             self._node = None
 
     async def restart(self) -> int:
-        """Replace the kernel by a blank one and end what runs JavaScript, if any; returns the new generation."""
+        """Replace the kernel by a blank one and end those beside it, if any; returns the new generation."""
         hub = self._hub
         death = Death("restart", "the kernel was restarted on request; its globals are gone")
         if self._node is not None:
             self._node_death = death
             self._node.cancel()
-        await self._replace(hub, death, keep_deno=False)
+        await self._replace(hub, death, keep_others=False)
         return self._generation
 
     async def clear(self) -> int:
@@ -208,7 +247,8 @@ class SandboxedKernel:
         if self._hub is not None:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
             await self._hub.aclose()
-        await self._deno.aclose()
+        for each in self._seconds():
+            await each.aclose()
         await self._kills.aclose()
         await self.guest.aclose()
 
@@ -263,7 +303,7 @@ class SandboxedKernel:
             if self._gone is not None:
                 raise SandboxGone(self._gone.detail)
 
-    async def _deno_cause(self, gone: KernelExit) -> Death:
+    async def _second_cause(self, gone: KernelExit) -> Death:
         death = await kernel_death(gone, self._kills)
         if death.cause == "oom":
             self._kills.explain_one()
@@ -282,7 +322,7 @@ class SandboxedKernel:
         except KernelsError as error:
             log.warning("kernel_not_replaced %s: %s", self.info.sandbox_id, error)
 
-    async def _replace(self, hub: Hub | None, death: Death | None, *, keep_deno: bool = True) -> Hub | None:
+    async def _replace(self, hub: Hub | None, death: Death | None, *, keep_others: bool = True) -> Hub | None:
         """Start the next generation in place of the kernel behind `hub`; a second call for the same kernel waits."""
         async with self._replacing:
             if self._gone is not None:
@@ -293,22 +333,23 @@ class SandboxedKernel:
                 hub.fail(KernelDied(death or Death("restart", "the kernel was replaced")))
                 self._hub = None
                 await hub.aclose()
-            if not keep_deno:
-                self._deno.end(death or Death("restart", "the kernels were restarted"))
-            await self._start_next(keep_deno=keep_deno)
+            if not keep_others:
+                for each in self._seconds():
+                    each.end(death or Death("restart", "the kernels were restarted"))
+            await self._start_next(keep_others=keep_others)
         self._on_event(KernelReplaced(self._generation, death))
         return self._hub
 
-    async def _start_next(self, *, keep_deno: bool) -> None:
+    async def _start_next(self, *, keep_others: bool) -> None:
         """Start a kernel, a few times over: the first may fall to what killed the last one (a full process table).
 
-        What the kernel for JavaScript keeps is given up for that only when the first try has failed.
+        What the kernels beside it keep is given up for that only when the first try has failed.
         """
         for attempt in range(1, _START_TRIES + 1):
             self._generation += 1
             try:
-                keep = keep_deno and attempt == 1
-                await self._connect(await self.guest.start_kernel(self._generation, keep_deno=keep))
+                keep = keep_others and attempt == 1
+                await self._connect(await self.guest.start_kernel(self._generation, keep_others=keep))
             except SandboxGone:
                 raise
             except KernelsError as error:
@@ -323,7 +364,7 @@ class SandboxedKernel:
         while silences < _SILENCES:
             followed_since = asyncio.get_running_loop().time()
             await self.guest.watch(
-                lambda _started: None, self._kernel_exited, lambda: None, on_deno_exit=self._deno.handle_exit
+                lambda _started: None, self._kernel_exited, lambda: None, on_second_exit=self._second_exited
             )
             if not await self._runs():
                 break
@@ -346,7 +387,8 @@ class SandboxedKernel:
         for hub in (self._hub, self._opening[1] if self._opening else None):
             if hub is not None:
                 hub.fail(KernelDied(self._gone))
-        self._deno.end(self._gone)
+        for each in self._seconds():
+            each.end(self._gone)
         self._on_event(SandboxLost(self._gone))
 
 

@@ -16,7 +16,9 @@ GUEST: Final = "guest"
 
 
 class Dial(Protocol):
-    """Connects to one sandbox: `guest`, `kernel/g<generation>-<1..5>` or `kernel/deno-g<generation>-<1..4>`."""
+    """Connects to one sandbox: `guest`, `kernel/g<generation>-<1..5>`, `kernel/deno-g<generation>-<1..4>`, or
+    `kernel/spec-g<generation>-<1..4>`.
+    """
 
     async def __call__(self, name: str, *, patience_seconds: float = 0) -> socket.socket:
         """A connected, non-blocking stream socket. Raises `NotListening` when nothing listened in all that time."""
@@ -30,3 +32,8 @@ def kernel_socket(generation: int, number: int) -> str:
 def deno_socket(generation: int, number: int) -> str:
     """The name of one socket of the kernel for JavaScript and TypeScript."""
     return f"kernel/deno-g{generation}-{number}"
+
+
+def declared_socket(generation: int, number: int) -> str:
+    """The name of one socket of a kernel that the image declares; all of those count generations together."""
+    return f"kernel/spec-g{generation}-{number}"

@@ -55,7 +55,10 @@ ENVIRONMENT_NAME: Final = constrain(pattern="^[a-zA-Z][a-zA-Z0-9_]{0,47}$")
 ROLE_ARN: Final = constrain(pattern=r"^$|^arn:aws(-[a-z0-9-]{1,30})?:iam::([0-9]{12})?:role/[\u0021-\u007e]{1,2000}$")
 DESCRIPTION: Final = constrain(pattern=r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$")
 MEMORY_MB: Final = constrain(minimum=1_769, maximum=from_setting("memory_mb_max"))
+VCPUS: Final = constrain(minimum=0.25, maximum=from_setting("vcpus_max"))
 STORAGE_MB: Final = constrain(minimum=512, maximum=from_setting("storage_mb_max"))
+LANGUAGE: Final = constrain(pattern=r"^[A-Za-z0-9._ +#()/-]{1,80}$")
+KERNEL: Final = constrain(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 NETWORK: Final = constrain(allOf=[{"enum": from_setting("made_network_modes")}])
 FILE_PATH: Final = constrain(pattern=PATH, maxLength=4_096)
 DIRECTORY_PATH: Final = constrain(pattern=DIRECTORY, maxLength=4_096)
@@ -87,10 +90,8 @@ TOGETHER: Final[dict[str, dict[str, Any]]] = {
         "allOf": [
             {
                 "if": {"properties": {"language": {"const": "python"}}},
-                "then": {"properties": {"runtime": {"enum": ["python", None]}}},
-                "else": {
-                    "properties": {"runtime": {"enum": ["deno", "nodejs", None]}, "clear_context": {"const": False}}
-                },
+                "then": {"properties": {"runtime": {"not": {"enum": ["deno", "nodejs"]}}}},
+                "else": {"properties": {"runtime": {"not": {"const": "python"}}, "clear_context": {"const": False}}},
             }
         ]
     },

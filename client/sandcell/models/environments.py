@@ -14,6 +14,13 @@ EnvironmentKind = Literal["host", "made"]
 MadeMode = Literal["SANDBOX", "PUBLIC"]
 
 
+class LanguageInfo(Model):
+    """A language of an environment's sessions, and what runs it there, the default first."""
+
+    name: str
+    runtimes: list[str]
+
+
 class EnvironmentInfo(Model):
     """An environment as callers see it: the host's, which are everybody's, or one that you made.
 
@@ -35,6 +42,7 @@ class EnvironmentInfo(Model):
     kind: Literal["host", "made"] = "host"
     status: Literal["READY", "UNAVAILABLE", "DELETED"] = "READY"
     failure: str = ""
+    languages: list[LanguageInfo] = msgspec.field(default_factory=list)
     role_arn: str = ""
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: str | None = None
@@ -42,7 +50,10 @@ class EnvironmentInfo(Model):
 
 
 class CreateEnvironment(Model, forbid_unknown_fields=True):
-    """Body of `POST /v1/environments`; memory and storage that are left out are those of the host's environment."""
+    """Body of `POST /v1/environments`; what is left out of memory and storage is the host's environment's.
+
+    Without memory the vCPUs are as well.
+    """
 
     name: Annotated[
         str,
@@ -53,8 +64,11 @@ class CreateEnvironment(Model, forbid_unknown_fields=True):
         str, constraints.NOT_EMPTY, msgspec.Meta(description="the host's environment that it is made from")
     ] = "python"
     description: Annotated[str, constraints.DESCRIPTION, msgspec.Meta(max_length=4096)] = ""
-    memory_mb: Annotated[
-        int | None, constraints.MEMORY_MB, msgspec.Meta(description="1,769 to `memory_mb_max`; vCPUs derive from it")
+    memory_mb: Annotated[int | None, constraints.MEMORY_MB, msgspec.Meta(description="1,769 to `memory_mb_max`")] = None
+    vcpus: Annotated[
+        float | None,
+        constraints.VCPUS,
+        msgspec.Meta(description="0.25 to `vcpus_max`, and no more than the host has; left out: `memory_mb` / 1,769"),
     ] = None
     storage_mb: Annotated[int | None, constraints.STORAGE_MB, msgspec.Meta(description="512 to `storage_mb_max`")] = (
         None

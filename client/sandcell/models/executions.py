@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -16,10 +16,12 @@ ExecutionStatus = Literal["queued", "running", "ok", "error", "timeout", "interr
 OnBusy = Literal["queue", "reject", "interrupt"]
 
 
-Language = Literal["python", "javascript", "typescript"]
+Language: TypeAlias = str
+"""`python`, `javascript`, `typescript`, or the language of a kernel that the session's image declares."""
 
 
-LanguageRuntime = Literal["python", "deno", "nodejs"]
+LanguageRuntime: TypeAlias = str
+"""`python`, `deno`, `nodejs`, or the name of a kernel that the session's image declares."""
 
 
 class ExecutionError(Model):
@@ -88,13 +90,15 @@ class Submission(Model, forbid_unknown_fields=True):
 
     `wait` answers with the outcome (200), else with 202 and the row. `expect_generation` refuses to run on a kernel
     other than the caller's own. `clear_context` (Python only): a blank kernel, of the next generation, runs the code.
-    `runtime` of JavaScript and TypeScript is `deno` (the default, which keeps state) or `nodejs` (a process each).
+    `language` is python, javascript, typescript, or that of a kernel that the environment's image declares; its
+    `languages` lists them. `runtime` is the kernel's name there; of JavaScript and TypeScript it is `deno` (the
+    default, which keeps state) or `nodejs` (a process each).
     `sync` before_return: the answer waits until the files are in the store; left out it is the session's.
     """
 
     code: str
-    language: Language = "python"
-    runtime: LanguageRuntime | None = None
+    language: Annotated[Language, constraints.LANGUAGE] = "python"
+    runtime: Annotated[LanguageRuntime | None, constraints.KERNEL] = None
     timeout_seconds: Annotated[float | None, constraints.SECONDS_OF_EXECUTION] = None
     wait: bool = True
     on_busy: OnBusy = "queue"

@@ -12,12 +12,13 @@ import secrets
 import string
 from collections.abc import Mapping, Sequence
 
-from kernel_gateway.environments_file import ROLE_ARN, DeclaredRole
+from kernel_gateway.environments_file import LEAST_VCPUS, ROLE_ARN, DeclaredRole
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.settings import Settings, table
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from kernels.guest.processors import count_there
 from sandcell.models.environments import CreateEnvironment
 
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,47}")
@@ -44,6 +45,9 @@ def new_row(
         raise InvalidRequest("an environment's name is a letter and up to 47 letters, digits and _", field="name")
     host = hosts.get(body.image)
     usual = host.resources if host is not None else Resources()
+    vcpus = body.vcpus
+    if vcpus is None and body.memory_mb is None and usual.declared_vcpus is not None:
+        vcpus = min(usual.declared_vcpus, settings.vcpus_max)
     row = EnvironmentRow(
         id=f"{body.name}-{''.join(secrets.choice(ID_LETTERS) for _ in range(10))}",
         principal_id=principal.id,
@@ -55,6 +59,7 @@ def new_row(
         storage_mb=min(usual.storage_mb, settings.storage_mb_max) if body.storage_mb is None else body.storage_mb,
         network=body.network,
         role_arn=body.role_arn,
+        vcpus=vcpus,
         tags=change_tags({}, body.tags, ()),
         created=now,
         updated=now,
@@ -69,15 +74,24 @@ def new_row(
 
 
 def build_environment(
-    row: EnvironmentRow, hosts: Mapping[str, Environment], roles: Sequence[DeclaredRole], settings: Settings
+    row: EnvironmentRow,
+    hosts: Mapping[str, Environment],
+    roles: Sequence[DeclaredRole],
+    settings: Settings,
+    processors: int | None = None,
 ) -> Environment:
-    """The environment as it is today; raises Unavailable when the host or its settings have it no more."""
+    """The environment as it is today; raises Unavailable when the host or its settings have it no more.
+
+    `processors` are those of the host, where it is not this one.
+    """
     host = hosts.get(row.image)
     if host is None:
         known = ", ".join(sorted(hosts)) or "none"
         raise Unavailable(f"the host has no environment {row.image!r} to make one from; it has: {known}")
     _require_range("memory_mb", row.memory_mb, settings.memory_mb_max)
     _require_range("storage_mb", row.storage_mb, settings.storage_mb_max)
+    if row.vcpus is not None:
+        _require_vcpus(row.vcpus, settings.vcpus_max, processors or count_there())
     if row.network not in settings.made_network_modes.split(","):
         modes = " and ".join(settings.made_network_modes.split(","))
         raise Unavailable(f"network {row.network} is not for environments made here; those may have {modes}")
@@ -86,10 +100,18 @@ def build_environment(
         name=row.id,
         image=host.image or host.name,
         description=row.description,
-        resources=Resources(row.memory_mb, row.storage_mb, host.resources.pids),
+        resources=make_resources(row, settings, host.resources.pids),
         network=NetworkPolicy(NetworkMode(row.network)),
         role=find_role(row, roles),
     )
+
+
+def make_resources(row: EnvironmentRow, settings: Settings, pids: int) -> Resources:
+    """What the row asks for; vCPUs that come with the memory are `vcpus_max` at most."""
+    found = Resources(row.memory_mb, row.storage_mb, pids, row.vcpus)
+    if row.vcpus is None and found.vcpus > settings.vcpus_max:
+        return dataclasses.replace(found, declared_vcpus=settings.vcpus_max)
+    return found
 
 
 def find_role(row: EnvironmentRow, roles: Sequence[DeclaredRole]) -> ExecutionRole | None:
@@ -128,3 +150,10 @@ def check_description(text: str) -> str:
 def _require_range(name: str, value: int, most: int) -> None:
     if not LEAST[name] <= value <= most:
         raise Unavailable(f"{name} must be between {LEAST[name]:,} and {most:,}, and is {value:,}")
+
+
+def _require_vcpus(value: float, most: float, processors: int) -> None:
+    if not LEAST_VCPUS <= value <= most:
+        raise Unavailable(f"vcpus must be between {LEAST_VCPUS:g} and {most:g}, and is {value:g}")
+    if value > processors:
+        raise Unavailable(f"vcpus is {value:g}, and this host has {processors} processors")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from kernel_gateway.services.clock import rfc3339
+from kernel_gateway.services.environments import custom
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.environments import EnvironmentRow
-from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
-from sandcell.models.environments import EnvironmentInfo
+from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy
+from kernels.images.kernelspecs import find_runtimes, read_kernelspecs
+from kernels.languages import BUILT_IN, list_runtimes
+from sandcell.models.environments import EnvironmentInfo, LanguageInfo
 from sandcell.models.network import EndpointInfo, Network, NetworkLimits, RoleInfo
 
 
@@ -26,7 +29,19 @@ def info_of_host(environment: Environment, settings: Settings) -> EnvironmentInf
         runtime=environment.runtime or settings.runtime,
         pids=environment.resources.pids,
         id=environment.name,
+        languages=list_languages(environment),
     )
+
+
+def list_languages(environment: Environment) -> list[LanguageInfo]:
+    """Those that its image runs."""
+    if not environment.root:
+        return []
+    path = dict(environment.variables).get("PATH", "")
+    there = find_runtimes(environment.root, path)
+    found = list_runtimes(read_kernelspecs(environment.root, environment.python))
+    runs = {name: [each for each in all_ if each not in BUILT_IN or each in there] for name, all_ in found.items()}
+    return [LanguageInfo(name, runtimes) for name, runtimes in runs.items() if runtimes]
 
 
 def info_of_made(
@@ -37,7 +52,7 @@ def info_of_made(
         name=row.id,
         root="",
         digest="",
-        resources=Resources(row.memory_mb, row.storage_mb, 0),
+        resources=custom.make_resources(row, settings, 0),
         network=NetworkPolicy(NetworkMode(row.network)),
     )
     info = info_of_host(stands, settings)

@@ -28,6 +28,7 @@ from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.jobs import Asked, FinishedJobs, Job
@@ -40,7 +41,8 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
-from kernels.languages import runtime_of
+from kernels.kernelspec import Kernelspec
+from kernels.languages import BUILT_IN, PYTHON, RUNTIMES, runtime_of
 from kernels.wire.client_request import ClientRequest
 from sandcell.models.executions import Event, Execution, Submission
 from sandcell.models.model import Page
@@ -64,7 +66,9 @@ class Executions:
         disk_room: DiskRoom,
         background: Background,
         registry: Registry,
+        kernelspecs: Kernelspecs,
     ) -> None:
+        self._kernelspecs = kernelspecs
         self._settings = settings
         self._clock = clock
         self._database = database
@@ -94,7 +98,8 @@ class Executions:
         stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
         interrupts what runs and then waits its turn like any other.
         """
-        row = self._check(session_id, submission, idempotency_key, author=principal.name, face=face)
+        runtime = await self._find_runtime(principal, session_id, submission)
+        row = self._check(session_id, submission, runtime, idempotency_key, author=principal.name, face=face)
         try:
             taken = await self._submit(principal, row, submission, lease)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
@@ -138,7 +143,7 @@ class Executions:
         live.require_live()
         self._disk_room.require()
         row = replace(
-            self._check(live.id, Submission(code), None, author=author, face="jupyter"),
+            self._check(live.id, Submission(code), PYTHON, None, author=author, face="jupyter"),
             timeout_seconds=self._settings.attached_timeout_seconds,
             expect_generation=live.sandbox.live_generation,
         )
@@ -216,8 +221,34 @@ class Executions:
         row = await self._row(principal, session_id, execution_id)
         return replay_events(row, after, sync_status(row, await self._sync(principal, session_id)))
 
+    async def _find_runtime(self, principal: Principal, session_id: str, submission: Submission) -> str:
+        """What runs this code; raises InvalidRequest when that is no runtime of its language, or keeps no context."""
+        language, asked = submission.language.lower(), submission.runtime
+        declared: tuple[Kernelspec, ...] = ()
+        if language not in RUNTIMES or asked not in (None, *BUILT_IN):
+            row = await self._registry.row(principal, session_id)
+            live = self._registry.find(principal, session_id)
+            digest = "" if live is None else live.sandbox.environment_digest
+            declared = await self._kernelspecs.of_session(row.environment, digest)
+        try:
+            runtime = runtime_of(language, asked, declared)
+        except ValueError as error:
+            raise InvalidRequest(str(error), field="runtime" if language in RUNTIMES else "language") from None
+        if submission.clear_context and runtime != PYTHON:
+            raise InvalidRequest(
+                "clear_context is for Python code: restart the session's kernel to clear other languages"
+            )
+        return runtime
+
     def _check(
-        self, session_id: str, submission: Submission, idempotency_key: str | None, *, author: str, face: str
+        self,
+        session_id: str,
+        submission: Submission,
+        runtime: str,
+        idempotency_key: str | None,
+        *,
+        author: str,
+        face: str,
     ) -> ExecutionRow:
         settings = self._settings
         check_code(submission.code, settings.code_bytes)
@@ -233,8 +264,8 @@ class Executions:
             id=str(uuid.uuid4()),
             session_id=session_id,
             status="queued",
-            language=submission.language,
-            runtime=_runtime(submission),
+            language=submission.language.lower(),
+            runtime=runtime,
             code=submission.code,
             generation=0,
             timeout_seconds=timeout,
@@ -345,17 +376,6 @@ def check_code(code: str, most_bytes: int) -> None:
         raise InvalidRequest("code must be valid UTF-8 text, without half surrogate pairs") from None
     if size > most_bytes:
         raise PayloadTooLarge(f"code has {size:,} bytes; the most is {most_bytes:,}")
-
-
-def _runtime(submission: Submission) -> str:
-    """What runs this code; raises InvalidRequest when that is no runtime of its language, or keeps no context."""
-    try:
-        runtime = runtime_of(submission.language, submission.runtime)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
-    if submission.clear_context and runtime != "python":
-        raise InvalidRequest("clear_context is for Python code: restart the session's kernel to clear other languages")
-    return runtime
 
 
 def _require_generation(live: LiveSession, expected: int | None) -> None:

@@ -108,8 +108,8 @@ class Stage:
         services, session_id = self._services, self.session_id
         submission = Submission(
             code=step.source,
-            language=step.language,  # type: ignore[arg-type]
-            runtime=step.runtime,  # type: ignore[arg-type]
+            language=step.language,
+            runtime=step.runtime,
             timeout_seconds=self._timeout(step, services.settings.execution_timeout_max_seconds),
             clear_context=step.clear_context,
         )

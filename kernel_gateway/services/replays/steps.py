@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from kernel_gateway.errors import InvalidRequest
 from kernels.errors import InvalidNotebook
 from kernels.execution.outputs import Output
-from kernels.languages import RUNTIMES
+from kernels.languages import BUILT_IN, PYTHON, RUNTIMES
 from kernels.notebook.notebook_file import CodeCell, NotebookFile, read_outputs
 from kernels.notebook.revised import find_written_outputs, revisers
 from kernels.replay import missing_name
@@ -101,8 +101,7 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
     about = cell.about
     status = _text(about.get("status"))
     command = about.get("kind") == "command" and cell.source.startswith(BASH)
-    runtime = _text(about.get("runtime")) or "python"
-    language = written_in if runtime in RUNTIMES.get(str(written_in), ()) else LANGUAGE_OF.get(runtime, "python")
+    language, runtime = _find_runtime(_text(about.get("runtime")) or PYTHON, _text(written_in))
     started = _text(about.get("started_at"))
     ran = status not in UNRUN if status is not None else bool(cell.outputs or cell.execution_count is not None)
     shown = {"outputs": cell.outputs, "metadata": {"sandcell": about}}
@@ -115,8 +114,8 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         recorded=cell.outputs if ran else None,
         status=status,
         language=language,
-        runtime=runtime if runtime in LANGUAGE_OF else "python",
-        clear_context=about.get("clear_context") is True and runtime == "python",
+        runtime=runtime,
+        clear_context=about.get("clear_context") is True and runtime == PYTHON,
         generation=_whole(about.get("generation")),
         exit_code=_whole(about.get("exit_code")),
         started_at=started,
@@ -128,6 +127,14 @@ def _step(cell: CodeCell, written_in: Any) -> Step:
         as_written=_as_written(shown) if ran and by else None,
         revised_by=by,
     )
+
+
+def _find_runtime(runtime: str, written_in: str | None) -> tuple[str, str]:
+    """The language of a cell and what ran it; a kernel of its image's is for the session to know, or to refuse."""
+    if runtime in BUILT_IN:
+        fits = written_in is not None and runtime in RUNTIMES.get(written_in, ())
+        return (written_in or PYTHON) if fits else LANGUAGE_OF.get(runtime, PYTHON), runtime
+    return written_in or PYTHON, runtime
 
 
 def _as_written(shown: Mapping[str, Any]) -> list[Output] | None:

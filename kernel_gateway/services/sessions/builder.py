@@ -13,6 +13,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.egress import Egress
 from kernel_gateway.services.environments.environments import Environments
+from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.environments.packages import Packages
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
@@ -110,7 +111,9 @@ class SessionBuilder:
         background: Background,
         registry: Registry,
         sandboxes: SandboxBuilder,
+        kernelspecs: Kernelspecs,
     ) -> None:
+        self._kernelspecs = kernelspecs
         self._settings = settings
         self._clock = clock
         self._database = database
@@ -147,6 +150,7 @@ class SessionBuilder:
             finished=self._finished,
             background=self._background,
             live=live,
+            kernelspecs=self._kernelspecs,
         )
         self._registry.add(live)
         return live

@@ -18,7 +18,7 @@ from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestored
 from kernel_gateway.storage import sessions
 from kernel_gateway.storage.database import Database
 from kernels.errors import Death
-from kernels.sandboxed.kernel_events import DenoConnected, DenoDied, KernelConnected, KernelReplaced, SandboxLost
+from kernels.sandboxed.kernel_events import KernelConnected, KernelReplaced, SandboxLost, SecondConnected, SecondDied
 from workspace_sync import RestoreReport
 
 log = structlog.get_logger(__name__)
@@ -42,10 +42,10 @@ class SessionEvents:
                 live.connect(hub)
             case KernelReplaced(generation, death):
                 self._store_generation(live, generation, death)
-            case DenoConnected(hub):
+            case SecondConnected(hub):
                 live.late.connect(hub)
-            case DenoDied(death):
-                self._note_deno_death(live, death)
+            case SecondDied(title, death):
+                self._note_second_death(live, title, death)
             case WorkspaceRestored(report):
                 self._note_restore(live, report)
             case SandboxLost():
@@ -66,10 +66,10 @@ class SessionEvents:
         self._finished.finish(live.id, generation)
         self._note(live, "generation", f"**Kernel generation {generation}.** {why}", store)
 
-    def _note_deno_death(self, live: LiveSession, death: Death) -> None:
-        """The kernel for JavaScript ended between executions: the notebook says why."""
-        what = f"**The kernel for JavaScript and TypeScript died ({death.cause}).** {death.detail}"
-        log.info("deno_died", session=live.id, cause=death.cause)
+    def _note_second_death(self, live: LiveSession, title: str, death: Death) -> None:
+        """The kernel for another language ended between executions: the notebook says why."""
+        what = f"**The kernel for {title} died ({death.cause}).** {death.detail}"
+        log.info("second_kernel_died", session=live.id, kernel=title, cause=death.cause)
         self._note(live, "deno", f"{what}; the next such code starts a blank one.")
 
     def _note_restore(self, live: LiveSession, report: RestoreReport) -> None:

@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, GenerationMismatch, NoSpace, translate, translated
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.results import displays as known_displays
@@ -38,6 +39,8 @@ from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.run_usage import RunUsage
+from kernels.kernelspec import Kernelspec
+from kernels.languages import BUILT_IN
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sync import ExecutionSync
 
@@ -63,7 +66,9 @@ class Worker:
         finished: FinishedJobs,
         background: Background,
         live: LiveSession,
+        kernelspecs: Kernelspecs,
     ) -> None:
+        self._kernelspecs = kernelspecs
         self._settings = settings
         self._clock = clock
         self._database = database
@@ -261,7 +266,7 @@ class Worker:
         try:
             with job.execution():
                 async with asyncio.timeout(longest):
-                    outcome = await _run(job, kernel, emit)
+                    outcome = await _run(job, kernel, await self._find_declared(job.row.runtime), emit)
         except (KernelsError, TimeoutError) as error:
             death = Death("sandbox", f"the sandbox does not answer: {str(error) or 'no answer in time'}")
             job.log.append("generation", {"generation": self._live.sandbox.generation + 1, "cause": death.cause})
@@ -294,6 +299,13 @@ class Worker:
         ending = self._live.ending
         return detail if ending is None else f"the session ended while this ran ({ending.reason}): {ending.detail}"
 
+    async def _find_declared(self, runtime: str) -> Kernelspec | None:
+        """What the image says of a kernel that it declares."""
+        if runtime in BUILT_IN:
+            return None
+        found = await self._kernelspecs.of_session(self._live.row.environment, self._live.sandbox.environment_digest)
+        return next((each for each in found if each.name == runtime), None)
+
     async def _store(self, job: Job, row: ExecutionRow, *, count: bool) -> None:
         """Commit the outcome, trying until it works; those who wait get the error meanwhile."""
 
@@ -313,13 +325,16 @@ class Worker:
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-async def _run(job: Job, kernel: SandboxedKernel, emit: Callable[[Event], None]) -> Outcome:
+async def _run(
+    job: Job, kernel: SandboxedKernel, declared: Kernelspec | None, emit: Callable[[Event], None]
+) -> Outcome:
     return await kernel.execute(
         job.row.code,
         timeout_seconds=job.row.timeout_seconds,
         emit=emit,
         language=job.row.language,
         runtime=job.row.runtime,
+        declared=declared,
         request=None if job.asked is None else job.asked.request,
         execution_id=job.row.id,
     )

@@ -46,6 +46,8 @@ class Kernel:
         self.pid: int | None = None
         self._options = options
         self._reaper = reaper
+        self.labels: dict[str, str] = {}
+        """What its events say besides."""
         self.output = -1
         self.follow_output: Callable[[int], object] = lambda descriptor: None
         self.leave_output: Callable[[int], object] = lambda descriptor: None
@@ -78,7 +80,7 @@ class Kernel:
 
     def describe_start(self) -> Event:
         """The event that names the current kernel."""
-        return {"event": f"{self.name}_started", "generation": self.generation, "key": self.key}
+        return {**self.labels, "event": f"{self.name}_started", "generation": self.generation, "key": self.key}
 
     def story(self) -> list[Event]:
         """What a new follower must know: the current kernel, and its end if it has ended."""
@@ -140,6 +142,7 @@ class Kernel:
 
     def _end(self, exit_code: int | None, signal_name: str | None) -> None:
         self._ended = {
+            **self.labels,
             "event": f"{self.name}_exited",
             "generation": self.generation,
             "exit_code": exit_code,
@@ -160,7 +163,14 @@ class Kernel:
 
 
 def write_connection_file(
-    options: Options, name: str, key: str, *, transport: str, ip: str, ports: Sequence[int] = (1, 2, 3, 4, 5)
+    options: Options,
+    name: str,
+    key: str,
+    *,
+    transport: str,
+    ip: str,
+    ports: Sequence[int] = (1, 2, 3, 4, 5),
+    kernel: str = "python3",
 ) -> str:
     """Write a kernel's connection file, readable by the user alone; returns its path. Raises OSError."""
     os.chmod(options.kernel_directory, 0o700)  # user code may have closed it
@@ -171,7 +181,7 @@ def write_connection_file(
         **dict(zip(CHANNELS, ports)),
         "key": key,
         "signature_scheme": "hmac-sha256",
-        "kernel_name": "python3" if transport == "ipc" else "deno",
+        "kernel_name": kernel,
     }
     with suppress(FileNotFoundError):  # of a start that failed
         os.unlink(path)

@@ -21,6 +21,8 @@ from ..workspace.files import Upload, Workspace
 from ..workspace.identity import UserThreads, assume
 
 if TYPE_CHECKING:
+    from ..processes.bridged import BridgedKernel
+    from ..processes.declared import DeclaredKernel
     from ..processes.deno import DenoKernel
 
 START_DEADLINE_SECONDS = 3.0
@@ -34,12 +36,16 @@ REAP_ROUNDS = 100
 class Control:
     """What routes call: owns the kernels once the loop runs, the commands, and the threads for files.
 
-    `deno` is None until it is asked for: a session that runs no JavaScript pays nothing for it.
+    `deno` is None until it is asked for, and so are those `declared` missing: a session that runs Python alone pays
+    nothing for them.
     """
 
     def __init__(self, options: Options, reaper: Reaper, kernel: Kernel) -> None:
         self.kernel = kernel
         self.deno: DenoKernel | None = None
+        self.declared: dict[str, DeclaredKernel] = {}
+        self._declared_generation = 0
+        """Of them all: each start has the next number, which its sockets are named by."""
         self._options = options
         self._reaper = reaper
         self._starting = asyncio.Lock()
@@ -51,7 +57,11 @@ class Control:
 
     def story(self) -> list[Event]:
         """What a new follower must know of the kernels."""
-        return self.kernel.story() + (self.deno.story() if self.deno is not None else [])
+        return [event for each in (self.kernel, *self._seconds()) for event in each.story()]
+
+    def _seconds(self) -> list[BridgedKernel]:
+        """The kernels beside the first that have been asked for."""
+        return [*([] if self.deno is None else [self.deno]), *self.declared.values()]
 
     async def start_kernel(self, generation: int, *, keep_deno: bool = False, key: str = "") -> Event:
         """Kill what is left of the old kernel and start a new one; asked again for the running one, names it."""
@@ -70,17 +80,44 @@ class Control:
             deno = self.deno = self.deno or self._second()
             if deno.pid is None:
                 await deno.close_bridge()
-                await self._start_when_possible(deno.start_next)
+                await self._start_when_possible(lambda: deno.start_generation(deno.generation + 1))
             return deno.describe_start()
 
     async def kill_deno(self) -> None:
         """Kill it, and return when it is gone: who asks for one next gets another."""
-        if self.deno is None or not self.deno.kill():
+        if self.deno is None:
             raise Refusal(409, "no_kernel", "no kernel for JavaScript and TypeScript is running")
-        for _ in range(REAP_ROUNDS):
-            if self.deno.pid is None:
-                break
-            await asyncio.sleep(ROUND_SECONDS)
+        await _kill(self.deno)
+
+    async def start_declared(self, name: str, command: list[str], variables: dict[str, str]) -> Event:
+        """Start a kernel that the image declares, as it is said here; while one of the name runs, names that."""
+        from ..processes.declared import DeclaredKernel  # noqa: PLC0415 - few sessions need it
+
+        async with self._starting:
+            kernel = self.declared.get(name)
+            if kernel is None:
+                kernel = DeclaredKernel(name, self._options, self._reaper, self.kernel.subscribers)
+            if kernel.pid is None:
+                kernel.command, kernel.variables = command, variables
+                await kernel.close_bridge()
+                self._declared_generation += 1
+                await self._start_when_possible(lambda: kernel.start_generation(self._declared_generation))
+                self.declared[name] = kernel
+            return kernel.describe_start()
+
+    async def kill_declared(self, name: str) -> None:
+        """As for JavaScript's."""
+        await _kill(self._running(name))
+
+    def interrupt_declared(self, name: str) -> None:
+        """SIGINT to it and what it started."""
+        self._running(name).interrupt()
+
+    def _running(self, name: str) -> DeclaredKernel:
+        found = self.declared.get(name)
+        if found is None or found.pid is None:
+            raise Refusal(409, "no_kernel", "no kernel of this name is running")
+        return found
 
     def _second(self) -> DenoKernel:
         from ..processes.deno import DenoKernel  # noqa: PLC0415 - few sessions need it
@@ -110,10 +147,7 @@ class Control:
 
     def _list_spared(self) -> list[int]:
         """Heads of the families that outlive a kernel."""
-        return [*self._deno_pid(), *self.commands.running()]
-
-    def _deno_pid(self) -> list[int]:
-        return [] if self.deno is None or self.deno.pid is None else [self.deno.pid]
+        return [*(each.pid for each in self._seconds() if each.pid is not None), *self.commands.running()]
 
     async def _start_when_possible(self, start: Callable[[], None]) -> None:
         """Start it, again and again for a while: those just killed may still count against the process limit."""
@@ -163,6 +197,15 @@ class Control:
 
     async def close(self) -> None:
         """Kill every process of the sandbox."""
-        if self.deno is not None:
-            await self.deno.close_bridge()
+        for each in self._seconds():
+            await each.close_bridge()
         await kill_all(lambda: (), self._reaper.reap)
+
+
+async def _kill(kernel: BridgedKernel) -> None:
+    if not kernel.kill():
+        raise Refusal(409, "no_kernel", "no such kernel is running")
+    for _ in range(REAP_ROUNDS):
+        if kernel.pid is None:
+            break
+        await asyncio.sleep(ROUND_SECONDS)

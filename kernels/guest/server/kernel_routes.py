@@ -44,6 +44,23 @@ class DenoHandler(Handler):
             self.answer({})
 
 
+class DeclaredHandler(Handler):
+    """POST /v1/declared/start {kernel, command, variables}, /v1/declared/interrupt and /v1/declared/kill {kernel}."""
+
+    async def post(self, action: str) -> None:
+        name, answer = self.field("kernel", str), {}
+        if action == "start":
+            command, variables = self.field("command", list), self.field("variables", dict)
+            if not command or not all(type(each) is str for each in (*command, *variables.values())):
+                raise Refusal(400, "invalid_request", "a command is of strings, and so are variables")
+            answer = await self.control.start_declared(name, command, variables)
+        elif action == "kill":
+            await self.control.kill_declared(name)
+        else:
+            self.control.interrupt_declared(name)
+        self.answer(answer)
+
+
 class SignalHandler(Handler):
     """POST /v1/kernel/interrupt and /v1/kernel/kill."""
 

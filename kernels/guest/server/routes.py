@@ -9,7 +9,7 @@ from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
 from .file_routes import BatchHandler, ContentHandler, FilesHandler, RemovalHandler, StatHandler
 from .handler import Handler, UnknownHandler
-from .kernel_routes import DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
+from .kernel_routes import DeclaredHandler, DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
 
 
 class PackagesHandler(Handler):
@@ -33,6 +33,7 @@ def make_application(control: Control) -> Application:
             (r"/v1/kernel/start", StartHandler, shared),
             (r"/v1/kernel/(interrupt|kill)", SignalHandler, shared),
             (r"/v1/deno/(start|kill)", DenoHandler, shared),
+            (r"/v1/declared/(start|interrupt|kill)", DeclaredHandler, shared),
             (r"/v1/commands", CommandsHandler, shared),
             (r"/v1/packages", PackagesHandler, shared),
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),

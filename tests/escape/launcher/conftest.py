@@ -100,6 +100,7 @@ class Launcher:
             "memory_mb": 2048,
             "storage_mb": 512,
             "pids": 512,
+            "vcpus": 1.0,
             "runtime": "",
             "network": "SANDBOX",
             "role": None,
@@ -133,7 +134,7 @@ def directories() -> Iterator[tuple[Path, Path]]:
 
 @pytest.fixture(scope="module")
 def bounds() -> Bounds:
-    return Bounds(memory_mb=2048, storage_mb=512, pids=512, sandboxes=MOST_SANDBOXES, runtimes=("runc",))
+    return Bounds(memory_mb=2048, storage_mb=512, pids=512, vcpus=2.0, sandboxes=MOST_SANDBOXES, runtimes=("runc",))
 
 
 @pytest.fixture

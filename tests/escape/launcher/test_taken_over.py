@@ -129,6 +129,9 @@ NO_CREATIONS: dict[str, tuple[dict[str, Any], str]] = {
     "memory as a fraction": ({"memory_mb": 0.5}, "Expected `int`"),
     "memory as text": ({"memory_mb": "2048"}, "Expected `int`"),
     "memory as truth": ({"memory_mb": True}, "Expected `int`"),
+    "no processors": ({"vcpus": 0}, "> 0"),
+    "processors as text": ({"vcpus": "2"}, "Expected `float`"),
+    "processors past every host": ({"vcpus": 1e30}, "<= 1024"),
     "no disk": ({"storage_mb": 0}, ">= 1"),
     "no generation": ({"generation": 0}, ">= 1"),
     "generation past sockets' names": ({"generation": 10**9}, "<= 99999999"),
@@ -158,6 +161,7 @@ PAST_BOUNDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "more memory": ({"memory_mb": 2049}, "LauncherRefused", "at most 2048 memory_mb, not 2049"),
     "more disk": ({"storage_mb": 2**31}, "LauncherRefused", "at most 512 storage_mb"),
     "more processes": ({"pids": 513}, "LauncherRefused", "at most 512 pids"),
+    "more processors": ({"vcpus": 2.5}, "LauncherRefused", "at most 2.0 vcpus, not 2.5"),
     "a runtime that was not chosen": ({"runtime": "crun"}, "LauncherRefused", "none of runc"),
     "an image that is not built": ({"image": "nothing"}, "UnknownEnvironment", "no image nothing"),
     "a digest that is not built": (

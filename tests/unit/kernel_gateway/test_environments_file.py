@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ network = "PUBLIC"
 
 
 def environments(text: str, **settings: int) -> dict[str, Environment]:
-    declared = environments_file.parse(text, Settings(data_dir="/x", **settings), "the file")  # type: ignore[arg-type]
+    said = Settings(data_dir="/x", **settings)  # type: ignore[arg-type]
+    declared = environments_file.parse(text, said, "the file", processors=4)
     environments_file.require_images(declared, BUILT, "the file")
     return environments_file.apply_declared(declared, BUILT, DEFAULTS)
 
@@ -79,6 +81,18 @@ def test_a_table_becomes_an_environment() -> None:
     )
     assert found["web"].network == NetworkPolicy(NetworkMode.PUBLIC)
     assert found["python"].resources.memory_mb == 4096
+    assert found["python"].resources.vcpus == 4096 / 1769
+
+
+def test_vcpus_may_be_declared_beside_the_memory() -> None:
+    found = environments("[data]\nmemory_mb = 8192\nvcpus = 2\n[half]\nimage = 'python'\nvcpus = 0.5")
+    assert (found["data"].resources.memory_mb, found["data"].resources.vcpus) == (8192, 2.0)
+    assert (found["half"].resources.memory_mb, found["half"].resources.vcpus) == (2048, 0.5)
+
+
+def test_more_vcpus_than_this_host_has_are_refused() -> None:
+    with pytest.raises(SettingInvalid, match="the processors of this host"):
+        environments_file.parse(f"[python]\nvcpus = {len(os.sched_getaffinity(0)) + 1}", Settings())
 
 
 def test_what_a_table_leaves_out_is_the_images_and_the_settings() -> None:
@@ -109,6 +123,12 @@ def test_an_image_that_is_gone_takes_its_environments_along() -> None:
         ("[python]\nruntime = 'docker'", "runtime must be one of crun, runc, runsc, not 'docker'"),
         ("[python]\nmemory_mb = 100", r"memory_mb must be between 1,769 and 10,240, not 100"),
         ("[python]\nmemory_mb = '4096'", "memory_mb must be a whole number, not '4096'"),
+        ("[python]\nvcpus = 0.2", r"vcpus must be between 0.25 and 4, the processors of this host, not 0.2"),
+        ("[python]\nvcpus = 4.01", r"vcpus must be between 0.25 and 4, the processors of this host, not 4.01"),
+        ("[python]\nvcpus = nan", "vcpus must be between 0.25 and 4"),
+        ("[python]\nvcpus = inf", "vcpus must be between 0.25 and 4"),
+        ("[python]\nvcpus = true", "vcpus must be a number, not True"),
+        ("[python]\nvcpus = '2'", "vcpus must be a number, not '2'"),
         ("[python]\npids = true", "pids must be a whole number"),
         ("[python]\nstorage_mb = 99999", "storage_mb must be between"),
         ("[python]\nnetwork = 'OPEN'", "network must be one of SANDBOX, ALLOWLIST, PUBLIC, not 'OPEN'"),
@@ -356,10 +376,13 @@ def test_a_role_that_makes_no_sense_stops_the_start(change: tuple[str, str], say
 
 @pytest.mark.parametrize(("host_mb", "memory_mb"), [(65_536, 8_192), (16_384, 8_192), (8_000, 4_000), (2_000, 2_048)])
 def test_the_image_data_has_what_the_host_has_for_it_unless_it_is_declared(host_mb: int, memory_mb: int) -> None:
-    larger = make_larger(Settings(), host_mb)
+    larger = make_larger(Settings(), host_mb, processors=4)
     built = {**BUILT, "data": BUILT["python"]}
     found = environments_file.apply_declared({}, built, DEFAULTS, larger)
     assert (found["data"].resources.memory_mb, found["data"].resources.storage_mb) == (memory_mb, 10_240)
+    assert found["data"].resources.vcpus == 2.0
+    assert make_larger(Settings(), host_mb, processors=1)["data"].vcpus == 1.0
+    assert make_larger(Settings(memory_mb=8_845), host_mb, processors=8)["data"].vcpus == 5.0
     assert found["python"].resources == DEFAULTS
     declared = environments_file.parse("[data]\nmemory_mb = 3000", Settings())
     assert environments_file.apply_declared(declared, built, DEFAULTS, larger)["data"].resources.memory_mb == 3_000

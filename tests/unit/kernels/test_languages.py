@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import nbformat
@@ -11,8 +12,10 @@ import pytest
 from kernels.errors import Death
 from kernels.execution.dialect import Dialect
 from kernels.execution.outputs import UserError
+from kernels.kernelspec import Kernelspec
 from kernels.languages import runtime_of
 from kernels.notebook.transcript import Cell, Note, notebook
+from kernels.sandboxed.declared_kernel import AnyDialect
 from kernels.sandboxed.deno_dialect import DenoDialect
 
 UNEXPLAINED: dict[str, Any] = {"status": "error", "ename": "Error", "evalue": "Execution failed", "traceback": []}
@@ -45,6 +48,25 @@ def test_each_language_has_its_runtimes(language: str, asked: str | None, runtim
 def test_what_is_no_pair_is_refused_with_those_there_are(language: str, asked: str | None, said: str) -> None:
     with pytest.raises(ValueError, match="^" + said):
         runtime_of(language, asked)
+
+
+R = Kernelspec("ir", "r", "R", ("R", "{connection_file}"))
+OTHERS = (R, replace(R, name="loud", language="python"), replace(R, name="deno"), replace(R, name="zr"))
+
+
+def test_kernels_that_an_image_declares_are_runtimes_of_their_languages() -> None:
+    assert runtime_of("r", None, OTHERS) == "ir"
+    assert runtime_of("r", "zr", OTHERS) == "zr"
+    assert runtime_of("python", None, OTHERS) == "python"
+    assert runtime_of("python", "loud", OTHERS) == "loud"
+    with pytest.raises(ValueError, match=r"^no language 'cobol'; there are: python, javascript, typescript, r$"):
+        runtime_of("cobol", None, OTHERS)
+    with pytest.raises(ValueError, match=r"^r runs on ir or zr, not on 'deno'$"):
+        runtime_of("r", "deno", OTHERS)
+
+
+def test_an_error_of_code_that_was_interrupted_is_taken_for_the_interrupt() -> None:
+    assert AnyDialect().says_interrupted(UserError("ERROR", "", []))
 
 
 def closing(reply: dict[str, Any], *, interrupted: bool = False, code: str = "1 +") -> list[str | None]:

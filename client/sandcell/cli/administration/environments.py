@@ -90,7 +90,8 @@ def _image_row(one: ImageInfo) -> tuple[object, ...]:
 @click.argument("name")
 @click.option("--image", metavar="ENVIRONMENT", help="The host's environment to make it from.  [default: python]")
 @click.option("--description", metavar="TEXT", help="What it is for.")
-@click.option("--memory-mb", type=int, metavar="MB", help="Its memory; vCPUs derive from it.  [default: the image's]")
+@click.option("--memory-mb", type=int, metavar="MB", help="Its memory.  [default: the image's]")
+@click.option("--vcpus", type=float, metavar="NUMBER", help="Its vCPUs.  [default: those that come with the memory]")
 @click.option("--storage-mb", type=int, metavar="MB", help="Its disk.  [default: the image's]")
 @click.option("--network", type=click.Choice(["SANDBOX", "PUBLIC"]), help="What it may reach.  [default: SANDBOX]")
 @click.option("--role-arn", metavar="ARN", help="Its execution role; grants what the operator declares for it.")
@@ -104,6 +105,7 @@ def create(
     image: str | None,
     description: str | None,
     memory_mb: int | None,
+    vcpus: float | None,
     storage_mb: int | None,
     network: Literal["SANDBOX", "PUBLIC"] | None,
     role_arn: str | None,
@@ -119,6 +121,7 @@ def create(
         image=image,
         description=description,
         memory_mb=memory_mb,
+        vcpus=vcpus,
         storage_mb=storage_mb,
         network=network,
         role_arn=role_arn,
@@ -158,6 +161,7 @@ def show(client: Client, *, environment: str, as_json: bool) -> None:
         ("runtime", one.runtime),
         ("memory", f"{one.memory_mb:,} MB"),
         ("vCPUs", one.vcpus),
+        ("languages", ", ".join(f"{each.name} ({', '.join(each.runtimes)})" for each in one.languages)),
         ("storage", f"{one.storage_mb:,} MB"),
         ("network", describe_network(one.network)),
         ("role", one.role_arn),

@@ -42,11 +42,15 @@ LONGEST_PATH: Final = 4096
 @working_options
 @click.option(
     "--language",
-    type=click.Choice(["python", "javascript", "typescript"]),
-    help="Language of the code.  [default: by the script's name, else python]",
+    metavar="NAME",
+    help="Language of the code: python, javascript, typescript, or one of a kernel that the image declares, as "
+    "`environments show` lists them.  [default: by the script's name, else python]",
 )
 @click.option(
-    "--runtime", "engine", type=click.Choice(["deno", "nodejs"]), help="What runs JavaScript.  [default: deno]"
+    "--runtime",
+    "engine",
+    metavar="NAME",
+    help="What runs it: deno or nodejs for JavaScript, or a kernel of the image.  [default: the language's first]",
 )
 @click.option("--timeout", "timeout_seconds", type=float, metavar="SECONDS", help="Stop the code after this long.")
 @sync_mode

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from kernel_gateway.faces.agentcore.tools.checks import find_language
 from kernel_gateway.faces.agentcore.tools.invocation import Invocation
 from kernel_gateway.faces.agentcore.tools.rendering import render
 from kernel_gateway.faces.agentcore.tools.results import Result
-from sandcell.models.executions import Language, LanguageRuntime, Submission
+from sandcell.models.executions import Submission
 
 
 async def execute_code(call: Invocation) -> Result:
     """Wait for its turn and its end; the same call sent again gets the same execution."""
     arguments, executions = call.arguments, call.services.executions
-    language = cast("Language", find_language(arguments))
+    language = find_language(arguments)
     submission = Submission(
         code=arguments.code or "",
         language=language,
-        runtime=cast("LanguageRuntime | None", arguments.runtime),
+        runtime=arguments.runtime,
         clear_context=bool(arguments.clear_context) and language == "python",
     )
     execution = await executions.submit(call.principal, call.session_id, submission, call.key or None, face="agentcore")

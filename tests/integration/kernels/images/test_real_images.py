@@ -23,6 +23,8 @@ from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images import contents, importing, sources
 from kernels.images.importing import Import
+from kernels.images.kernelspecs import read_kernelspecs
+from kernels.kernelspec import Kernelspec
 from kernels.oci import image_archives
 from kernels.runtimes import open_runtime
 from kernels.sandbox import RuntimeSettings, SandboxSpec
@@ -76,18 +78,21 @@ def settings(tmp_path: Path, short_directory: Path) -> RuntimeSettings:
     return RuntimeSettings("runc", tmp_path / "trials", short_directory)
 
 
-def run(environment: Environment, settings: RuntimeSettings, code: str) -> str:
-    """What code prints in a sandbox of the environment."""
+def run(environment: Environment, settings: RuntimeSettings, code: str, kernel: Kernelspec | None = None) -> str:
+    """What code prints in a sandbox of the environment, in Python or in a kernel that its image declares."""
 
     async def work() -> str:
         runtime, sandbox_id = open_runtime(settings), str(uuid.uuid4())
         try:
             info = await runtime.create(SandboxSpec(sandbox_id, environment))
-            kernel = await open_kernel(runtime, info, KernelLimits(start_seconds=600), ignore_events)
+            live = await open_kernel(runtime, info, KernelLimits(start_seconds=600), ignore_events)
+            name = "python" if kernel is None else kernel.name
             try:
-                outcome = await kernel.execute(code, timeout_seconds=120, emit=lambda _event: None)
+                outcome = await live.execute(
+                    code, timeout_seconds=120, emit=lambda _event: None, runtime=name, declared=kernel
+                )
             finally:
-                await kernel.aclose()
+                await live.aclose()
         finally:
             await runtime.destroy(sandbox_id)
             await runtime.aclose()
@@ -151,6 +156,9 @@ def test_an_image_with_r_runs_it(
     assert run(
         built, settings, "import numpy; print(int(numpy.arange(4).sum()))\n!Rscript -e 'cat(mean(c(1, 2, 6)))'"
     ) == ("6\n3")
+    (r,) = read_kernelspecs(built.root, built.python)
+    assert (r.name, r.language) == ("ir", "r")
+    assert run(built, settings, "x <- c(1, 2, 6)\ncat(mean(x))\ninvisible(x)", r) == "3"
 
 
 def test_an_image_without_python_is_refused_and_leaves_nothing(

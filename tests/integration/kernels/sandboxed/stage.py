@@ -10,7 +10,7 @@ from typing import Any
 from kernels.errors import Death
 from kernels.execution.execution import Event, Outcome
 from kernels.sandbox import SandboxInfo
-from kernels.sandboxed.kernel_events import DenoDied, KernelEvent
+from kernels.sandboxed.kernel_events import KernelEvent, SecondDied
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 
@@ -29,7 +29,7 @@ class Stage:
     @property
     def deaths(self) -> list[Death]:
         """Of kernels for JavaScript that ended while nothing ran in them."""
-        return [each.death for each in self.happened if isinstance(each, DenoDied)]
+        return [each.death for each in self.happened if isinstance(each, SecondDied)]
 
     async def js(self, code: str, timeout_seconds: float = 120, **how: Any) -> Outcome:
         how = {"language": "javascript", "runtime": "deno", **how}

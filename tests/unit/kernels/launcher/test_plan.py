@@ -17,7 +17,7 @@ PLAN = Plan(
         "runc", Path("/var/lib/x"), Path("/run/x"), uid_ranges=7, service_uid=9, more_runtimes=("runsc",)
     ),
     environments="/var/lib/x/environments",
-    bounds=Bounds(memory_mb=2048, storage_mb=512, pids=64, sandboxes=3, runtimes=("runc", "runsc")),
+    bounds=Bounds(memory_mb=2048, storage_mb=512, pids=64, vcpus=2.0, sandboxes=3, runtimes=("runc", "runsc")),
     service=ServicePlan(
         uid=9,
         command=["true"],

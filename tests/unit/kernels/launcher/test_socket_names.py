@@ -16,6 +16,7 @@ PLACES = {
     "kernel/g99999999-5": ("kernel", "g99999999-5"),
     "kernel/deno-g1-1": ("guest", "deno-g1-1"),
     "kernel/deno-g99999999-4": ("guest", "deno-g99999999-4"),
+    "kernel/spec-g7-1": ("guest", "spec-g7-1"),
 }
 OTHERS = [
     "",
@@ -32,6 +33,8 @@ OTHERS = [
     "kernel/deno-g1-1\n",
     "kernel/deno-g1-1/../http.sock",
     "kernel/node-g1-1",
+    "kernel/spec-g1-5",
+    "guest/spec-g1-1",
     "kernel/../guest/http.sock",
     "/run/x",
 ]

@@ -55,6 +55,8 @@ def test_limits_follow_the_resources() -> None:
     assert resources["memory"] == {"limit": 3538 << 20, "swap": 3538 << 20}
     assert resources["cpu"] == {"period": 100_000, "quota": 200_000}
     assert resources["pids"] == {"limit": 99}
+    declared = make(memory_mb=8_192, declared_vcpus=2.0)["linux"]["resources"]
+    assert (declared["memory"]["limit"], declared["cpu"]["quota"]) == (8_192 << 20, 200_000)
     assert resources["devices"] == [{"allow": False, "access": "rwm"}]
 
 

@@ -10,7 +10,7 @@ from kernels.errors import Death, SandboxGone
 from kernels.execution.hub import Hub
 from kernels.guest_client.client import GuestClient, KernelExit
 from kernels.sandboxed.deno_kernel import DenoKernel
-from kernels.sandboxed.kernel_events import DenoDied, KernelEvent
+from kernels.sandboxed.kernel_events import KernelEvent, SecondDied
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.wire.connection import KernelConnection
 
@@ -32,7 +32,7 @@ async def told_of(*ends: KernelExit) -> list[Death]:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     await kernel.aclose()
-    return [each.death for each in events if isinstance(each, DenoDied)]
+    return [each.death for each in events if isinstance(each, SecondDied)]
 
 
 def test_an_end_that_the_guest_says_twice_is_told_once() -> None:

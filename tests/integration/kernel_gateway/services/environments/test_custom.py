@@ -49,20 +49,22 @@ except OSError as error:
     return said(session, code)
 
 
-@pytest.mark.parametrize(("memory_mb", "storage_mb"), [(1_769, 512), (3_538, 1_024), (10_240, 10_240)])
+@pytest.mark.parametrize(
+    ("memory_mb", "storage_mb", "vcpus"), [(1_769, 512, None), (3_538, 1_024, 0.75), (10_240, 10_240, None)]
+)
 def test_a_session_has_the_resources_of_its_environment(
-    rest: Rest, place: Place, memory_mb: int, storage_mb: int
+    rest: Rest, place: Place, memory_mb: int, storage_mb: int, vcpus: float | None
 ) -> None:
     name = f"size{memory_mb}"
-    environment = make(rest, name, memory_mb=memory_mb, storage_mb=storage_mb)
+    environment = make(rest, name, memory_mb=memory_mb, storage_mb=storage_mb, vcpus=vcpus)
     with rest.session(environment=name) as session:
         shown = session.show()
         assert shown["environment"] == environment
         assert shown["usage"]["memory_limit_bytes"] == memory_mb * MEGABYTE
         assert 0.85 < shown["usage"]["storage_limit_bytes"] / (storage_mb * MEGABYTE) <= 1
         left, _ = Cgroups("").processors_left(top=False)
-        vcpus = math.ceil(min(memory_mb / 1_769, len(os.sched_getaffinity(0)), left))
-        assert said(session, "import os; print(len(os.sched_getaffinity(0)))") == str(vcpus)
+        there = math.ceil(min(vcpus or memory_mb / 1_769, len(os.sched_getaffinity(0)), left))
+        assert said(session, "import os; print(len(os.sched_getaffinity(0)))") == str(there)
     assert rest.http.delete(f"/v1/environments/{name}").json()["status"] == "DELETED"
 
 

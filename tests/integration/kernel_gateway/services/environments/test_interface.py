@@ -159,7 +159,8 @@ def test_quotas_are_told_apart_from_rates(make_place: Callable[..., Place]) -> N
 
 def test_the_client_has_a_method_for_each(place: Place) -> None:
     with place.service.client() as client:
-        made = client.create_environment("client", memory_mb=1_900, tags={"a": "1"})
+        made = client.create_environment("client", memory_mb=1_900, vcpus=0.75, tags={"a": "1"})
+        assert made.vcpus == 0.75
         assert client.get_environment("client") == made
         assert made in client.list_environments(kind="made").items
         assert client.tag_environment("client", {"b": "2"}, remove=["a"]).tags == {"b": "2"}

@@ -95,7 +95,9 @@ def test_its_end_is_told_and_the_next_is_another(with_guests: Runner, echo: Path
     async def test(guests: Guests) -> None:
         guest = await guests.start("--deno", str(echo), user=0)
         ends: list[KernelExit] = []
-        watching = guest.client.watch(lambda _: None, lambda _: None, lambda: None, on_deno_exit=ends.append)
+        watching = guest.client.watch(
+            lambda _: None, lambda _: None, lambda: None, on_second_exit=lambda _runtime, gone: ends.append(gone)
+        )
         guests.tasks.append(asyncio.create_task(watching))
         with pytest.raises(GuestRefused) as refused:
             await guest.client.kill_deno()
@@ -107,7 +109,7 @@ def test_its_end_is_told_and_the_next_is_another(with_guests: Runner, echo: Path
         with pytest.raises(NotListening):
             await dialled(guest, 1, 1)
         (await dialled(guest, 2, 1)).close()
-        await guest.client.start_kernel(2, keep_deno=True)
+        await guest.client.start_kernel(2, keep_others=True)
         assert await guest.client.start_deno() == second
         await guest.client.start_kernel(3)
         assert (await guest.client.start_deno()).generation == 3

@@ -47,7 +47,7 @@ def test_what_is_not_json_in_utf8_is_malformed(body: bytes) -> None:
         (b'{"code": "x", "timeout_seconds": 1e999}', "timeout_seconds"),
         (b'{"code": "x", "on_busy": "wait"}', "on_busy"),
         (b'{"code": "x", "wait": 1}', "wait"),
-        (b'{"code": "x", "language": "cobol"}', "language"),
+        (b'{"code": "x", "language": 1}', "language"),
         (b'{"code": "x", "expect_generation": 1.5}', "expect_generation"),
         (b'{"code": "x", "colour": "red"}', "colour"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from kernel_gateway.errors import (
     UnknownEnvironment,
 )
 from kernel_gateway.services.environments import custom as made
+from kernel_gateway.storage import environments as stored
 from kernels.environment import ExecutionRole, NetworkMode, Resources
 from sandcell.models.environments import ChangeTags, CreateEnvironment, PutAgent
 from tests.unit.kernel_gateway.services.environments.conftest import ANN, BEN, HOSTS, Desk
@@ -62,6 +64,43 @@ def test_resources_that_are_left_out_are_the_hosts_as_far_as_one_may_have_them(a
         plain, big = await desk.make("plain"), await desk.make("big", image="data")
         assert (plain.memory_mb, plain.storage_mb, plain.network.mode, plain.image) == (2_048, 512, "SANDBOX", "python")
         assert (big.memory_mb, big.storage_mb, big.pids) == (5_000, 4_000, 64)
+
+    at_desk(work)
+
+
+def test_vcpus_are_those_asked_for_the_hosts_or_those_that_come_with_the_memory(at_desk: At) -> None:
+    async def work(desk: Desk) -> None:
+        slow = dataclasses.replace(desk.hosts["data"], resources=Resources(8_192, 512, 64, 0.5))
+        desk = desk.again(hosts={**desk.hosts, "data": slow})
+        for body, vcpus in (
+            ({"vcpus": 1.0}, 1.0),
+            ({"memory_mb": 1_769}, 1.0),
+            ({"image": "data"}, 0.5),
+            ({"image": "data", "memory_mb": 3_538}, 2.0),
+            ({"image": "data", "memory_mb": 3_538, "vcpus": 0.25}, 0.25),
+        ):
+            made_one = await desk.make("sized", **body)
+            assert made_one.vcpus == vcpus
+            assert (await desk.environments.find(ANN.id, "sized")).resources.vcpus == vcpus
+            narrow = await desk.again(vcpus_max=0.75).environments.get(ANN, "sized")
+            refused = body.get("vcpus", 0) > 0.75
+            told = ("UNAVAILABLE", vcpus) if refused else ("READY", min(vcpus, 0.75))
+            assert (narrow.status, narrow.vcpus) == told
+            await desk.environments.delete(ANN, "sized")
+
+    at_desk(work)
+
+
+def test_more_vcpus_than_the_host_has_now_are_unavailable(at_desk: At) -> None:
+    async def work(desk: Desk) -> None:
+        there = len(os.sched_getaffinity(0))
+        with pytest.raises(InvalidRequest, match=f"vcpus is {there + 1}, and this host has {there} processors"):
+            await desk.again(vcpus_max=1_024.0).make("fast", vcpus=there + 1)
+        await desk.make("all", vcpus=min(there, 6))
+        row = await desk.database.run(lambda c: stored.find_by_name(c, ANN.id, "all"))
+        assert row is not None
+        with pytest.raises(made.Unavailable, match="processors"):
+            made.build_environment(dataclasses.replace(row, vcpus=2.0), desk.hosts, (), desk.settings, processors=1)
 
     at_desk(work)
 
@@ -124,6 +163,9 @@ def test_a_name_is_taken_once_until_it_is_deleted(at_desk: At) -> None:
         ({"name": "a\n"}, "a letter and up to 47"),
         ({"memory_mb": 1_768}, "memory_mb must be between 1,769 and 10,240, and is 1,768"),
         ({"memory_mb": 10_241}, "memory_mb must be between"),
+        ({"vcpus": 0.24}, "vcpus must be between 0.25 and 6, and is 0.24"),
+        ({"vcpus": 6.01}, "vcpus must be between"),
+        ({"vcpus": float("nan")}, "vcpus must be between"),
         ({"storage_mb": 511}, "storage_mb must be between 512 and 10,240"),
         ({"storage_mb": 10_241}, "storage_mb must be between"),
         ({"storage_mb": -1}, "storage_mb must be between"),

@@ -49,7 +49,9 @@ def test_a_recorded_cell_of_another_language_runs_in_it() -> None:
     (node,) = steps(("console.log(1)", {"runtime": "nodejs", "status": "ok"}))
     assert (node.language, node.runtime) == ("javascript", "nodejs")
     (odd,) = steps(("1", {"runtime": "cobol", "status": "ok"}), language="cobol")
-    assert (odd.language, odd.runtime) == ("python", "python")
+    assert (odd.language, odd.runtime) == ("cobol", "cobol"), "the session refuses it, or has such a kernel"
+    (second,) = steps(("1", {"runtime": "xpython", "status": "ok"}))
+    assert (second.language, second.runtime) == ("python", "xpython")
 
 
 @pytest.mark.parametrize("status", ["rejected", "queued", "running"])
