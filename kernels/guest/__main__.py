@@ -5,6 +5,7 @@ belongs there instead, so that modules here import each other relatively, inside
 that were put beside an image come before the image's own: this process is not the image's.
 """
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -12,6 +13,7 @@ from importlib import import_module
 KERNEL_PACKAGES = "/opt/sandcell/kernel"
 
 if __name__ == "__main__":
+    gc.disable()  # until the server is there: a tenth of its start would be collections among modules that all stay
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[0] = os.path.dirname(here)
     if os.path.isdir(KERNEL_PACKAGES):

@@ -5,6 +5,7 @@ The start of a sandbox is what callers wait for: the kernel boots while this pro
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -35,6 +36,8 @@ def main(arguments: list[str]) -> None:
         kernel.fail(options.generation, f"the kernel could not be started: {error}")
     from .server.server import run  # noqa: PLC0415 - importing it is the slow part
 
+    gc.freeze()
+    gc.enable()
     run(options, reaper, kernel, ports)
 
 

@@ -19,7 +19,7 @@ from kernel_gateway.faces.json_bodies import encode, quote
 from kernel_gateway.faces.responses import Response
 from kernel_gateway.storage.agent_engine import ResourceRow
 from sandcell.models.commands import CommandRequest
-from sandcell.models.executions import Execution, Language, Submission
+from sandcell.models.executions import Execution, Submission
 from sandcell.models.workspaces import FileEntry
 
 EXECUTION_SECONDS: Final = 300.0
@@ -69,7 +69,7 @@ async def _write_files(call: Call, session_id: str, inputs: Inputs) -> None:
 
 async def _run_code(call: Call, row: ResourceRow, code: str) -> Execution:
     spec = row.content.get("spec", {}).get("codeExecutionEnvironment", {})
-    language = cast("Language", LANGUAGES[spec.get("codeLanguage", "LANGUAGE_UNSPECIFIED")])
+    language = LANGUAGES[spec.get("codeLanguage", "LANGUAGE_UNSPECIFIED")]
     seconds = min(EXECUTION_SECONDS, call.services.settings.execution_timeout_max_seconds)
     submission = Submission(code=code, language=language, timeout_seconds=seconds)
     executions, session_id = call.services.executions, row.session_id or ""
