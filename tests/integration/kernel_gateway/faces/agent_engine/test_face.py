@@ -147,3 +147,14 @@ def test_a_body_that_is_too_large_is_refused_before_it_comes(google: Google) -> 
     answer = connection.getresponse()
     assert (answer.status, json.loads(answer.read())["error"]["status"]) == INVALID
     connection.close()
+
+
+def test_an_execution_is_on_record_without_what_was_in_it(google: Google) -> None:
+    google.run("print('a-word-of-the-code')", {"recorded.txt": b"a-word-of-the-file"})
+    headers = {"Authorization": f"Bearer {google.http.headers['x-goog-api-key']}"}
+    answer = google.http.get("/v1/audit", params={"event": "ExecuteSandboxEnvironment", "limit": 1}, headers=headers)
+    (found,) = answer.json()["items"]
+    assert found["detail"]["eventSource"] == "aiplatform.googleapis.com"
+    assert found["session_id"]
+    assert "a-word-of-the" not in answer.text
+    assert google.sandbox.rpartition("/")[2] in answer.text
