@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from kernel_gateway.errors import QueueFull
 from kernel_gateway.faces.agent_engine.names import Place
 from kernel_gateway.faces.agent_engine.resources import Resources
 from kernel_gateway.identity.principal import ANONYMOUS, Caller, Principal
@@ -19,17 +21,41 @@ ENVIRONMENTS: Final = ("data", "python")
 """What sandboxes are made from where no setting says it: the first that is built."""
 
 
+class Turns:
+    """The executions of one sandbox, one after the other, each with its files; no more than `most` wait."""
+
+    def __init__(self, most: int) -> None:
+        self._lock = asyncio.Lock()
+        self._most = most
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for one's own, and have it; raises QueueFull."""
+        if self._lock.locked() and self._waiting >= self._most:
+            raise QueueFull(f"{self._most} executions wait for this sandbox already", retry_after_seconds=1.0)
+        self._waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
 class Face:
-    """What all requests of this face share; `locks` keep executions of one sandbox apart, each with its files."""
+    """What all requests of this face share."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self.resources = Resources(services.database, services.clock)
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
 
-    def lock(self, session_id: str) -> asyncio.Lock:
-        """One for each sandbox."""
-        return self._locks.setdefault(session_id, asyncio.Lock())
+    def turns(self, session_id: str) -> Turns:
+        """Those of one sandbox, as long as anybody holds them."""
+        return self._turns.setdefault(session_id, Turns(self.services.settings.queue_length))
 
     @property
     def environment(self) -> str:

@@ -35,7 +35,8 @@ async def execute(call: Call) -> Response:
     row, inputs = await find_sandbox(call), cast("Inputs", call.body)
     if row.status != "READY":
         raise Conflict("the sandbox is STATE_TERMINATED: its session ended; make a new one")
-    async with call.face.lock(row.session_id or ""):
+    turns = call.face.turns(row.session_id or "")
+    async with turns.take():
         produced = await _carry_out(call, row, inputs)
     return outputs.answer(call, row.session_id or "", produced)
 

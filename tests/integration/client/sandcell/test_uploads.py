@@ -54,8 +54,7 @@ def test_a_call_that_is_made_again_goes_on_where_the_first_was(session: Session,
     assert session.files(recursive=True) == []
     entry = session.upload("in it/it's large", source, on_progress=lambda done, _size: seen.append(done))
     assert (entry.path, entry.size) == ("in it/it's large", SIZE)
-    assert seen == sorted(seen)
-    assert (seen[0] > PART, seen[-1]) == (True, SIZE)
+    assert (seen[0] > PART, seen[-1]) == (True, SIZE)  # it may go back once: bytes of the first call still came
     assert session.download("in it/it's large") == content
     assert [each.path for each in session.files(recursive=True)] == ["in it", "in it/it's large"]
     source.write_bytes(content[::-1])  # another version is another upload

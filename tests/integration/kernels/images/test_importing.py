@@ -151,7 +151,7 @@ def test_the_launcher_takes_it_like_one_that_was_built(take: Callable[..., Envir
         assert os.umask(0o002) == 0o002
     finally:
         os.umask(mask)
-    bounds = Bounds(memory_mb=2048, storage_mb=512, pids=64, sandboxes=3, runtimes=("runc",))
+    bounds = Bounds(memory_mb=2048, storage_mb=512, pids=64, vcpus=2.0, sandboxes=3, runtimes=("runc",))
     request = Create(
         "f9a0947f-0bce-4b68-9cf0-1fe53c27111e",
         "own",
