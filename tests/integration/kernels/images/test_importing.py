@@ -161,6 +161,7 @@ def test_the_launcher_takes_it_like_one_that_was_built(take: Callable[..., Envir
         2048,
         512,
         64,
+        1.0,
         "",
         NetworkMode.SANDBOX,
         None,
