@@ -244,6 +244,7 @@ class StagedUploads:
                 self._require_bytes(staged, end)
             elif end > staged.size_bytes:
                 raise InvalidRequest(f"the file was to have {staged.size_bytes:,} bytes, and there are more")
+            self._require_disk(len(chunk))  # each time: what others have begun is not reserved, and grows meanwhile
             # At its place and not at the end: a thread that a cancelled request has left behind writes the same again.
             await asyncio.to_thread(_write_at, self._place(staged, BYTES), chunk, staged.offset)
             staged.offset, staged.touched = end, self._clock.now()

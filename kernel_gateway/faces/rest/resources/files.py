@@ -177,7 +177,7 @@ def _make_part_routes(owner: str, word: str, errors: Errors) -> tuple[Route, ...
             result=Upload,
             uploads=True,
             headers={"Upload-Offset": "the part's first byte in the file: `offset_bytes` of the upload"},
-            errors=(*errors, e.Conflict, e.WrongOffset, e.QuotaReached, e.ShuttingDown),
+            errors=(*errors, e.Conflict, e.WrongOffset, e.QuotaReached, e.NoSpace, e.ShuttingDown),
         ),
         Route(
             "DELETE",
