@@ -79,7 +79,8 @@ class McpHandler(FaceHandler):
             raise MethodNotAllowed(str(self.request.method)[:32], METHODS)
         version = self.request.headers.get(VERSION_HEADER, messages.VERSIONS[-1])
         if version not in messages.VERSIONS:
-            raise UnsupportedVersion(f"the protocol's revisions here are {', '.join(messages.VERSIONS)}")
+            known = ", ".join(messages.VERSIONS)
+            raise InvalidRequest(f"the protocol's revisions here are {known}", field=VERSION_HEADER)
         self.most_bytes = MOST_MESSAGE_BYTES
         self.count(self.announced)
         await self.expect(caller.principal.id)
@@ -197,7 +198,7 @@ class McpHandler(FaceHandler):
         request_id = self._message.id if isinstance(self._message, Request) else None
         data: dict[str, Any] = {"code": error.code}
         code = SERVER_ERROR
-        if isinstance(error, UnsupportedVersion):
+        if error.details.get("field") == VERSION_HEADER:
             code = UNSUPPORTED_VERSION
             data |= {"supported": list(messages.VERSIONS), "requested": self.request.headers[VERSION_HEADER][:32]}
         body = messages.encode(messages.make_error(request_id, RpcError(code, error.message, data)))
@@ -241,10 +242,6 @@ def _is_read_only(method: str, tool: str) -> bool:
     if method == "tools/call":
         return tool in BY_NAME and BY_NAME[tool].read_only
     return method not in ("DELETE", "notifications/cancelled")
-
-
-class UnsupportedVersion(InvalidRequest):
-    """A revision of the protocol that is not spoken here."""
 
 
 async def stream_answer(
