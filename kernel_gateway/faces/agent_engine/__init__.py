@@ -1,7 +1,7 @@
 """The face of Google's Agent Engine code execution: engines, sandboxes and their executions, as its clients send them.
 
 `table` lists every address once; `make_rules` serves them next to the other faces, on the same port. A sandbox is a
-session of ours; engines and templates are rows of the database.
+session of Sandcell; engines and templates are rows of the database.
 """
 
 from __future__ import annotations

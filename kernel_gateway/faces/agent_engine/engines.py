@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
+
+from sqlalchemy import ColumnElement
 
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
 from kernel_gateway.faces.agent_engine.filters import parse_filter
-from kernel_gateway.faces.agent_engine.names import EXPRESS, EXPRESS_LOCATION, EXPRESS_PROJECT
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.storage import agent_engine
 from kernel_gateway.storage.agent_engine import EVERYTHING, ResourceRow
@@ -39,12 +41,10 @@ async def get_engine(call: Call) -> dict[str, Any]:
 
 async def list_engines(call: Call) -> dict[str, Any]:
     """The caller's engines in this project and location."""
-    project = EXPRESS_PROJECT if call.place.project == EXPRESS else call.place.project
-    location = EXPRESS_LOCATION if call.place.location == EXPRESS else call.place.location
-    where = agent_engine.engines_of(call.principal.id, project, location)
-    wanted = parse_filter(call.query.filter, states=False)
-    rows, token = await call.face.resources.list(where, wanted, page_size(call), call.query.page_token or None)
-    return page_of("reasoningEngines", rows, token)
+    place = call.place.choose()
+    return await list_page(
+        call, "reasoningEngines", agent_engine.engines_of(call.principal.id, place.project, place.location)
+    )
 
 
 async def delete_engine(call: Call) -> dict[str, Any]:
@@ -76,12 +76,11 @@ async def find_engine(call: Call, *, deleted: bool = False) -> ResourceRow:
     return await call.face.resources.find(call.principal, "engine", call.place, dict(call.ids), deleted=deleted)
 
 
-def page_size(call: Call) -> int:
-    """How many of a list are asked for."""
-    return min(call.query.page_size or PAGE, MOST_PAGE)
-
-
-def page_of(name: str, rows: list[ResourceRow], token: str | None) -> dict[str, Any]:
-    """One page of a list."""
+async def list_page(
+    call: Call, name: str, where: Collection[ColumnElement[bool]], *, states: bool = False
+) -> dict[str, Any]:
+    """The page that is asked for of what is at `where`; `states`: its items have one."""
+    wanted, size = parse_filter(call.query.filter, states=states), min(call.query.page_size or PAGE, MOST_PAGE)
+    rows, token = await call.face.resources.list(where, wanted, size, call.query.page_token or None)
     answer: dict[str, Any] = {name: [answers.describe(row) for row in rows]}
     return {**answer, "nextPageToken": token} if token else answer

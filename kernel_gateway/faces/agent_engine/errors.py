@@ -64,7 +64,7 @@ RPC: Final = "type.googleapis.com/google.rpc"
 
 
 def find_status(error: type[e.GatewayError]) -> str:
-    """Google's code for a class of ours."""
+    """Google's code for a class of error."""
     return next(status for kind, status in CODES if issubclass(error, kind))
 
 

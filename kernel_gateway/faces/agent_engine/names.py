@@ -42,6 +42,11 @@ class Place:
     def name(self) -> str:
         return f"projects/{self.project}/locations/{self.location}"
 
+    def choose(self) -> Place:
+        """Where something is made: a place that is not named is the service's own."""
+        project = EXPRESS_PROJECT if self.project == EXPRESS else self.project
+        return Place(project, EXPRESS_LOCATION if self.location == EXPRESS else self.location)
+
     def engine(self, engine_id: str) -> str:
         return f"{self.name}/reasoningEngines/{engine_id}"
 

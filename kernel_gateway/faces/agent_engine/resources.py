@@ -16,8 +16,6 @@ from sqlalchemy import ColumnElement, Connection
 from kernel_gateway.errors import Conflict, InvalidRequest, QuotaReached
 from kernel_gateway.faces.agent_engine.names import (
     EXPRESS,
-    EXPRESS_LOCATION,
-    EXPRESS_PROJECT,
     Place,
     make_missing_error,
 )
@@ -44,12 +42,13 @@ class Resources:
         self, principal: Principal, kind: Kind, place: Place, *, engine_id: str | None = None, **more: Any
     ) -> ResourceRow:
         """A new one, in an engine that is there; raises QuotaReached, NotFound."""
+        chosen = place.choose()
         row = ResourceRow(
             id=str(LEAST_ID + secrets.randbelow(8 * LEAST_ID)),
             kind=kind,
             principal_id=principal.id,
-            project=EXPRESS_PROJECT if place.project == EXPRESS else place.project,
-            location=EXPRESS_LOCATION if place.location == EXPRESS else place.location,
+            project=chosen.project,
+            location=chosen.location,
             created=self._clock.now(),
             engine_id=engine_id,
             session_id=str(uuid.uuid4()) if kind == "sandbox" else None,

@@ -12,8 +12,7 @@ from typing import Any, Final, NoReturn
 from kernel_gateway.errors import InvalidRequest, NotFound
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
-from kernel_gateway.faces.agent_engine.engines import find_engine, page_of, page_size
-from kernel_gateway.faces.agent_engine.filters import parse_filter
+from kernel_gateway.faces.agent_engine.engines import find_engine, list_page
 from kernel_gateway.faces.agent_engine.names import read_child
 from kernel_gateway.faces.agent_engine.requests import CreateSandbox, Spec, read_duration
 from kernel_gateway.faces.agent_engine.templates import find_template
@@ -48,10 +47,7 @@ async def get_sandbox(call: Call) -> dict[str, Any]:
 
 async def list_sandboxes(call: Call) -> dict[str, Any]:
     engine = await find_engine(call)
-    where = agent_engine.children_of(engine.id, "sandbox")
-    wanted = parse_filter(call.query.filter, states=True)
-    rows, token = await call.face.resources.list(where, wanted, page_size(call), call.query.page_token or None)
-    return page_of("sandboxEnvironments", rows, token)
+    return await list_page(call, "sandboxEnvironments", agent_engine.children_of(engine.id, "sandbox"), states=True)
 
 
 async def delete_sandbox(call: Call) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any, Final
 from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.faces.agent_engine import answers
 from kernel_gateway.faces.agent_engine.calls import Call
-from kernel_gateway.faces.agent_engine.engines import find_engine, page_of, page_size
-from kernel_gateway.faces.agent_engine.filters import parse_filter
+from kernel_gateway.faces.agent_engine.engines import find_engine, list_page
 from kernel_gateway.faces.errors import NotOffered
 from kernel_gateway.faces.json_bodies import quote
 from kernel_gateway.storage import agent_engine
@@ -53,10 +52,7 @@ async def get_template(call: Call) -> dict[str, Any]:
 
 async def list_templates(call: Call) -> dict[str, Any]:
     engine = await find_engine(call)
-    where = agent_engine.children_of(engine.id, "template")
-    wanted = parse_filter(call.query.filter, states=False)
-    rows, token = await call.face.resources.list(where, wanted, page_size(call), call.query.page_token or None)
-    return page_of("sandboxEnvironmentTemplates", rows, token)
+    return await list_page(call, "sandboxEnvironmentTemplates", agent_engine.children_of(engine.id, "template"))
 
 
 async def delete_template(call: Call) -> dict[str, Any]:

@@ -10,16 +10,7 @@ import pytest
 from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as f
 from kernel_gateway.faces.agent_engine.errors import STATUS, describe_error
-
-
-def made(kind: type[e.GatewayError]) -> e.GatewayError:
-    if issubclass(kind, f.MethodNotAllowed):
-        return kind("GET", ["PUT"])
-    if issubclass(kind, f.RangeNotSatisfiable):
-        return kind(7)
-    if issubclass(kind, e.LimitReached):
-        return kind("later", retry_after_seconds=0.25)
-    return kind("a sentence")
+from tests.unit.kernel_gateway.faces.made_errors import make_error
 
 
 def described(error: e.GatewayError) -> dict[str, Any]:
@@ -31,7 +22,7 @@ def described(error: e.GatewayError) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", e.every_error(), ids=lambda kind: kind.__name__)
 def test_every_error_has_googles_shape(kind: type[e.GatewayError]) -> None:
-    body = described(made(kind))
+    body = described(make_error(kind))
     assert body["code"] == STATUS[body["status"]]
     assert body["message"]
     assert body["details"][0]["reason"] == kind.code.upper()
@@ -54,7 +45,7 @@ def test_every_error_has_googles_shape(kind: type[e.GatewayError]) -> None:
     ],
 )
 def test_which_status(kind: type[e.GatewayError], status: str) -> None:
-    assert described(made(kind))["status"] == status
+    assert described(make_error(kind))["status"] == status
 
 
 def test_details() -> None:

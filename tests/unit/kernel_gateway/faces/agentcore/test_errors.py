@@ -9,23 +9,14 @@ from kernel_gateway import errors as e
 from kernel_gateway.faces import errors as f
 from kernel_gateway.faces.agentcore.errors import STATUS, UNKNOWN_OPERATION, VALIDATION, make_refusal
 from kernel_gateway.identity.sigv4 import SignatureProblem
+from tests.unit.kernel_gateway.faces.made_errors import make_error
 
 MODEL = Loader().load_service_model("bedrock-agentcore", "service-2")["shapes"]
 
 
-def made(kind: type[e.GatewayError]) -> e.GatewayError:
-    if issubclass(kind, f.MethodNotAllowed):
-        return kind("GET", ["PUT"])
-    if issubclass(kind, f.RangeNotSatisfiable):
-        return kind(7)
-    if issubclass(kind, e.LimitReached):
-        return kind("later", retry_after_seconds=0.25)
-    return kind("a sentence")
-
-
 @pytest.mark.parametrize("kind", e.every_error(), ids=lambda kind: kind.__name__)
 def test_every_error_has_a_shape_of_the_model(kind: type[e.GatewayError]) -> None:
-    found = make_refusal(made(kind))
+    found = make_refusal(make_error(kind))
     assert found.message
     assert found.status == STATUS[found.shape] or issubclass(kind, f.MethodNotAllowed)
     if found.shape == UNKNOWN_OPERATION:
@@ -54,7 +45,7 @@ def test_every_error_has_a_shape_of_the_model(kind: type[e.GatewayError]) -> Non
     ],
 )
 def test_which_shape(kind: type[e.GatewayError], shape: str) -> None:
-    assert make_refusal(made(kind)).shape == shape
+    assert make_refusal(make_error(kind)).shape == shape
 
 
 def test_reasons_and_fields() -> None:
