@@ -12,13 +12,15 @@ CANCEL_SECONDS: Final = 10.0
 """How long tasks of this package have to end: all that they wait for heeds a cancellation at once."""
 
 
-async def cancel_all(tasks: Iterable[asyncio.Task[Any]], seconds: float = CANCEL_SECONDS) -> set[asyncio.Task[Any]]:
+async def cancel_all(
+    tasks: Iterable[asyncio.Task[Any] | None], seconds: float = CANCEL_SECONDS
+) -> set[asyncio.Task[Any]]:
     """Cancel tasks and wait for their ends, but no longer than this; returns those that go on, which are logged.
 
     Those are abandoned: they fail when what they work on is closed. What the others have raised is not said again. Not
     for work that takes back what it has half made (a sandbox): that has to be waited for to its end.
     """
-    given = set(tasks)
+    given = {task for task in tasks if task is not None}
     for task in given:
         task.cancel()
     going_on = (await asyncio.wait(given, timeout=seconds))[1] if given else set()

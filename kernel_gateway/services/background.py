@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import structlog
 
-from kernels import cancelling
+from kernels.cancelling import cancel_all
 
 T = TypeVar("T")
 CLOSE_SECONDS = 60.0
@@ -41,8 +41,3 @@ class Background:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("background_task_failed", task=task.get_name(), error=type(task.exception()).__name__)
-
-
-async def cancel_all(tasks: Iterable[asyncio.Task[Any] | None], seconds: float) -> None:
-    """Cancel tasks and wait for their ends, but no longer than this: one that goes on regardless holds up nothing."""
-    await cancelling.cancel_all((task for task in tasks if task is not None), seconds)

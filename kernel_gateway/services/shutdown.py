@@ -7,7 +7,6 @@ import asyncio
 import structlog
 
 from kernel_gateway.services.admission.readiness import Readiness
-from kernel_gateway.services.background import cancel_all
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.sessions.events import store_record
@@ -16,6 +15,7 @@ from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
+from kernels.cancelling import cancel_all
 
 log = structlog.get_logger(__name__)
 POLL_SECONDS = 0.05

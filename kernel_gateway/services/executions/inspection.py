@@ -15,12 +15,13 @@ import msgspec
 
 from kernel_gateway.errors import DeadlinePassed, InvalidRequest, SessionBusy, translated
 from kernel_gateway.identity.principal import Principal
-from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.executions.executions import check_code
 from kernel_gateway.services.sessions.kernel_requests import reach_kernel, require_read
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
+from kernels.cancelling import cancel_all
 from kernels.execution import introspection, variables
 from kernels.execution.hub import Hub
 from sandcell.models.constraints import MOST_LOOK_SECONDS

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy import Connection
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace
-from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.outcomes import death_outcome, refusal_outcome
@@ -29,6 +29,7 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow
 from kernel_gateway.storage.sessions import SessionRow
+from kernels.cancelling import cancel_all
 from kernels.errors import KernelsError
 
 log = structlog.get_logger(__name__)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import structlog
 
 from kernel_gateway.errors import WorkspaceRestoring, translated
-from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.background import Background
+from kernels.cancelling import cancel_all
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.errors import WorkspaceSyncError
 

@@ -34,7 +34,8 @@ def test_tasks_end_and_one_that_goes_on_is_named(caplog: pytest.LogCaptureFixtur
         assert "task_goes_on go_on" in caplog.text
         released.set()
         await stubborn
-        assert await cancel_all([stubborn, heeds]) == set()
+        assert await cancel_all([stubborn, None, heeds]) == set()
+        assert not stubborn.cancelled()
         assert await cancel_all([]) == set()
 
     asyncio.run(scenario())
