@@ -42,12 +42,12 @@ def session(service: RunningService) -> Iterator[Session]:
 Fetch = Callable[[str, str, str, Path], Path]
 
 
-def fetch(url: str, token: str, workspace: str, to: Path) -> Path:
+def fetch_durable(url: str, token: str, workspace: str, to: Path) -> Path:
     with Client(url, token) as client:
         return client.workspace_download_to(workspace, "data", to)
 
 
-def fetch_with_asyncio(url: str, token: str, workspace: str, to: Path) -> Path:
+def fetch_durable_with_asyncio(url: str, token: str, workspace: str, to: Path) -> Path:
     async def scenario() -> Path:
         async with AsyncClient(url, token) as client:
             return await client.workspace_download_to(workspace, "data", to)
@@ -55,15 +55,43 @@ def fetch_with_asyncio(url: str, token: str, workspace: str, to: Path) -> Path:
     return asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("fetch", [fetch, fetch_with_asyncio])
+def fetch_live(url: str, token: str, session_id: str, to: Path) -> Path:
+    with Client(url, token) as client:
+        return client.download_to(session_id, "data", to)
+
+
+def fetch_live_with_asyncio(url: str, token: str, session_id: str, to: Path) -> Path:
+    async def scenario() -> Path:
+        async with AsyncClient(url, token) as client:
+            return await client.download_to(session_id, "data", to)
+
+    return asyncio.run(scenario())
+
+
+def wait_settled(service: RunningService, session_id: str) -> None:
+    """Until the file's ETag is a strong one: what has changed just now might change again and look the same."""
+    until = time.monotonic() + 120
+    address = f"{service.url}/v1/sessions/{session_id}/files/data"
+    headers = {"Authorization": f"Bearer {service.token}"}
+    while httpx.get(address, headers=headers, trust_env=False).headers["ETag"].startswith("W/"):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("fetch", [fetch_durable, fetch_durable_with_asyncio, fetch_live, fetch_live_with_asyncio])
 def test_a_file_comes_whole_though_every_connection_breaks(
-    service: RunningService, proxy: FaultyProxy, workspace: str, tmp_path: Path, fetch: Fetch
+    service: RunningService, proxy: FaultyProxy, workspace: str, session: Session, tmp_path: Path, fetch: Fetch
 ) -> None:
     content = os.urandom(3 * TORN_BYTES)  # no connection brings more than a third of it
-    with service.client() as client:
-        client.workspace_upload(workspace, "data", content)
+    if fetch in (fetch_live, fetch_live_with_asyncio):
+        owner = session.id
+        session.upload("data", content)
+        wait_settled(service, owner)
+    else:
+        owner = workspace
+        session.client.workspace_upload(owner, "data", content)
     proxy.fault = "tear"
-    assert fetch(proxy.endpoint, service.token, workspace, tmp_path / "data").read_bytes() == content
+    assert fetch(proxy.endpoint, service.token, owner, tmp_path / "data").read_bytes() == content
 
 
 def test_a_file_that_changes_meanwhile_is_the_new_one(
@@ -83,40 +111,6 @@ def test_a_file_that_changes_meanwhile_is_the_new_one(
         target = client.workspace_download_to(workspace, "data", tmp_path / "data", on_progress=note)
     assert target.read_bytes() == new
     assert (seen[0][1], seen[-1]) == (LARGE_BYTES, (len(new), len(new)))
-
-
-def wait_settled(service: RunningService, session_id: str) -> None:
-    """Until the file's ETag is a strong one: what has changed just now might change again and look the same."""
-    until = time.monotonic() + 120
-    address = f"{service.url}/v1/sessions/{session_id}/files/data"
-    headers = {"Authorization": f"Bearer {service.token}"}
-    while httpx.get(address, headers=headers, trust_env=False).headers["ETag"].startswith("W/"):
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
-def fetch_live(url: str, token: str, session_id: str, to: Path) -> Path:
-    with Client(url, token) as client:
-        return client.download_to(session_id, "data", to)
-
-
-def fetch_live_with_asyncio(url: str, token: str, session_id: str, to: Path) -> Path:
-    async def scenario() -> Path:
-        async with AsyncClient(url, token) as client:
-            return await client.download_to(session_id, "data", to)
-
-    return asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("fetch", [fetch_live, fetch_live_with_asyncio])
-def test_a_live_file_comes_whole_though_every_connection_breaks(
-    service: RunningService, proxy: FaultyProxy, session: Session, tmp_path: Path, fetch: Fetch
-) -> None:
-    content = os.urandom(3 * TORN_BYTES)
-    session.upload("data", content)
-    wait_settled(service, session.id)
-    proxy.fault = "tear"
-    assert fetch(proxy.endpoint, service.token, session.id, tmp_path / "data").read_bytes() == content
 
 
 def test_a_live_file_that_changes_meanwhile_is_the_new_one(
