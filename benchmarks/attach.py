@@ -22,7 +22,7 @@ CLIENTS = (1, 4)
 MESSAGES = 2_000
 MEGABYTES = 300
 MOST_GROWTH_MB = 64
-"""Of ours: the ring of the session, what is stored of the cell, what is on its way to sockets."""
+"""What the service adds: the ring of the session, what is stored of the cell, what is on its way to sockets."""
 SHOW = "for number in range({count}): display({{'text/plain': str(number)}}, raw=True)"
 SILENCE_SECONDS = 0.2
 

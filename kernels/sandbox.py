@@ -107,7 +107,7 @@ class SandboxRuntime(Protocol):
     the launcher, which is root; the service calls it through `kernels.launcher`, each verb with a deadline of a minute,
     `create` and `destroy` of three. All verbs are called concurrently, for one sandbox too, are safe to call again
     with the same arguments, and may be cancelled: what a cancelled call has made is taken back, what it removes goes.
-    Whoever calls may be another process than the one that made the sandbox: what a runtime knows of its sandboxes it
+    The caller may be another process than the one that made the sandbox: what a runtime knows of its sandboxes it
     reads from where they run, or from its own directory.
     """
 

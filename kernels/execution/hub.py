@@ -150,7 +150,7 @@ class Hub:
             del self._requests[msg_id]
 
     def note_interrupt(self) -> None:
-        """Whoever interrupts the kernel because someone asked says so here: what runs then ends as `interrupted`."""
+        """Called before the kernel is interrupted on request: what runs then ends as `interrupted`."""
         self.interrupts += 1
 
     def fail(self, error: KernelsError) -> None:

@@ -96,7 +96,7 @@ class KeptSandbox:
         return self._kernel is not None and self._kernel.generation >= generation
 
     def _write(self, line: bytes) -> None:
-        with contextlib.suppress(OSError, ValueError):  # it is no more, or was told to end
+        with contextlib.suppress(OSError, ValueError):  # it is no more, or was asked to end
             self._input.write(line + b"\n")
             self._input.flush()
 

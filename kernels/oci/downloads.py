@@ -32,7 +32,7 @@ def read_pins(lock: str) -> list[Pin]:
 
 
 class Downloads:
-    """The folder of one environment; whoever uses it holds the lock of that environment's builds."""
+    """The folder of one environment; its user holds the lock of that environment's builds."""
 
     def __init__(self, folder: Path) -> None:
         self.debs = folder / "debs"

@@ -26,7 +26,7 @@ PAUSE_SECONDS: Final = 0.25
 FRESH_SECONDS: Final = 0.1
 """A reading that takes longer may already count the kernel."""
 ANSWER_SECONDS: Final = 10.0
-"""How long one reading may take. A death that is not explained by then is told as if memory had no part in it."""
+"""How long one reading may take. A death that is not explained by then is reported as if memory had no part in it."""
 
 
 class MemoryKills:
@@ -53,7 +53,7 @@ class MemoryKills:
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
     def explain_one(self) -> None:
-        """One of them has been told; the next is another's."""
+        """One of them has been reported; the next is another's."""
         self._counted += 1
 
     async def since(self) -> SandboxUsage | None:

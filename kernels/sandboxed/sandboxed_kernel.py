@@ -260,7 +260,7 @@ class SandboxedKernel:
     async def _connect(self, started: KernelStarted) -> None:
         hub = Hub(KernelConnection(self._dial, started.generation, started.key.encode()))
         self._opening = started.generation, hub
-        if self._exited == started.generation:  # it was told before the answer to its start
+        if self._exited == started.generation:  # its end was reported before the answer to its start
             hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
         try:
             await hub.open(self._limits.start_seconds)

@@ -38,7 +38,7 @@ def name(path: Path) -> str:
 
 
 def imported_by(module: str) -> Iterator[str]:
-    """Every module of ours that `module` imports: also in functions, and for its types alone."""
+    """Every module of the project that `module` imports: also in functions, and for its types alone."""
     path = PATHS[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
@@ -53,7 +53,7 @@ def imported_by(module: str) -> Iterator[str]:
 
 @functools.cache
 def imports() -> dict[str, set[str]]:
-    """Of every module of ours those that it imports; only a test needs to know, not each process that collects them."""
+    """Of every module of the project those that it imports; computed only when a test asks."""
     return {module: set(imported_by(module)) - {module} for module in PATHS}
 
 

@@ -19,7 +19,7 @@ MOST_LINKED = 1_000
 
 
 class NotKnown(Exception):
-    """What happened cannot be said from what was told: the whole has to be walked."""
+    """The reports do not say what happened: the whole has to be walked."""
 
 
 @dataclass

@@ -194,7 +194,7 @@ class LiveTree:
                 self._note(path, before.signatures.get(path))
 
     def _look_again(self, root: int, known: Scan, told: Told, until: float) -> None:
-        """Bring up to date what was told of; raises `NotKnown` when the whole has to be walked."""
+        """Bring up to date what was reported; raises `NotKnown` when the whole has to be walked."""
         enter = self._watch.add if self._watch is not None else None
         look = IncrementalScan(root, known, told, self._limits, self._opener, enter, until)
         look.run()

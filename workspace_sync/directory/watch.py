@@ -155,7 +155,7 @@ class Watch:
         path = directory + b"/" + name if directory else name
         told.doubtful |= not mask & flags.ISDIR and made.lost(path, event)
         if mask & flags.ISDIR and mask & (flags.MOVED_FROM | flags.MOVED_TO):
-            return False  # what is below it would be told under its old path
+            return False  # what is below it would be reported under its old path
         if mask & _LISTED and directory:
             told.names.add(directory)  # its own time has changed
         (told.trees if mask & flags.ISDIR and mask & _LISTED else told.names).add(path)

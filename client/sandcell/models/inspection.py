@@ -51,7 +51,7 @@ class CompletionRequest(LookRequest, forbid_unknown_fields=True):
 
 
 class InspectionRequest(LookRequest, forbid_unknown_fields=True):
-    """Body of `POST /v1/sessions/{id}/inspections`; with `detail` 1 the source is told, where there is one."""
+    """Body of `POST /v1/sessions/{id}/inspections`; with `detail` 1 the answer has the source too."""
 
     detail: Literal[0, 1] = 0
 

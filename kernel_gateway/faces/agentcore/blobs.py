@@ -94,7 +94,7 @@ async def _decode_blob(sent: memoryview, number: int) -> bytes | None:
 
 
 async def _decode_in_pieces(text: memoryview) -> bytes | None:
-    """The bytes of a large blob; None for what is no plain base64: escaped characters, or an error to be told."""
+    """The bytes of a large blob; None for what is no plain base64: escaped characters, or an error to be reported."""
     found: list[bytes] = []
     for start in range(0, len(text), PIECE_CHARACTERS):
         piece = text[start : start + PIECE_CHARACTERS]

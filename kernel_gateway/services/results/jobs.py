@@ -131,7 +131,7 @@ class Job:
             self._settling = None
 
     def interrupt(self) -> bool:
-        """Ask it to stop; whether its code runs, so that the kernel has to be told."""
+        """Ask it to stop; whether its code runs, so that the kernel has to be interrupted."""
         self.interrupted = True
         if self._preparing is not None:
             self._preparing.cancel()

@@ -231,7 +231,7 @@ class LiveSession:
         return job
 
     def interrupt_running(self) -> bool:
-        """Ask what runs to stop; whether its code runs, so that the kernel has to be told."""
+        """Ask what runs to stop; whether its code runs, so that the kernel has to be interrupted."""
         return self.running is not None and self.running.interrupt()
 
     def find_job(self, execution_id: str) -> Job | None:

@@ -318,7 +318,7 @@ class SessionSandbox:
             self._state.move(State.READY)
 
     async def _watch(self, info: SandboxInfo, mirror: Mirror) -> None:
-        """Look at the files as they are before the next code runs, so that what it changes can be told."""
+        """Look at the files as they are before the next code runs, so that what it changes can be seen."""
         self.watched = Watched(info.workspace_directory, tree=mirror.tree)
         await asyncio.to_thread(self.watched.look)
 

@@ -278,7 +278,7 @@ class Subscribers:
         self._unsubscribe = hub.subscribe(self._deliver, failed=self._note_failure, skipped=self._note_skipped)
 
     def await_kernel(self) -> None:
-        """There is no kernel yet: its coming is to be told."""
+        """There is no kernel yet: its start is to be announced."""
         self._restarting = True
 
     def close(self, ended: Ended) -> None:
@@ -393,7 +393,7 @@ class Subscribers:
             self._add(channel, message, to)
 
     def _is_own_state(self, message: Message) -> bool:
-        """A state that belongs to what we ask for ourselves, or to a beginning that has been told already."""
+        """A state that belongs to what we ask for ourselves, or to a start that has been announced already."""
         ours = self._hub is not None and message.parent_session == self._hub.session
         asked = ours and message.parent_type != "execute_request"
         return asked or message.content.get("execution_state") == "starting"

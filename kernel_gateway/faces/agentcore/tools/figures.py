@@ -68,7 +68,7 @@ class Figures:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def save(self, call: Invocation, outputs: Sequence[dict[str, Any]]) -> dict[int, str]:
-        """By the place of the output what is to be said instead of the image; whatever is wrong is said too."""
+        """By the place of the output what is to be said instead of the image; that includes what is wrong with it."""
         images = find_unasked(outputs)
         if not images or await _shows_blocks(call):
             return {}
