@@ -6,6 +6,7 @@ idempotency key that follows from the file, and goes on with it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -68,10 +69,15 @@ def upload_stream(
     one, digest = f"{owner}/uploads/{upload.id}", hashlib.sha256()
     most = min(STREAM_PART_BYTES, upload.part_bytes)
     following = _Following(on_progress, None)
-    while part := (yield Read(stream, most)).content:
-        digest.update(part)
-        upload = yield from _send(one, upload, upload.offset_bytes + len(part), _cutting(part, upload), following)
-    return (yield from _complete(one, digest.hexdigest(), headers))
+    try:
+        while part := (yield Read(stream, most)).content:
+            digest.update(part)
+            upload = yield from _send(one, upload, upload.offset_bytes + len(part), _cutting(part, upload), following)
+        return (yield from _complete(one, digest.hexdigest(), headers))
+    except SandcellError:  # a stream cannot be read again, so nobody will go on with this upload
+        with contextlib.suppress(SandcellError):
+            yield from exchange(Ask("DELETE", one))
+        raise
 
 
 def _create(owner: str, path: str, size: int | None, key: str | None) -> Operation[Upload]:

@@ -22,8 +22,13 @@ MESSAGES: Final = {
 STATES: Final = {"READY": "STATE_RUNNING", "TERMINATED": "STATE_TERMINATED", None: "STATE_DELETED"}
 
 
+def place_of(row: ResourceRow) -> Place:
+    """Where a resource is; what is made in an engine is where that is, however short the address was."""
+    return Place(row.project, row.location)
+
+
 def name_of(row: ResourceRow) -> str:
-    place = Place(row.project, row.location)
+    place = place_of(row)
     return place.engine(row.id) if row.engine_id is None else place.child(row.engine_id, row.kind, row.id)
 
 

@@ -91,7 +91,7 @@ async def _start(
     """The row, then the session; a start that fails leaves nothing that is shown."""
     name = body.display_name or ""
     row = await call.face.resources.add(
-        call.principal, "sandbox", call.place, engine_id=engine.id, display_name=name, content=content
+        call.principal, "sandbox", answers.place_of(engine), engine_id=engine.id, display_name=name, content=content
     )
     call.session_id, call.ids = row.session_id, {**call.ids, "sandbox": row.id}
     wanted = StartSession(

@@ -38,7 +38,7 @@ async def create_template(call: Call) -> dict[str, Any]:
     row = await call.face.resources.add(
         call.principal,
         "template",
-        call.place,
+        answers.place_of(engine),
         engine_id=engine.id,
         display_name=body.display_name or "",
         content={"defaultContainerEnvironment": {"defaultContainerCategory": category}},

@@ -33,6 +33,17 @@ def test_every_way_to_write_an_address(google: Google) -> None:
                 assert read_outputs(google.http.post(f"/{version}/{name}{verb}", json=body)).out == "1\n"
 
 
+def test_what_a_short_address_makes_is_where_its_engine_is(google: Google) -> None:
+    short = google.engine.removeprefix("projects/some/locations/where/")
+    template = done(google.http.post(f"/v1/{short}/sandboxEnvironmentTemplates"))["response"]["name"]
+    assert template.startswith(f"{google.engine}/sandboxEnvironmentTemplates/")
+    assert google.http.get(f"/v1/{template}").json()["name"] == template
+    sandbox = done(google.http.post(f"/v1/{short}/sandboxEnvironments"))["response"]["name"]
+    assert google.http.get(f"/v1/{sandbox}").json()["name"] == sandbox
+    done(google.http.delete(f"/v1/{sandbox}"))
+    done(google.http.delete(f"/v1/{template}"))
+
+
 def test_what_is_another_principals_is_not_found(google: Google, stranger: httpx.Client) -> None:
     body = {"inputs": [chunk(b'{"code": "print(1)"}')]}
     template = done(google.http.post(f"/v1/{google.engine}/sandboxEnvironmentTemplates"))["response"]["name"]
