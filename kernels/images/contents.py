@@ -17,7 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from kernels.environment import Environment
+from kernels.images.kernelspecs import read_kernelspecs
 from kernels.images.manifest import DEFAULT_PATH
+from kernels.images.packages import canonicalize, read_packages
+from kernels.languages import PYTHON
 from kernels.oci.environments import measure_size
 from kernels.oci.image_layers import require_size
 
@@ -39,7 +42,7 @@ _SEALED: Final = (
 
 
 class Package(msgspec.Struct, frozen=True):
-    """One package: its kind is `pypi` or `deb`."""
+    """One package: its kind is that of package URLs, `pypi`, `deb` or `conda`."""
 
     kind: str
     name: str
@@ -78,14 +81,27 @@ def record(environment: Environment) -> None:
         python_version="" if found.minor is None else f"3.{found.minor}",
         bytes=size,
         built_at=(root.parent / "environment.json").stat().st_mtime,
-        packages=tuple(Package(**each) for each in found.packages),
-        kernels=tuple(each["language"] for each in found.kernels),
+        packages=_list_packages(environment),
+        kernels=tuple(
+            each.language for each in read_kernelspecs(environment.root, environment.python) if each.language != PYTHON
+        ),
         seal=compute_seal(root),
     )
     unfinished = place.with_name(f".{FILE}.{os.getpid()}")
     unfinished.write_bytes(msgspec.json.encode(contents))
     unfinished.chmod(0o644)
     unfinished.replace(place)
+
+
+def _list_packages(environment: Environment) -> tuple[Package, ...]:
+    """Each once, by kind and name, as indexes write it; of what both pip and a system have, either says the version."""
+    found = set()
+    for each in read_packages(environment.root, environment.python):
+        if each.kind == "python":
+            found.add(("pypi", canonicalize(each.name), each.version))
+        else:
+            found.add(("conda" if each.source == "conda" else "deb", each.name, each.version))
+    return tuple(Package(*each) for each in sorted(found))
 
 
 @functools.lru_cache(_KEPT)

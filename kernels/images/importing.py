@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,6 +22,7 @@ from kernels.environment import Environment
 from kernels.errors import EnvironmentBuildFailed
 from kernels.images import inspecting, kernel_packages, trial
 from kernels.images.manifest import Image, make_digest, read_image
+from kernels.images.packages import find_importable
 from kernels.images.parts import DAMAGE, describe_damage
 from kernels.oci import environments, image_layers
 from kernels.oci import recipe as recipes
@@ -39,13 +40,15 @@ _PYTHONS: Final = f"3.{inspecting.OLDEST} to 3.{inspecting.NEWEST}"
 
 
 class Found(msgspec.Struct):
-    """What `inspecting` found in a root file system; `minor` is None where it is no Python 3."""
+    """What `inspecting` found in a root file system; `minor` is None where it is no Python 3.
+
+    `sites` are the directories that the interpreter imports packages from, in their order.
+    """
 
     python: str
     minor: int | None
     ipykernel: bool
-    packages: list[dict[str, str]]
-    kernels: list[dict[str, Any]]
+    sites: list[str]
     users: dict[str, int]
     system: str
 
@@ -172,7 +175,7 @@ def _lay_down(image: Image, parts: Parts, wanted: Import, directory: Path, progr
 
 
 def _add_kernel_packages(root: Path, found: Found, archive: Path, progress: Progress) -> None:
-    there = {each["name"]: each["version"] for each in found.packages if each["kind"] == "pypi"}
+    there = find_importable(str(root), found.sites)
     kernel_packages.require_compatible(kernel_packages.read_floors(archive), there)
     progress(f"the image's Python 3.{found.minor} has no ipykernel: one is put beside it, in /{kernel_packages.PLACE}")
     image_layers.add_layer(archive, root)

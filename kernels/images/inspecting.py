@@ -1,4 +1,4 @@
-"""Looks at the root file system of an image: its Python, ipykernel, its user, its packages, its kernels. A script.
+"""Looks at the root file system of an image: its Python, where that has packages, its users. A script.
 
 Nothing of the image is run. This process makes the directory its root before it looks, so that no link leads out of it,
 and reads every file within bounds; what it finds it writes as JSON.
@@ -10,12 +10,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 if __name__ == "__main__":  # a script that is isolated has no path of its own
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-from kernels.kernelspec import MOST_BYTES, parse_kernelspec
 from kernels.oci.unpacking import enter
 
 OLDEST: Final = 9
@@ -24,15 +22,7 @@ NEWEST: Final = 14
 _NAMES: Final = ("python3", "python", *(f"python3.{minor}" for minor in range(NEWEST, OLDEST - 1, -1)))
 _VERSIONED: Final = re.compile(r"python3\.(\d{1,2})")
 _LIBRARY: Final = re.compile(r"python3\.(\d{1,2})")
-_DIST_INFO: Final = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9._]{0,199})-([A-Za-z0-9][A-Za-z0-9.!+_]{0,99})\.(?:dist|egg)-info"
-)
-_KERNELS: Final = ("usr/local/share/jupyter/kernels", "usr/share/jupyter/kernels")
-_MOST_PACKAGES: Final = 20_000
-_MOST_KERNELS: Final = 20
-_LONGEST_STATUS_BYTES: Final = 32 << 20
-_LONGEST_SPEC_BYTES: Final = 64 << 10
-_LONGEST_VALUE: Final = 200
+_LONGEST_FILE_BYTES: Final = 64 << 10
 
 
 def main(root: str, seconds: str, path: str, python: str) -> None:
@@ -46,8 +36,7 @@ def main(root: str, seconds: str, path: str, python: str) -> None:
             "python": found,
             "minor": minor,
             "ipykernel": any(os.path.isfile(f"{site}/ipykernel/__init__.py") for site in sites),
-            "packages": list_packages(sites),
-            "kernels": list_kernels(found),
+            "sites": [os.path.realpath(site) for site in sites],
             "users": read_users(),
             "system": read_system(),
         }
@@ -91,63 +80,22 @@ def list_sites(python: str, minor: int) -> list[str]:
     if prefix == "/usr":  # Debian's
         sites = [f"/usr/local/lib/{version}/dist-packages", "/usr/lib/python3/dist-packages", *sites]
     own = os.path.dirname(os.path.dirname(os.path.abspath(python)))
-    settings = read_text(f"{own}/pyvenv.cfg", _LONGEST_SPEC_BYTES)
+    settings = read_text(f"{own}/pyvenv.cfg", _LONGEST_FILE_BYTES)
     if settings:
         shares = re.search(r"^include-system-site-packages\s*=\s*true\s*$", settings, re.MULTILINE | re.IGNORECASE)
         sites = [f"{own}/lib/{version}/site-packages", *(sites if shares else [])]
     return [each for each in sites if os.path.isdir(each)]
 
 
-def list_packages(sites: list[str]) -> list[dict[str, str]]:
-    """Python's packages and Debian's: kind, name and version each. The first of a name counts, as for an import."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for kind, name, version in [*list_distributions(sites), *list_debian()]:
-        if len(found) >= _MOST_PACKAGES:
-            raise ValueError(f"the image has more than {_MOST_PACKAGES:,} packages")
-        found.setdefault((kind, name), {"kind": kind, "name": name, "version": version})
-    return [found[key] for key in sorted(found)]
-
-
-def list_distributions(sites: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Names and versions of what is installed in these directories, by the names of their metadata."""
-    for site in sites:
-        for each in list_names(site):
-            parts = _DIST_INFO.fullmatch(re.sub(r"-py3(\.\d+)?(?=\.egg-info$)", "", each))
-            if parts:
-                yield "pypi", re.sub(r"[-_.]+", "-", parts[1]).lower(), parts[2]
-
-
-def list_debian() -> Iterator[tuple[str, str, str]]:
-    """Names and versions of what dpkg has installed."""
-    for stanza in read_text("/var/lib/dpkg/status", _LONGEST_STATUS_BYTES).split("\n\n"):
-        fields = dict(line.partition(": ")[::2] for line in stanza.splitlines())
-        name, version = fields.get("Package", ""), fields.get("Version", "")
-        if fields.get("Status", "").endswith(" installed") and re.fullmatch(r"[a-z0-9][a-z0-9+.-]{0,199}", name):
-            yield "deb", name, version[:_LONGEST_VALUE]
-
-
-def list_kernels(python: str) -> list[dict[str, Any]]:
-    """The kernels that the image declares by a `kernel.json`, but for Python's: name and language each."""
-    found: dict[str, dict[str, Any]] = {}
-    own = os.path.dirname(os.path.dirname(python)) if python else "/usr"
-    for place in (f"{own}/share/jupyter/kernels", *(f"/{each}" for each in _KERNELS)):
-        for name in list_names(place):
-            directory = f"{place}/{name}"
-            spec = parse_kernelspec(name, read_text(f"{directory}/kernel.json", MOST_BYTES), directory, python)
-            if spec is not None and spec.language != "python":
-                found.setdefault(name, {"name": name, "language": spec.language})
-    return [found[name] for name in sorted(found)][:_MOST_KERNELS]
-
-
 def read_users() -> dict[str, int]:
     """Names and numbers of /etc/passwd."""
-    lines = (line.split(":") for line in read_text("/etc/passwd", _LONGEST_SPEC_BYTES).splitlines()[:1000])
+    lines = (line.split(":") for line in read_text("/etc/passwd", _LONGEST_FILE_BYTES).splitlines()[:1000])
     return {line[0]: int(line[2]) for line in lines if len(line) > 2 and line[2].isascii() and line[2].isdigit()}
 
 
 def read_system() -> str:
     """What the image calls itself."""
-    found = re.search(r'^PRETTY_NAME="?([^"\n]{1,100})"?$', read_text("/etc/os-release", _LONGEST_SPEC_BYTES), re.M)
+    found = re.search(r'^PRETTY_NAME="?([^"\n]{1,100})"?$', read_text("/etc/os-release", _LONGEST_FILE_BYTES), re.M)
     return found[1] if found and found[1].isprintable() else ""
 
 

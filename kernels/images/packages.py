@@ -11,7 +11,7 @@ import itertools
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -44,8 +44,17 @@ class InstalledPackage:
 def read_packages(root: str, python: str) -> tuple[InstalledPackage, ...]:
     """Every package of an unpacked image whose interpreter is `python`, in order; empty when there is no such image."""
     top = Path(root)
-    found = itertools.chain(_read_python(top, python), _read_dpkg(top), _read_conda(top, python))
+    found = itertools.chain(_read_python(top, _find_places(top, python)), _read_dpkg(top), _read_conda(top, python))
     return tuple(sorted({each for each in itertools.islice(found, MOST_PACKAGES) if each is not None}))
+
+
+def find_importable(root: str, sites: Sequence[str]) -> dict[str, str]:
+    """The version that an interpreter with these directories imports of each Python package, by its canonical name."""
+    found: dict[str, str] = {}
+    for each in itertools.islice(_read_python(Path(root), (site.strip("/") for site in sites)), MOST_PACKAGES):
+        if each is not None:
+            found.setdefault(canonicalize(each.name), each.version)
+    return found
 
 
 def canonicalize(name: str) -> str:
@@ -53,8 +62,8 @@ def canonicalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _read_python(top: Path, python: str) -> Iterator[InstalledPackage | None]:
-    for place in _find_places(top, python):
+def _read_python(top: Path, places: Iterable[str]) -> Iterator[InstalledPackage | None]:
+    for place in places:
         names = list_names(top, place)
         if names is None:
             continue

@@ -20,7 +20,7 @@ POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 async def list_kernelspecs(call: Call) -> dict[str, Any]:
     usable = await _list_usable(call)
-    debuggable = [each.id for each in usable if _has_debugger(call, each)]
+    debuggable = [each.id for each in usable if await _has_debugger(call, each)]
     return models.describe_kernelspecs(usable, DEFAULT_ENVIRONMENT, debuggable)
 
 
@@ -28,7 +28,7 @@ async def get_kernelspec(call: Call) -> dict[str, Any]:
     name = call.ids["kernel_name"]
     for each in await _list_usable(call):
         if each.id == name:
-            return models.describe_kernelspec(each, debugger=_has_debugger(call, each))
+            return models.describe_kernelspec(each, debugger=await _has_debugger(call, each))
     raise NotFound("there is no such kernelspec")
 
 
@@ -40,8 +40,8 @@ async def get_logo(call: Call) -> Response:
     return Response(PICTURES[file], headers=headers)
 
 
-def _has_debugger(call: Call, environment: EnvironmentInfo) -> bool:
-    return call.services.environments.has_package(environment, "debugpy")
+async def _has_debugger(call: Call, environment: EnvironmentInfo) -> bool:
+    return await call.services.packages.has(environment, "debugpy")
 
 
 async def _list_usable(call: Call) -> list[EnvironmentInfo]:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -98,10 +96,9 @@ class Environments:
         """Whether the host has an environment of this name."""
         return name in self._installed()
 
-    def has_package(self, info: EnvironmentInfo, name: str) -> bool:
-        """Whether there is a package in an environment's image, which is looked at once."""
-        host = self._installed().get(info.image if info.kind == "made" else info.id)
-        return host is not None and _find_package(host.root, host.python, name)
+    def find_host(self, info: EnvironmentInfo) -> Environment | None:
+        """The host's environment that one is, or is made from, if the host still has it."""
+        return self._installed().get(info.image if info.kind == "made" else info.id)
 
     async def create(self, principal: Principal, body: CreateEnvironment) -> EnvironmentInfo:
         """Make one; raises InvalidRequest, Conflict (the name is taken), QuotaReached."""
@@ -232,16 +229,6 @@ class Environments:
                 stands, failure = None, str(error)
             infos.append(info_of_made(row, stands, self._settings, failure))
         return infos
-
-
-@functools.lru_cache(maxsize=256)
-def _find_package(root: str, python: str, name: str) -> bool:
-    """Look where the Pythons of Debian and of virtual environments have their packages; a root never changes."""
-    prefixes = {str(PurePosixPath(python).parent.parent), "/usr", "/usr/local"}
-    return any(
-        next(Path(root, prefix.lstrip("/")).glob(f"lib/python3*/*-packages/{name}"), None) is not None
-        for prefix in prefixes
-    )
 
 
 def _make_dependents_error(row: EnvironmentRow, attached: agents.Needs, live: agents.Needs) -> HasDependents:

@@ -17,7 +17,7 @@ from kernels.environment import Environment
 from kernels.errors import KernelsError
 from kernels.guest_client.client import GuestClient
 from kernels.images.packages import InstalledPackage, canonicalize, read_packages
-from sandcell.models.environments import PackageInfo
+from sandcell.models.environments import EnvironmentInfo, PackageInfo
 from sandcell.models.model import Page
 
 log = structlog.get_logger(__name__)
@@ -33,6 +33,7 @@ class Packages:
     def __init__(self, environments: Environments) -> None:
         self._environments = environments
         self._found: dict[str, tuple[InstalledPackage, ...]] = {}
+        self._has: dict[tuple[str, str], bool] = {}
         self._reading = asyncio.Lock()
         self._elsewhere: dict[str, str] = {}
         self._elsewhere_of: tuple[tuple[str, str], ...] = ()
@@ -62,6 +63,19 @@ class Packages:
                     del self._found[next(iter(self._found))]
                 self._found[environment.digest] = found
         return found
+
+    async def has(self, info: EnvironmentInfo, name: str) -> bool:
+        """Whether there is a Python package in an environment's image."""
+        host = self._environments.find_host(info)
+        if host is None:
+            return False
+        key = host.digest, canonicalize(name)
+        if key not in self._has:
+            while len(self._has) >= MOST_IMAGES:
+                del self._has[next(iter(self._has))]
+            found = await self.of(host)
+            self._has[key] = any(each.kind == "python" and canonicalize(each.name) == key[1] for each in found)
+        return self._has[key]
 
     async def say_elsewhere(self, guest: GuestClient) -> None:
         """Let a sandbox that reaches no package index know which environments have what; it goes without at a pinch."""

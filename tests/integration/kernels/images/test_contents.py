@@ -32,8 +32,9 @@ def environment(tmp_path: Path) -> Environment:
     build = tmp_path / "own" / "sha256-1"
     root = build / "root"
     site = root / "usr/lib/python3/dist-packages"
-    for name in ("requests-2.32.3.dist-info", "PyYAML-6.0.egg-info", "odd\nname-1.dist-info"):
-        (site / name).mkdir(parents=True)
+    for name, version in (("requests", "2.32.3"), ("PyYAML", "6.0"), ("odd name", "1")):
+        (site / f"{name}-{version}.dist-info").mkdir(parents=True)
+        (site / f"{name}-{version}.dist-info/METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
     (root / "usr/bin").mkdir()
     (root / "usr/bin/python3.11").touch(0o755)
     (root / "usr/bin/python3").symlink_to("python3.11")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernels.images import packages
-from kernels.images.packages import InstalledPackage, canonicalize, read_packages
+from kernels.images.packages import InstalledPackage, canonicalize, find_importable, read_packages
 
 STATUS = """Package: zlib1g
 Status: install ok installed
@@ -71,6 +71,20 @@ def test_packages_of_python_and_of_the_system_are_found_where_images_have_them(t
         ("system", "r-base", "4.3.1", "conda"),
         zlib,
     ]
+
+
+def test_of_a_package_that_is_there_twice_an_interpreter_imports_the_first(tmp_path: Path) -> None:
+    own, shared = "opt/env/lib/python3.12/site-packages", "usr/lib/python3/dist-packages"
+    root = write(
+        tmp_path,
+        {
+            f"{own}/typing_ext-4.dist-info/METADATA": metadata("Typing.Ext", "4"),
+            f"{shared}/typing_ext-3.egg-info": metadata("typing_ext", "3"),
+            f"{shared}/six-1.egg-info/PKG-INFO": metadata("six", "1"),
+        },
+    )
+    assert find_importable(str(root), [f"/{own}", f"/{shared}"]) == {"typing-ext": "4", "six": "1"}
+    assert find_importable(str(root), [f"/{shared}", "/nowhere"]) == {"typing-ext": "3", "six": "1"}
 
 
 def test_an_image_that_is_gone_has_none(tmp_path: Path) -> None:
