@@ -34,6 +34,8 @@ class Kernelspec:
     command: tuple[str, ...]
     variables: tuple[tuple[str, str], ...] = ()
     by_message: bool = False
+    language_name: str = ""
+    """The language as the kernelspec spells it."""
 
 
 def is_name(name: str) -> bool:
@@ -67,6 +69,7 @@ def parse_kernelspec(name: str, text: str, directory: str, python: str) -> Kerne
         tuple(each.replace("{resource_dir}", directory) for each in command),
         tuple(variables.items()),
         mode == "message",
+        language,
     )
 
 

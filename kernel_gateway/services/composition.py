@@ -410,6 +410,7 @@ class Services:
             registry=self.registry,
             executions=self.executions,
             sessions=self.sessions,
+            kernelspecs=self.kernelspecs,
         )
 
     def _build_notebook_uses(self, view: Start | None) -> None:

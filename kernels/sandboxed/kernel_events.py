@@ -33,6 +33,7 @@ class SecondConnected:
     """A kernel for another language is connected; no code of a caller's runs in it yet."""
 
     hub: Hub
+    runtime: str
 
 
 @dataclass(frozen=True)

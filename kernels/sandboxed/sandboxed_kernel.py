@@ -122,7 +122,7 @@ class SandboxedKernel:
         request: ClientRequest | None = None,
         execution_id: str = "",
     ) -> Outcome:
-        """Run code; one at a time, the caller queues. Names are as in `execution.execute`; `request` is Python's alone.
+        """Run code; one at a time, the caller queues. Names are as in `execution.execute`.
 
         Code for a kernel that the image declares comes with what it says of it, as `declared`.
         A kernel that dies, or has to be killed after its deadline, is replaced; the outcome's `death` says why. Raises
@@ -131,7 +131,9 @@ class SandboxedKernel:
         second = self._deno if runtime == "deno" else None if declared is None else self._declared_kernel(declared)
         if second is not None:
             await self._await_replacement()
-            return await second.execute(code, timeout_seconds=timeout_seconds, emit=emit, execution_id=execution_id)
+            return await second.execute(
+                code, timeout_seconds=timeout_seconds, emit=emit, request=request, execution_id=execution_id
+            )
         if runtime == "nodejs":
             await self._await_replacement()
             return await self._run_node(code, language, timeout_seconds, emit)
@@ -191,6 +193,15 @@ class SandboxedKernel:
             found = DeclaredKernel(self.guest, self._dial, self._limits, self._second_cause, self._on_event, spec=spec)
             self._declared[spec.name] = found
         return found
+
+    def declared_hub(self, spec: Kernelspec) -> Hub | None:
+        """The connections to a kernel that the image declares; None while it does not run."""
+        return self._declared_kernel(spec).hub
+
+    async def reach_declared(self, spec: Kernelspec) -> Hub:
+        """The same of one that runs from now on; raises KernelsError when it does not start."""
+        await self._await_replacement()
+        return await self._declared_kernel(spec).ready()
 
     def _second_exited(self, runtime: str, gone: KernelExit) -> None:
         """The guest says that a kernel beside Python's ended; one that this process has not used concerns nobody."""

@@ -25,6 +25,7 @@ from kernels.execution.outputs import UserError
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.sandboxed.kernel_events import OnKernelEvent, SecondConnected, SecondDied
 from kernels.sandboxed.kernel_limits import KernelLimits
+from kernels.wire.client_request import ClientRequest
 from kernels.wire.connection import KernelConnection
 from kernels.wire.dialing import Dial
 
@@ -79,7 +80,13 @@ class SecondKernel(ABC):
         self._killed = 0
         """The run that did not stop when it was interrupted."""
         self._interrupts = 0
+        self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def hub(self) -> Hub | None:
+        """The connections to the kernel that takes code now; None while there is none."""
+        return self._hub if self._hub is not None and self._hub.error is None else None
 
     @property
     def busy(self) -> bool:
@@ -87,14 +94,23 @@ class SecondKernel(ABC):
         return self._run != 0
 
     async def execute(
-        self, code: str, *, timeout_seconds: float, emit: Callable[[Event], None], execution_id: str = ""
+        self,
+        code: str,
+        *,
+        timeout_seconds: float,
+        emit: Callable[[Event], None],
+        request: ClientRequest | None = None,
+        execution_id: str = "",
     ) -> Outcome:
-        """Run code; one at a time, the caller queues. Raises `SandboxGone` when there is no sandbox any more."""
+        """Run code; one at a time, the caller queues. Raises `SandboxGone` when there is no sandbox any more.
+
+        `request` is the client's message that carries the code, when an attached client sent it.
+        """
         self._runs += 1
         self._run, before = self._runs, self._interrupts
         try:
             try:
-                hub = await self._ready()
+                hub = await self.ready()
             except SandboxGone:
                 raise
             except GuestRefused as error:
@@ -108,7 +124,9 @@ class SecondKernel(ABC):
             if self._lost is not None:
                 lost, self._lost = self._lost, None
                 emit(Event("generation", {"runtime": self.runtime, "cause": lost.cause, "detail": lost.detail}))
-            return await self._execute(hub, code, timeout_seconds, emit, execution_id)
+            return await self._execute(
+                hub, code, timeout_seconds=timeout_seconds, emit=emit, request=request, execution_id=execution_id
+            )
         finally:
             self._run = 0
 
@@ -146,7 +164,14 @@ class SecondKernel(ABC):
             await self._hub.aclose()
 
     async def _execute(
-        self, hub: Hub, code: str, timeout_seconds: float, emit: Callable[[Event], None], execution_id: str
+        self,
+        hub: Hub,
+        code: str,
+        *,
+        timeout_seconds: float,
+        emit: Callable[[Event], None],
+        request: ClientRequest | None,
+        execution_id: str,
     ) -> Outcome:
         outcome = await execution.execute(
             hub,
@@ -157,6 +182,7 @@ class SecondKernel(ABC):
             interrupt=functools.partial(self.send_interrupt, hub),
             emit=emit,
             dialect=self.make_dialect(),
+            request=request,
             execution_id=execution_id,
         )
         if outcome.status == "died" and self._killed == self._run:
@@ -169,10 +195,12 @@ class SecondKernel(ABC):
         await self._kill(hub, death)
         return dataclasses.replace(outcome, death=death)
 
-    async def _ready(self) -> Hub:
-        """The hub of a live kernel, which is started when there is none."""
-        if self._hub is not None and self._hub.error is None:
-            return self._hub
+    async def ready(self) -> Hub:
+        """The hub of a live kernel, which is started when there is none; raises KernelsError."""
+        async with self._starting:
+            return self.hub or await self._start_one()
+
+    async def _start_one(self) -> Hub:
         if self._hub is not None:
             hub, self._hub = self._hub, None
             await hub.aclose()
@@ -209,7 +237,7 @@ class SecondKernel(ABC):
         finally:
             self._opening = None
         self._hub, self._generation = hub, started.generation
-        self._on_event(SecondConnected(hub))
+        self._on_event(SecondConnected(hub, self.runtime))
         return hub
 
     async def send_interrupt(self, hub: Hub) -> None:

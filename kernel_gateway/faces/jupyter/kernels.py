@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from typing import Any
 
-from kernel_gateway.errors import DeadlinePassed, Forbidden, InvalidRequest, NotFound, UnknownEnvironment
+from kernel_gateway.errors import (
+    DeadlinePassed,
+    Forbidden,
+    GatewayError,
+    InvalidRequest,
+    NotFound,
+    UnknownEnvironment,
+)
 from kernel_gateway.faces.jupyter import models
 from kernel_gateway.faces.jupyter.calls import Call
 from kernel_gateway.faces.responses import Response
+from kernel_gateway.services.attach.attachments import KERNEL_LABEL
 from kernel_gateway.storage.columns import MOST_ROWS
 from sandcell.models.sessions import Session, StartSession
 
@@ -91,12 +100,10 @@ async def start_session(call: Call, name: str | None, title: str = "") -> Sessio
     """A new session for its owner, ready before the client gives up; raises DeadlinePassed, and leaves none then."""
     call.require_owner("start kernels")
     call.services.limits.take_invocation(call.principal)
-    environment = await _find_environment(call, name)
+    environment, kernel = await _find_kernelspec(call, name)
     session_id = str(uuid.uuid4())
-    body = StartSession(environment=environment, name=title)
-    starting = call.services.background.spawn(
-        call.services.sessions.start(call.principal, body, session_id), f"start of kernel {session_id}"
-    )
+    body = StartSession(environment=environment, name=title, labels={} if kernel is None else {KERNEL_LABEL: kernel})
+    starting = call.services.background.spawn(_start(call, body, session_id), f"start of kernel {session_id}")
     done, _ = await asyncio.wait({starting}, timeout=START_SECONDS)
     if not done:
         call.services.background.spawn(
@@ -104,6 +111,17 @@ async def start_session(call: Call, name: str | None, title: str = "") -> Sessio
         )
         raise DeadlinePassed(f"the kernel did not start within {START_SECONDS:g} s; try again")
     return starting.result()
+
+
+async def _start(call: Call, body: StartSession, session_id: str) -> Session:
+    """A session whose kernel runs, or none."""
+    session = await call.services.sessions.start(call.principal, body, session_id)
+    try:
+        await call.services.attachments.start_declared(call.principal, session_id)
+    except GatewayError:
+        await call.services.sessions.stop(call.principal, session_id)
+        raise
+    return session
 
 
 async def stop_session(call: Call, session_id: str) -> None:
@@ -123,11 +141,19 @@ def describe(call: Call, session: Session) -> dict[str, Any]:
     return models.describe_kernel(session, attachments.execution_state(session.id), attachments.connections(session.id))
 
 
-async def _find_environment(call: Call, name: str | None) -> str | None:
-    """The environment that a kernelspec's name means; None is the default one, as `python3` is everywhere."""
-    if name != COMMON_NAME:
-        return name or None
-    try:
-        return (await call.services.environments.get(call.principal, name)).id
-    except UnknownEnvironment:
-        return None
+async def _find_kernelspec(call: Call, name: str | None) -> tuple[str | None, str | None]:
+    """The environment that a kernelspec's name means, and which kernel of its image; None is Python's.
+
+    No environment is the default one, as `python3` is everywhere.
+    """
+    if not name:
+        return None, None
+    at = len(name)
+    while at > 0:  # names of environments and of kernels may have points in them
+        environment, kernel = name[:at], name[at + 1 :]
+        with contextlib.suppress(UnknownEnvironment):
+            found = (await call.services.environments.get(call.principal, environment)).id
+            if not kernel or kernel in [each.name for each in await call.services.kernelspecs.of_session(found, "")]:
+                return found, kernel or None
+        at = name.rfind(".", 0, at)
+    return (None if name == COMMON_NAME else name), None

@@ -1,4 +1,4 @@
-"""Endpoints of kernelspecs: every environment that the visitor can use, and the logos that clients show."""
+"""Endpoints of kernelspecs: the kernels of every environment that the visitor can use, and Python's logos."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 
 async def list_kernelspecs(call: Call) -> dict[str, Any]:
-    usable = await _list_usable(call)
-    debuggable = [each.id for each in usable if await _has_debugger(call, each)]
-    return models.describe_kernelspecs(usable, DEFAULT_ENVIRONMENT, debuggable)
+    return models.list_kernelspecs(await _describe_usable(call), DEFAULT_ENVIRONMENT)
 
 
 async def get_kernelspec(call: Call) -> dict[str, Any]:
     name = call.ids["kernel_name"]
-    for each in await _list_usable(call):
-        if each.id == name:
-            return models.describe_kernelspec(each, debugger=await _has_debugger(call, each))
+    for each in await _describe_usable(call):
+        if each["name"] == name:
+            return each
     raise NotFound("there is no such kernelspec")
 
 
@@ -40,8 +38,14 @@ async def get_logo(call: Call) -> Response:
     return Response(PICTURES[file], headers=headers)
 
 
-async def _has_debugger(call: Call, environment: EnvironmentInfo) -> bool:
-    return await call.services.packages.has(environment, "debugpy")
+async def _describe_usable(call: Call) -> list[dict[str, Any]]:
+    """Of each environment its Python, and then the other kernels of its image."""
+    services, found = call.services, []
+    for each in await _list_usable(call):
+        found.append(models.describe_kernelspec(each, debugger=await services.packages.has(each, "debugpy")))
+        declared = await services.kernelspecs.of_session(each.id, "")
+        found += [models.describe_declared(each, kernel) for kernel in declared]
+    return found
 
 
 async def _list_usable(call: Call) -> list[EnvironmentInfo]:

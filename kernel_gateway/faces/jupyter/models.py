@@ -6,10 +6,12 @@ client of a remote kernel runs it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kernel_gateway.services.attach.attachments import KERNEL_LABEL
+from kernels.kernelspec import Kernelspec
 from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.sessions import Session
 
@@ -41,7 +43,7 @@ def describe_kernel(session: Session, execution_state: str, connections: int) ->
     """The kernel of a live session."""
     return {
         "id": session.id,
-        "name": session.environment,
+        "name": join_name(session.environment, session.labels.get(KERNEL_LABEL)),
         "last_activity": session.last_activity_at,
         "execution_state": execution_state,
         "connections": connections,
@@ -67,16 +69,15 @@ def describe_session(session_id: str, title: Title, of_kernel: dict[str, Any]) -
     }
 
 
-def describe_kernelspecs(
-    environments: Sequence[EnvironmentInfo], default: str, debuggable: Collection[str]
-) -> dict[str, Any]:
-    """Every environment as a kernelspec. The default one is there, or the first."""
-    names = [each.id for each in environments]
-    chosen = default if default in names else next(iter(names), default)
-    return {
-        "default": chosen,
-        "kernelspecs": {each.id: describe_kernelspec(each, debugger=each.id in debuggable) for each in environments},
-    }
+def join_name(environment: str, kernel: str | None) -> str:
+    """The kernelspec's name of an environment's Python, or of a kernel that its image declares."""
+    return environment if kernel is None else f"{environment}.{kernel}"
+
+
+def list_kernelspecs(described: Sequence[dict[str, Any]], default: str) -> dict[str, Any]:
+    """All of them. The default one is there, or the first."""
+    found = {each["name"]: each for each in described}
+    return {"default": default if default in found else next(iter(found), default), "kernelspecs": found}
 
 
 def describe_kernelspec(environment: EnvironmentInfo, *, debugger: bool) -> dict[str, Any]:
@@ -93,4 +94,20 @@ def describe_kernelspec(environment: EnvironmentInfo, *, debugger: bool) -> dict
             "metadata": {"debugger": debugger},
         },
         "resources": {logo: f"/kernelspecs/{name}/{file}" for logo, file in LOGOS.items()},
+    }
+
+
+def describe_declared(environment: EnvironmentInfo, kernel: Kernelspec) -> dict[str, Any]:
+    """A kernel that the environment's image declares. It has no logo of ours, and the image's files are not shown."""
+    return {
+        "name": join_name(environment.id, kernel.name),
+        "spec": {
+            "argv": DECOY,
+            "display_name": f"{kernel.title} (sandcell: {environment.name})",
+            "language": kernel.language_name or kernel.language,
+            "interrupt_mode": "message",
+            "env": {},
+            "metadata": {"debugger": False, "sandcell": {"environment": environment.id, "runtime": kernel.name}},
+        },
+        "resources": {},
     }

@@ -12,21 +12,28 @@ from collections.abc import AsyncIterator
 import structlog
 
 from kernel_gateway.errors import GatewayError, LimitReached, NotFound
+from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.attach.client_connections import AttachedPrincipal, Incoming, Reach, Visit
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.environments.kernelspecs import Kernelspecs
 from kernel_gateway.services.executions.executions import Executions
+from kernel_gateway.services.sessions.kernel_requests import reach_kernel
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.sessions.subscribers import MOST_CLIENTS, Cursor, Ended, Outgoing, Subscribers
 from kernel_gateway.settings import Settings
+from kernels.execution.hub import Hub
+from kernels.kernelspec import Kernelspec
 
 __all__ = ["AttachedPrincipal", "Attachment", "Attachments", "Ended", "Incoming", "Outgoing"]
 
 log = structlog.get_logger(__name__)
 LONGEST_CLIENT_SESSION = 256
+KERNEL_LABEL = "jupyter_kernel"
+"""The label of a session that names the kernel of its image which Jupyter clients talk to, in Python's place."""
 RETRY_SECONDS = 5.0
 
 
@@ -110,7 +117,9 @@ class Attachments:
         registry: Registry,
         executions: Executions,
         sessions: Sessions,
+        kernelspecs: Kernelspecs,
     ) -> None:
+        self._kernelspecs = kernelspecs
         self._settings = settings
         self._clock = clock
         self._readiness = readiness
@@ -129,7 +138,7 @@ class Attachments:
         if visitor.session_id not in {None, session_id}:
             raise NotFound("there is no such session")
         live = await self._registry.require(visitor.principal, session_id)
-        audience = self._audience(live)
+        audience = self._audience(live, await self._find_declared(live))
         client = f"{visitor.author}/{client_session[:LONGEST_CLIENT_SESSION]}"
         if not audience.has(client) and audience.connections >= MOST_CLIENTS:
             raise LimitReached(
@@ -138,8 +147,8 @@ class Attachments:
             )
         reach = Reach(live, audience, self._settings, self._clock, self._background, self._executions, self._sessions)
         attachment = Attachment(reach, Visit(visitor, reach), client, client_session)
-        if live.sandbox.live_generation is None and live.worker_task is not None:
-            self._background.spawn(_start_kernel(live), f"kernel of {live.id}")
+        if live.worker_task is not None and _wants_kernel(live, audience):
+            self._background.spawn(_start_kernel(live, audience.declared), f"kernel of {live.id}")
         log.info("client_attached", session=live.id, connections=audience.connections)
         return attachment
 
@@ -160,12 +169,32 @@ class Attachments:
             return "restarting"
         return "busy" if live.running is not None else "idle"
 
-    def _audience(self, live: LiveSession) -> Subscribers:
+    async def start_declared(self, principal: Principal, session_id: str) -> None:
+        """Start the kernel that clients of a session talk to, if it is not Python's; raises GatewayError."""
+        live = await self._registry.require(principal, session_id)
+        declared = await self._find_declared(live)
+        if declared is not None:
+            await reach_kernel(live, declared=declared)
+
+    async def _find_declared(self, live: LiveSession) -> Kernelspec | None:
+        """The kernel of the image that clients talk to, by the session's label; None is Python's."""
+        name = live.row.labels.get(KERNEL_LABEL)
+        if name is None:
+            return None
+        found = await self._kernelspecs.of_session(live.row.environment, live.sandbox.environment_digest)
+        return next((each for each in found if each.name == name), None)
+
+    def _audience(self, live: LiveSession, declared: Kernelspec | None) -> Subscribers:
         if live.audience is None:
-            live.audience = Subscribers(self._settings.attach_replay_bytes)
-            kernel = live.sandbox.kernel
-            if kernel is not None and kernel.hub is not None:
-                live.audience.connect(kernel.hub)
+
+            def start_another() -> None:
+                if declared is not None and live.sandbox.live_generation is not None:
+                    self._background.spawn(_start_kernel(live, declared), f"kernel of {live.id}")
+
+            live.audience = Subscribers(self._settings.attach_replay_bytes, declared, start_another)
+            hub = _find_hub(live, declared)
+            if hub is not None:
+                live.audience.connect(hub)
             else:
                 live.audience.await_kernel()
         return live.audience
@@ -186,9 +215,25 @@ def forget_absent(registry: Registry, before: float, background: Background) -> 
             live.audience = None
 
 
-async def _start_kernel(live: LiveSession) -> None:
-    """Make the sandbox that an attached client waits for; what fails is said to who runs something."""
+def _find_hub(live: LiveSession, declared: Kernelspec | None) -> Hub | None:
+    kernel = live.sandbox.kernel
+    if kernel is None:
+        return None
+    return kernel.hub if declared is None else kernel.declared_hub(declared)
+
+
+def _wants_kernel(live: LiveSession, audience: Subscribers) -> bool:
+    """Whether the kernel of who attaches does not run, and nobody else starts it."""
+    if live.sandbox.live_generation is None:
+        return True
+    return audience.declared is not None and _find_hub(live, audience.declared) is None
+
+
+async def _start_kernel(live: LiveSession, declared: Kernelspec | None) -> None:
+    """Make the sandbox and start the kernel that an attached client waits for; what fails is said to who runs code."""
     try:
         await live.sandbox.ensure_started()
+        if declared is not None:
+            await reach_kernel(live, declared=declared)
     except GatewayError as error:
         log.warning("kernel_not_started", session=live.id, error=error.code)

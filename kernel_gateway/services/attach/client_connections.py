@@ -177,7 +177,12 @@ class Visit:
             if self._audience.pending_bytes > self._settings.attach_replay_bytes:
                 raise QueueFull("the cells that wait hold too many bytes", retry_after_seconds=RETRY_SECONDS)
             await self._executions.submit_attached(
-                self._live, prepared, code, author=self._visitor.author, told=self._follow_cell
+                self._live,
+                prepared,
+                code,
+                author=self._visitor.author,
+                told=self._follow_cell,
+                declared=self._audience.declared,
             )
         except Exception as error:
             ours = translate(error)
@@ -246,7 +251,7 @@ class Visit:
         settings = self._settings
         with translated():
             async with asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds):
-                return await reach_kernel(self._live, whole=whole)
+                return await reach_kernel(self._live, whole=whole, declared=self._audience.declared)
 
 
 def _prepare_cell(request: ClientRequest) -> tuple[str, ClientRequest]:

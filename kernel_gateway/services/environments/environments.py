@@ -34,6 +34,7 @@ from kernel_gateway.storage.columns import MOST_ROWS
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment
+from kernels.oci.recipe import recipes
 from sandcell.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo, EnvironmentKind
 from sandcell.models.model import Page
 
@@ -206,8 +207,11 @@ class Environments:
         installed = self._installed()
         if name not in installed:
             known = ", ".join(sorted(installed)) or "none is built: run `sandcell environments build python`"
+            built = (
+                f". `sandcell environments build {name}`, on the service's host, builds it" if name in recipes() else ""
+            )
             raise UnknownEnvironment(
-                f"there is no environment {name[:LONGEST_SHOWN]!r}; there are: {known}; and those you made"
+                f"there is no environment {name[:LONGEST_SHOWN]!r}; there are: {known}; and those you made{built}"
             )
         return installed[name]
 

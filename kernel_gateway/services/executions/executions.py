@@ -133,21 +133,24 @@ class Executions:
         *,
         author: str,
         told: Callable[[ClientRequest, ExecutionRow, ExecutionSync | None], None],
+        declared: Kernelspec | None = None,
     ) -> None:
         """Store and queue a cell that an attached client sent; `told` hears of its beginning and its end.
 
-        It is for the kernel that its author sees: what waits when that one ends does not run on the next. Raises as
-        `submit` does.
+        It is for the kernel that its author sees, Python's or the `declared` one: what waits when Python's ends does
+        not run on the next. Raises as `submit` does.
         """
         self._readiness.require_accepting()
         live.require_live()
         self._disk_room.require()
+        submission = Submission(code, language=PYTHON if declared is None else declared.language)
+        runtime = PYTHON if declared is None else declared.name
         row = replace(
-            self._check(live.id, Submission(code), PYTHON, None, author=author, face="jupyter"),
+            self._check(live.id, submission, runtime, None, author=author, face="jupyter"),
             timeout_seconds=self._settings.attached_timeout_seconds,
-            expect_generation=live.sandbox.live_generation,
+            expect_generation=live.sandbox.live_generation if declared is None else None,
         )
-        admit = self._admit(live, row, Submission(code), asked=Asked(request, told))
+        admit = self._admit(live, row, submission, asked=Asked(request, told))
         await self._background.carry_out(admit, f"submit {row.id}")
 
     async def wait(self, principal: Principal, session_id: str, execution_id: str) -> Execution:

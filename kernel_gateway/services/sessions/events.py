@@ -42,8 +42,8 @@ class SessionEvents:
                 live.connect(hub)
             case KernelReplaced(generation, death):
                 self._store_generation(live, generation, death)
-            case SecondConnected(hub):
-                live.late.connect(hub)
+            case SecondConnected(hub, runtime):
+                live.connect(hub, runtime)
             case SecondDied(title, death):
                 self._note_second_death(live, title, death)
             case WorkspaceRestored(report):

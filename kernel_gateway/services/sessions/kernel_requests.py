@@ -1,21 +1,25 @@
-"""The way to a session's Python kernel for what is no execution: attached clients' messages, completion, inspection."""
+"""The way to a session's kernels for what is no execution: attached clients' messages, completion, inspection."""
 
 from __future__ import annotations
 
 from kernel_gateway.errors import LimitReached, SandboxUnavailable, translated
 from kernel_gateway.services.sessions.live_session import LiveSession
 from kernels.execution.hub import Hub
+from kernels.kernelspec import Kernelspec
 
 RETRY_SECONDS = 1.0
 
 
-async def reach_kernel(live: LiveSession, *, whole: bool = True) -> Hub:
-    """The connections to the kernel, once there is one; if `whole`, once all files of the workspace are there too.
+async def reach_kernel(live: LiveSession, *, whole: bool = True, declared: Kernelspec | None = None) -> Hub:
+    """The connections to the Python kernel, or to the `declared` one, once there is one.
 
-    A session that has no sandbox gets one, so a caller that stops waiting must not cancel this: it would end the start.
+    If `whole`, and for a declared one, once all files of the workspace are there too. A session that has no sandbox
+    gets one, so a caller that stops waiting must not cancel this: it would end the start.
     """
     with translated():
-        kernel = await (live.sandbox.ready() if whole else live.sandbox.ensure_started())
+        kernel = await (live.sandbox.ready() if whole or declared else live.sandbox.ensure_started())
+        if declared is not None:
+            return await kernel.reach_declared(declared)
         await kernel.ready()
     if kernel.hub is None:
         raise SandboxUnavailable("the kernel has just ended: try again")

@@ -20,6 +20,7 @@ from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
 from kernels.execution.hub import Hub
+from kernels.languages import PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import Ended as SessionEnded
 from sandcell.models.sessions import Session
@@ -209,10 +210,10 @@ class LiveSession:
         if self.audience is not None:
             self.audience.close(Ended(reason, detail))
 
-    def connect(self, hub: Hub) -> None:
+    def connect(self, hub: Hub, runtime: str = PYTHON) -> None:
         """Another kernel is connected; called before anything runs in it."""
         self.late.connect(hub)
-        if self.audience is not None:
+        if self.audience is not None and self.audience.runtime == runtime:
             self.audience.connect(hub)
 
     def take_all(self) -> list[Job]:

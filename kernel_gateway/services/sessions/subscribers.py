@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from kernels.errors import KernelDied, KernelsError
 from kernels.execution.hub import Hub
+from kernels.kernelspec import Kernelspec
+from kernels.languages import PYTHON
 from kernels.wire.client_request import ClientRequest
 from kernels.wire.message import Message, compose
 
@@ -165,9 +167,21 @@ class _Pending:
 
 
 class Subscribers:
-    """Made when the first client attaches to a session; `close` ends all of them."""
+    """Made when the first client attaches to a session; `close` ends all of them.
 
-    def __init__(self, limit_bytes: int) -> None:
+    They are the Python kernel's, or those of a `declared` one, for which nobody else starts another: when it has died
+    `on_death` is called, and returns at once.
+    """
+
+    def __init__(
+        self,
+        limit_bytes: int,
+        declared: Kernelspec | None = None,
+        on_death: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.declared = declared
+        self.runtime = PYTHON if declared is None else declared.name
+        self._on_death = on_death
         self.ring = MessageRing(limit_bytes)
         self.closed: Ended | None = None
         self._hub: Hub | None = None
@@ -439,6 +453,8 @@ class Subscribers:
         # To JupyterLab and VS Code this state says that a kernel has died: they show a dialog that blocks the notebook.
         if not (isinstance(error, KernelDied) and error.death.cause == "restart"):
             self.say_state("restarting")
+        if isinstance(error, KernelDied):
+            self._on_death()
 
     def _add(self, channel: str, message: Message, to: str | None) -> None:
         gone = self.ring.gone

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import base64
 import functools
-import io
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import png
 import pytest
 
 from kernels.oci import environments
 from sandcell.live_session import Session
 from tests.conftest import MakeService
 from tests.integration.environments.data.cells import CELLS
+from tests.integration.environments.data.pictures import assert_drawn
 from tests.running_service import RunningService
 
 pytestmark = pytest.mark.long
@@ -51,12 +50,3 @@ def test_a_library_works(open_session: Callable[[str], Session], group: str, nam
     if name == "matplotlib":
         (plot,) = [output["data"]["image/png"] for output in result.outputs if "image/png" in output.get("data", {})]
         assert_drawn(base64.b64decode(plot))
-
-
-def assert_drawn(picture: bytes) -> None:
-    """White, the colour of the line, and black text."""
-    _, _, rows, info = png.Reader(file=io.BytesIO(picture)).asRGBA8()
-    seen = {bytes(row[at : at + 3]) for row in rows for at in range(0, len(row), info["planes"])}
-    assert bytes((255, 255, 255)) in seen
-    assert bytes((31, 119, 180)) in seen
-    assert min(sum(colour) for colour in seen) < 60

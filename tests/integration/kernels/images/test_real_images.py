@@ -40,7 +40,8 @@ PATHS = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 
 def bootstrap(suite: str, root: Path, *packages: str) -> None:
     """A minimal Debian."""
-    options = [*(f"--dpkgopt=path-exclude={pattern}" for pattern in PATHS), f"--include={','.join(packages)}"]
+    options = [f"--dpkgopt=path-exclude={pattern}" for pattern in PATHS]
+    options += [f"--include={','.join(packages)}"] if packages else []
     command = ["mmdebstrap", "--variant=minbase", *options, suite, str(root)]
     # Its mounts and processes end with it, however it ends.
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]

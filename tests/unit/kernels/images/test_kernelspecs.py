@@ -21,7 +21,7 @@ def parse(**changes: Any) -> Kernelspec | None:
 
 
 def test_a_plain_one_is_taken_as_jupyter_takes_it() -> None:
-    assert parse() == Kernelspec("ir", "r", "R 4.2", ("R", "--file", "{connection_file}"))
+    assert parse() == Kernelspec("ir", "r", "R 4.2", ("R", "--file", "{connection_file}"), language_name="R")
     command = ["python3.12", "{resource_dir}/kernel.py", "--conn={connection_file}"]
     found = parse(argv=command, env={"A_1": "${PATH}:/x"}, interrupt_mode="message", display_name=None)
     assert found == Kernelspec(
@@ -31,6 +31,7 @@ def test_a_plain_one_is_taken_as_jupyter_takes_it() -> None:
         (PYTHON, "/usr/share/jupyter/kernels/ir/kernel.py", "--conn={connection_file}"),
         (("A_1", "${PATH}:/x"),),
         by_message=True,
+        language_name="R",
     )
 
 

@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import nbformat
 import pytest
 
 from tests.doubles.declared_kernels import NAME, build_image
+from tests.integration.kernel_gateway.faces.jupyter.wire import reply_of, text_of, wire
 from tests.integration.kernel_gateway.server.rest import LiveSession, Rest
 from tests.running_service import RunningService
+
+DECLARED = ("gone", "loud", "shout")
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +162,66 @@ def test_the_command_takes_it_as_a_language(session: LiveSession, many: RunningS
     assert (ran.stdout.strip(), ran.returncode) == ("BY HAND", 0), ran.stderr
     with many.client() as client:
         assert client.run(session.id, "by library", language="shout").stdout == "BY LIBRARY\n"
+
+
+@pytest.fixture(scope="module")
+def people(many: RunningService) -> Iterator[httpx.Client]:
+    """A Jupyter client's HTTP, of who owns the sessions."""
+    headers = {"Authorization": f"token {many.token}"}
+    with httpx.Client(base_url=many.url, headers=headers, timeout=180, trust_env=False) as http:
+        yield http
+
+
+def test_jupyter_clients_see_it_as_a_kernelspec(people: httpx.Client) -> None:
+    listed = people.get("/api/kernelspecs").json()["kernelspecs"]
+    assert [name for name in listed if name.startswith(NAME)] == [NAME, *(f"{NAME}.{each}" for each in DECLARED)]
+    assert listed[NAME]["spec"]["language"] == "python"
+    shout = listed[f"{NAME}.shout"]
+    assert shout["spec"]["language"] == "Shout"
+    assert shout["spec"]["display_name"] == f"Shout (sandcell: {NAME})"
+    assert shout["spec"]["metadata"]["sandcell"] == {"environment": NAME, "runtime": "shout"}
+    assert people.get(f"/api/kernelspecs/{NAME}.shout").json() == shout
+    before = people.get("/api/kernels").json()
+    for name in ("gone", "nothing"):  # one cannot start, one is not declared
+        refused = people.post("/api/kernels", json={"name": f"{NAME}.{name}"})
+        assert refused.status_code in (404, 503), refused.text
+    assert people.get("/api/kernels").json() == before
+
+
+def test_a_jupyter_client_attaches_to_it(many: RunningService, people: httpx.Client) -> None:
+    kernel = people.post("/api/sessions", json={"path": "a.ipynb", "kernel": {"name": f"{NAME}.shout"}}).json()[
+        "kernel"
+    ]
+    assert kernel["name"] == f"{NAME}.shout"
+    address = f"/api/kernels/{kernel['id']}"
+    with wire(many.url, kernel["id"], many.token) as client:
+        info = client.finished(client.send("shell", "kernel_info_request", {}))
+        assert reply_of(info)["content"]["language_info"]["name"] == "shout"
+        assert text_of(client.run("hello")) == "HELLO\n"
+        assert reply_of(client.run("fail badly", stop_on_error=False))["content"]["ename"] == "Hoarse"
+        asked = {"code": "impor", "cursor_pos": 5}
+        completed = client.finished(client.send("shell", "complete_request", asked))
+        assert reply_of(completed)["content"]["matches"] == []  # Python knows `import`
+        waiting = client.execute("wait", stop_on_error=False)
+        client.until_shown("waiting\n")
+        assert people.post(f"{address}/interrupt").status_code == 204
+        assert reply_of(client.finished(waiting))["content"]["ename"] == "Stopped"
+        assert text_of(client.run("count", stop_on_error=False)) == "1\n"
+        died = client.run("leave 3", stop_on_error=False)
+        assert reply_of(died)["content"]["ename"] == "KernelDied"
+        client.until(lambda each: each["content"].get("execution_state") == "starting")
+        assert text_of(client.run("count", stop_on_error=False)) == "0\n"
+        assert text_of(client.run("and again")) == "AND AGAIN\n"
+        assert people.post(f"{address}/restart").json()["name"] == kernel["name"]
+        client.until(lambda each: each["content"].get("execution_state") == "starting")
+        assert text_of(client.run("count", stop_on_error=False)) == "0\n"
+    with Rest(many) as rest:
+        live = LiveSession(rest, rest.get(f"/v1/sessions/{kernel['id']}"))
+        assert said(live, "count") == "0"
+        assert live.run("1 + 1")["outputs"][0]["data"]["text/plain"] == "2"
+        cells = [cell for cell in rest.get(f"{live.path}/notebook")["cells"] if cell["cell_type"] == "code"]
+        assert ("".join(cells[0]["source"]), cells[0]["metadata"]["language"]) == ("hello", "shout")
+    assert people.delete(address).status_code == 204
 
 
 def test_it_outlives_a_restart_of_the_service(session: LiveSession, many: RunningService) -> None:

@@ -64,7 +64,8 @@ def test_a_dead_kernel_says_why() -> None:
 
 @pytest.mark.parametrize(("names", "default"), [(["data", "python"], "python"), (["data"], "data"), ([], "python")])
 def test_the_default_kernelspec_is_one_that_there_is(names: list[str], default: str) -> None:
-    assert models.describe_kernelspecs([environment(name) for name in names], "python", [])["default"] == default
+    described = [models.describe_kernelspec(environment(name), debugger=False) for name in names]
+    assert models.list_kernelspecs(described, "python")["default"] == default
 
 
 def test_a_session_without_a_name_has_a_title_all_the_same() -> None:
