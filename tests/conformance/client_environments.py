@@ -1,22 +1,27 @@
-"""Installing the clients that the conformance tests run, each in an environment of its own, from the registries.
+"""Installing the clients that the conformance tests run, each in an environment of its own, and running their scripts.
 
 What is installed is pinned in a folder: `requirements.txt` (every package, as `uv pip compile --universal` resolved
 `requirements.in`) and, for Node.js, `package-lock.json`. An environment stays in the data directory under the
-hash of what was asked for; a second run finds it there.
+hash of what was asked for; a second run finds it there. A script reports in its last line, as JSON.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 PINS = ("requirements.txt", "package.json", "package-lock.json")
 INSTALL_SECONDS = 600
 """How long one install may take: a slow network fetches what is not there yet."""
+SCRIPT_SECONDS = 600
+"""How long one script may take: a guard against hanging."""
 
 
 def installed(pins: Path, clients: Path) -> Path:
@@ -56,3 +61,31 @@ def run(command: list[str], variables: dict[str, str]) -> None:
         command, env=variables, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False, cwd="/"
     )
     assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}"
+
+
+def make_command(place: Path, script: Path, *arguments: str) -> list[str]:
+    """An environment's interpreter and a script. Node.js wants the script beside its packages: a copy."""
+    if script.suffix == ".py":
+        return [str(place / "bin" / "python"), str(script), *arguments]
+    return [str(place / "bin" / "node"), shutil.copy(script, place), *arguments]
+
+
+def run_script(command: list[str], variables: Mapping[str, str], home: Path) -> str:
+    """What a client's script printed, run in a home of its own; one that fails fails the test."""
+    done = subprocess.run(
+        command,
+        env={**variables, "HOME": str(home)},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def read_report(command: list[str], variables: Mapping[str, str], home: Path) -> dict[str, Any]:
+    """The report of a client's script: the last line that it printed."""
+    report: dict[str, Any] = json.loads(run_script(command, variables, home).splitlines()[-1])
+    return report

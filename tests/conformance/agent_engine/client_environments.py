@@ -32,4 +32,4 @@ CLIENT_NAMES = {
 def make_command(client: Client, data_dir: Path) -> list[str]:
     """The interpreter of the client's environment, installed now if it is not there yet, and the script."""
     place = client_environments.installed(CLIENTS / client.pins, data_dir / "agent-engine-clients")
-    return [str(place / "bin" / "python"), str(CLIENTS / "scripts" / client.script), client.argument]
+    return client_environments.make_command(place, CLIENTS / "scripts" / client.script, client.argument)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conformance.agent_engine.client_environments import CLIENT_NAMES, STEPS, make_command
+from tests.conformance.client_environments import read_report
 from tests.running_service import RunningService
-
-SCRIPT_SECONDS = 300
 
 
 @pytest.fixture(scope="session")
@@ -27,17 +24,8 @@ def report(
         if name not in reports:
             home = tmp_path_factory.mktemp(name)
             variables = {"SANDCELL_URL": service.url, "SANDCELL_TOKEN": service.token, "PYTHONPATH": str(STEPS)}
-            done = subprocess.run(
-                make_command(CLIENT_NAMES[name], environments_dir.parent),
-                env={**variables, "HOME": str(home), "NO_PROXY": "127.0.0.1"},
-                cwd=home,
-                capture_output=True,
-                text=True,
-                timeout=SCRIPT_SECONDS,
-                check=False,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-            reports[name] = json.loads(done.stdout.splitlines()[-1])
+            command = make_command(CLIENT_NAMES[name], environments_dir.parent)
+            reports[name] = read_report(command, {**variables, "NO_PROXY": "127.0.0.1"}, home)
         return reports[name]
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +39,8 @@ class ClientEnvironment:
 
     @property
     def command(self) -> list[str]:
-        """The interpreter and the script. Node.js wants the script beside its packages: a copy."""
-        if self.script.suffix == ".py":
-            return [str(self.place / "bin" / "python"), str(self.script)]
-        return [str(self.place / "bin" / "node"), shutil.copy(self.script, self.place)]
+        """The interpreter and the script."""
+        return client_environments.make_command(self.place, self.script)
 
 
 def installed(name: str, data_dir: Path) -> ClientEnvironment:

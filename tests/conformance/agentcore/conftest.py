@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +14,8 @@ from tests.conformance.agentcore import client_environments, service_model
 from tests.conformance.agentcore.accounts import CONTROL, KEY, SECRET, SYSTEM, Account, Session
 from tests.conformance.agentcore.client_environments import ClientEnvironment
 from tests.conformance.agentcore.watching_proxy import Verdicts, WatchingProxy
+from tests.conformance.client_environments import read_report
 from tests.running_service import RunningService
-
-SCRIPT_SECONDS = 240
 
 
 @pytest.fixture(scope="session")
@@ -139,18 +136,8 @@ def said(
 
     def report(name: str) -> dict[str, Any]:
         if name not in reports:
-            home = tmp_path_factory.mktemp(name)
-            done = subprocess.run(
-                client_environment(name).command,
-                env={**account.variables, "HOME": str(home)},
-                cwd=home,
-                capture_output=True,
-                text=True,
-                timeout=SCRIPT_SECONDS,
-                check=False,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-            reports[name] = json.loads(done.stdout.splitlines()[-1])
+            command, home = client_environment(name).command, tmp_path_factory.mktemp(name)
+            reports[name] = read_report(command, account.variables, home)
         return reports[name]
 
     return report

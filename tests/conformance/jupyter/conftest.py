@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +11,9 @@ from typing import Any
 import pytest
 
 from sandcell.attaching import lab_config
+from tests.conformance.client_environments import make_command, read_report
 from tests.conformance.jupyter import client_environments
 from tests.running_service import RunningService
-
-SCRIPT_SECONDS = 240
 
 
 @dataclass(frozen=True)
@@ -66,22 +62,9 @@ def said(
     """What a client's script reported of its visit to the agent's session."""
 
     def report(client: str, script: str, *more: str) -> dict[str, Any]:
-        place, home = client_environment(client), tmp_path_factory.mktemp(client)
-        if script.endswith(".py"):
-            command = [str(place / "bin/python"), str(client_environments.SCRIPTS / script)]
-        else:  # Node.js wants the script beside its packages
-            command = [str(place / "bin/node"), shutil.copy(client_environments.SCRIPTS / script, place)]
-        done = subprocess.run(
-            [*command, agents.service.url, agents.token, agents.id, *more],
-            env={**os.environ, "HOME": str(home)},
-            cwd=home,
-            capture_output=True,
-            text=True,
-            timeout=SCRIPT_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
+        home = tmp_path_factory.mktemp(client)
+        arguments = (agents.service.url, agents.token, agents.id, *more)
+        command = make_command(client_environment(client), client_environments.SCRIPTS / script, *arguments)
+        return read_report(command, os.environ, home)
 
     return report

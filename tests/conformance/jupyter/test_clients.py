@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.client_environments import make_command, read_report
 from tests.conformance.jupyter import client_environments
 from tests.conformance.jupyter.conftest import Agents
 from tests.running_service import RunningService
@@ -83,12 +83,10 @@ def test_a_requested_restart_is_no_death_to_the_library_of_jupyterlab(
     service: RunningService, client_environment: Callable[[str], Path], tmp_path: Path
 ) -> None:
     place = client_environment("jupyterlab_services")
-    script = shutil.copy(client_environments.SCRIPTS / "restarting.mjs", place)
+    script = client_environments.SCRIPTS / "restarting.mjs"
     with service.client() as client, client.session("python") as session:
-        command = [str(place / "bin/node"), script, service.url, service.token, session.id]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    seen = json.loads(done.stdout.splitlines()[-1])
+        command = make_command(place, script, service.url, service.token, session.id)
+        seen = read_report(command, os.environ, tmp_path)
     assert (seen["before"], seen["own"], seen["agents"]) == (["ok", ""], ["ok", "False\n"], ["ok", "False\n"])
     death = seen["states"].index("by a death")
     assert "autorestarting" not in seen["states"][:death]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -12,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.client_environments import make_command, read_report
 from tests.conformance.mcp import client_environments
 from tests.running_service import RunningService
 
-SCRIPT_SECONDS = 600
 GUARD_SECONDS = 120
 ENDS = ("sdk", "sdk_1")
 """Clients that end their sessions when they leave; those of others end when they have been idle."""
@@ -28,18 +26,7 @@ def report(
     place = client_environments.installed(name, environments_dir.parent)
     script = client_environments.CLIENTS / "scripts" / client_environments.SCRIPTS[name]
     sandcell = str(Path(sys.executable).parent / "sandcell")
-    done = subprocess.run(
-        [str(place / "bin/python"), str(script), transport, service.url, token, sandcell],
-        env={**os.environ, "HOME": str(home)},
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=SCRIPT_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return read_report(make_command(place, script, transport, service.url, token, sandcell), os.environ, home)
 
 
 @pytest.mark.timeout(900)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,29 +37,19 @@ def find_block(page: str, section: str, language: str) -> str:
 
 
 def run(program: str, place: Path, service: RunningService, model: str, home: Path) -> str:
-    done = subprocess.run(
-        [str(place / "bin/python"), "-c", program],
-        env={
-            **os.environ,
-            "HOME": str(home),
-            "PATH": f"{REPOSITORY / '.venv/bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(REPOSITORY / "client"),
-            "SANDCELL_URL": service.url,
-            "SANDCELL_TOKEN": service.token,
-            "OPENAI_BASE_URL": f"{model}/v1",
-            "OPENAI_API_KEY": "none",
-            "ANTHROPIC_BASE_URL": model,
-            "ANTHROPIC_API_KEY": "none",
-            "NO_PROXY": "127.0.0.1",
-        },
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    variables = {
+        **os.environ,
+        "PATH": f"{REPOSITORY / '.venv/bin'}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY / "client"),
+        "SANDCELL_URL": service.url,
+        "SANDCELL_TOKEN": service.token,
+        "OPENAI_BASE_URL": f"{model}/v1",
+        "OPENAI_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": model,
+        "ANTHROPIC_API_KEY": "none",
+        "NO_PROXY": "127.0.0.1",
+    }
+    return client_environments.run_script([str(place / "bin/python"), "-c", program], variables, home)
 
 
 @pytest.fixture(scope="module")
