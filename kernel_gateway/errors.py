@@ -31,6 +31,7 @@ Tree (code, status):
     │   └── QueueFull           queue_full             429   too many executions wait in this session
     ├── InternalError           internal               500   a defect of the service
     ├── SandboxUnavailable      sandbox_unavailable    503   the sandbox could not be started or reached
+    │   └── NoMemory            no_memory              503   the host's memory is full; later, or stop a session
     ├── StoreUnavailable        store_unavailable      503   the workspaces' store does not answer
     ├── WorkspaceRestoring      workspace_restoring    503   the session's files are not all there yet
     ├── DatabaseUnavailable     database_unavailable   503   the database does not answer
@@ -243,6 +244,12 @@ class SandboxUnavailable(GatewayError):
     """The sandbox could not be started or reached."""
 
     code, status, retryable = "sandbox_unavailable", 503, True
+
+
+class NoMemory(SandboxUnavailable):
+    """The host's memory is full and nothing of it can be moved to swap; details say who holds how much."""
+
+    code = "no_memory"
 
 
 class StoreUnavailable(GatewayError):

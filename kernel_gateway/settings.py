@@ -429,6 +429,18 @@ class Settings:
     disk_reserve_bytes: int = setting(
         512 * MEGABYTE, "free disk below which no session or execution starts", low=0, high=10**13
     )
+    idle_memory_seconds: float = setting(
+        60.0, "idle time after which a session's memory is moved to swap, if there is any; 0: never", low=0, high=DAY
+    )
+    memory_reserve_bytes: int = setting(
+        256 * MEGABYTE, "available memory below which no session starts; 0: not looked at", low=0, high=10**13
+    )
+    memory_pressure_percent: float = setting(
+        20.0,
+        "share of ten seconds that programs waited for memory, from which on idle sessions go to swap sooner; 0: never",
+        low=0,
+        high=100,
+    )
     transfer_threads: int = setting(8, "threads that move workspace files", low=1, high=256)
     keep_sessions_on_shutdown: bool = setting(
         default=False, help="let sandboxes run on at shutdown; the next start takes them up"

@@ -87,6 +87,14 @@ class SandboxUsage:
 
 
 @dataclass(frozen=True)
+class PagedOut:
+    """What came of moving a sandbox's memory to swap; with none moved the sandbox runs on, and `why` says why."""
+
+    moved_bytes: int
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class Finding:
     """One line of the doctor: what was checked, whether it holds, what was seen and what to do about it.
 
@@ -156,6 +164,21 @@ class SandboxRuntime(Protocol):
 
         Called when a session is shown, after each execution, and to tell why a kernel died (`oom_kills`). It may be a
         second old, but for `oom_kills` once the kernel is dead.
+        """
+
+    async def page_out(self, sandbox_id: str) -> PagedOut:
+        """Stop all of the sandbox and move its memory to swap, for `thaw` to let it go on; or do nothing and say why.
+
+        Called for a session that has been idle. `running` is true of a stopped sandbox, `usage` counts it, and its
+        `destroy` takes it as it is. A runtime that cannot do this moves nothing. Raises `SandboxGone`, `SandboxFailed`;
+        then, and when it is cancelled, the sandbox runs on.
+        """
+
+    async def thaw(self, sandbox_id: str) -> None:
+        """Let a stopped sandbox go on; one that runs, or is gone, is left as it is. Raises `SandboxFailed`.
+
+        Called at the next use of what `page_out` has stopped, also while that is at work, which it cuts short; and when
+        a service takes up a sandbox.
         """
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:

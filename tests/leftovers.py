@@ -27,6 +27,7 @@ def snapshot() -> dict[str, set[str]]:
         "cgroup": _cgroups(),
         "loop device": set(_lines("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")),
         "network namespace": set(_lines("ip", "netns", "list")),
+        "swap": {line.split()[0] for line in _lines("cat", "/proc/swaps") if "/sandcell-swap" in line},
         "process": _marked_processes() | _sandboxed_processes(),
         "run directory": {top for top, _, _ in os.walk(RUN_DIR) if Path(top).name.count("-") == 4},
     }

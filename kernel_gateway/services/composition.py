@@ -17,6 +17,7 @@ from kernel_gateway.services.administration.principals import Principals
 from kernel_gateway.services.admission.body_room import BodyRoom
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.fair_shares import FairShares
+from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.admission.open_calls import OpenCalls
 from kernel_gateway.services.admission.rates import Limits
 from kernel_gateway.services.admission.readiness import Readiness
@@ -60,6 +61,7 @@ from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
+from kernel_gateway.services.sessions.idle_memory import IdleMemory
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
 from kernel_gateway.services.sessions.registry import Registry
@@ -79,6 +81,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage.database import Database
 from kernels.environment import Environment
 from kernels.execution.outputs import OutputCaps
+from kernels.host_memory import HostMemory
 from kernels.sandbox import SandboxRuntime
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.kernel_limits import KernelLimits
@@ -122,6 +125,7 @@ class Services:
         self._build_workspaces()
         self._build_removals()
         self._build_session_builder()
+        self._build_memory_room()
         self._build_sessions()
         self._build_executions()
         self._build_attachments()
@@ -326,6 +330,17 @@ class Services:
             kernelspecs=self.kernelspecs,
         )
 
+    def _build_memory_room(self) -> None:
+        """The host's memory: what idle sessions give up of it, and whether another one may start."""
+        host = HostMemory()
+        self.idle_memory = IdleMemory(settings=self.settings, clock=self.clock, registry=self.registry, host=host)
+        self._memory_room = MemoryRoom(
+            self.settings.memory_reserve_bytes,
+            host.available_bytes,
+            relieve=self.idle_memory.relieve,
+            held=self.idle_memory.held,
+        )
+
     def _build_sessions(self) -> None:
         """Live sessions."""
         self.notebooks = Notebooks(
@@ -357,6 +372,7 @@ class Services:
             record=self.record,
             readiness=self.readiness,
             disk_room=self._disk_room,
+            memory_room=self._memory_room,
             background=self.background,
             registry=self.registry,
             builder=self._builder,
@@ -548,6 +564,7 @@ class Services:
         self.background.spawn(self.ledger.run(), "ledger")
         await self.upkeep.adopt()
         self.background.spawn(self.upkeep.run(), "upkeep")
+        self.background.spawn(self.idle_memory.run(), "idle memory")
 
     @property
     def ready(self) -> bool:

@@ -22,6 +22,7 @@ class Record(msgspec.Struct):
     sync: Sync = msgspec.field(default_factory=Sync)
     runtime: str = ""
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
+    keep_awake: bool = False
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ class Hub:
         self.kernel_info: dict[str, Any] = {}
         self.error: KernelsError | None = None
         self.runs = Runs()
+        self.wake: Callable[[], None] | None = None
+        """Set while the sandbox stands still: called before something is sent, which waits in the socket until then."""
         self._connection = connection
         self._greeted_on = greeted_on
         self._signer = Signer(connection.key)
@@ -120,6 +122,8 @@ class Hub:
         """Send a request and return its id, the `parent_id` of its replies; raises the error of a failed hub."""
         if self.error is not None:
             raise self.error
+        if self.wake is not None:
+            self.wake()
         msg_id, frames = self._signer.request(msg_type, content)
         self._channels[channel].send(frames)
         return msg_id
@@ -128,7 +132,14 @@ class Hub:
         """Send a client's message with the client's own header, signed again; raises the error of a failed hub."""
         if self.error is not None:
             raise self.error
+        if self.wake is not None:
+            self.wake()
         self._channels[request.channel].send(self._signer.sign(request.parts))
+
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether a request of ours has no reply yet."""
+        return bool(self._requests)
 
     def unsent_bytes(self, channel: str) -> int:
         """What the kernel has not taken yet: it may be busy, or not read at all."""

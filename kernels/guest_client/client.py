@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal
 from urllib.parse import quote
@@ -51,11 +51,23 @@ class GuestClient:
     """Drives the guest of one sandbox, reached by `dial`."""
 
     def __init__(self, dial: Dial) -> None:
+        self.awake: Callable[[], Awaitable[None]] | None = None
+        """Set while the sandbox stands still: awaited before each call, which a stopped guest would not answer."""
+        self._calls = 0
         self._dial = dial
         self._transport = GuestTransport(dial)
         self._http = httpx.AsyncClient(
             transport=self._transport, base_url="http://guest", timeout=httpx.Timeout(None), trust_env=False
         )
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way; following the kernel's life is none."""
+        return self._calls > 0
+
+    def forget_connections(self) -> None:
+        """Use none again that is open: the guest may close them by the time that it goes on."""
+        self._transport.forget()
 
     async def wait_ready(self, deadline_seconds: float) -> KernelStarted:
         """Wait until the guest answers; its first kernel has been started by then. Raises `DeadlineExceeded`."""
@@ -102,6 +114,10 @@ class GuestClient:
     async def put_packages(self, elsewhere: Mapping[str, str]) -> None:
         """Say which environments have a package, by its normalised name, for those who look for it in vain."""
         await self._json("PUT", "/v1/packages", {"elsewhere": dict(elsewhere)})
+
+    async def runs_commands(self) -> bool:
+        """Whether commands or tasks run; a guest of an earlier version, which does not say, may have some."""
+        return bool((await self._json("GET", "/v1/status", deadline_seconds=PROBE_SECONDS)).get("commands", 1))
 
     async def interrupt_kernel(self) -> None:
         """Send SIGINT to the kernel and its children."""
@@ -287,7 +303,7 @@ class GuestClient:
         await self._http.aclose()
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
-        async with self._answer("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response:
+        async with self._open("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response:
             pending = b""
             chunks = response.aiter_raw()
             while True:
@@ -319,6 +335,20 @@ class GuestClient:
 
     @asynccontextmanager
     async def _answer(
+        self, method: str, path: str, *, deadline_seconds: float, **content: Any
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a call to a guest that runs, and count it as under way until its body has been read."""
+        while self.awake is not None:  # again when it was stopped once more before this call went on
+            await self.awake()
+        self._calls += 1
+        try:
+            async with self._open(method, path, deadline_seconds=deadline_seconds, **content) as response:
+                yield response
+        finally:
+            self._calls -= 1
+
+    @asynccontextmanager
+    async def _open(
         self, method: str, path: str, *, deadline_seconds: float, **content: Any
     ) -> AsyncIterator[httpx.Response]:
         """Open a call; what comes out has a good status, and its body is still to be read."""

@@ -20,13 +20,20 @@ class GuestTransport(httpx.AsyncBaseTransport):
     def __init__(self, dial: Dial) -> None:
         self._backend = _Dialled(dial)
         self._pool = httpcore.AsyncConnectionPool(network_backend=self._backend)
+        self._former: list[httpcore.AsyncConnectionPool] = []
 
     def take(self, connected: socket.socket) -> None:
         """Use this connection for the next request that needs one."""
         self._backend.connected.append(connected)
 
+    def forget(self) -> None:
+        """Begin with new connections; those that are idle are closed at the next request."""
+        self._former.append(self._pool)
+        self._pool = httpcore.AsyncConnectionPool(network_backend=self._backend)
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; httpcore's errors become `httpx.TransportError`."""
+        await self._close_former()
         url = request.url
         sent = httpcore.Request(
             request.method,
@@ -45,7 +52,12 @@ class GuestTransport(httpx.AsyncBaseTransport):
         for one in self._backend.connected:
             one.close()
         self._backend.connected.clear()
+        await self._close_former()
         await self._pool.aclose()
+
+    async def _close_former(self) -> None:
+        while self._former:
+            await self._former.pop().aclose()
 
 
 class _Dialled(httpcore.AsyncNetworkBackend):

@@ -19,7 +19,7 @@ from kernels.cancelling import cancel_all
 from kernels.errors import DeadlineExceeded, KernelsError, SandboxFailed
 from kernels.launcher import wire
 from kernels.launcher.packets import Packets, close_all
-from kernels.sandbox import Finding, SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.sandbox import Finding, PagedOut, SandboxInfo, SandboxSpec, SandboxUsage
 
 A = TypeVar("A", bound=wire.Answer)
 
@@ -75,6 +75,12 @@ class LauncherRuntime:
 
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         return (await self._ask(wire.Usage(sandbox_id), wire.Used)).usage
+
+    async def page_out(self, sandbox_id: str) -> PagedOut:
+        return (await self._ask(wire.PageOut(sandbox_id), wire.Moved)).paged_out
+
+    async def thaw(self, sandbox_id: str) -> None:
+        await self._ask(wire.Thaw(sandbox_id), wire.Nothing)
 
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         return socket.socket(fileno=await self._fetch(wire.Dial(sandbox_id, name, min(max(patience_seconds, 0), 1))))

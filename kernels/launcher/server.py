@@ -21,7 +21,7 @@ from kernels.launcher.checks import Checks
 from kernels.launcher.packets import Packet, Packets
 from kernels.launcher.token_file import TokenFile
 from kernels.launcher.viewers import Viewers
-from kernels.sandbox import SandboxRuntime, SandboxUsage
+from kernels.sandbox import PagedOut, SandboxRuntime, SandboxUsage
 
 log = logging.getLogger(__name__)
 
@@ -186,6 +186,8 @@ def _answer(found: object) -> _Done:
         return wire.Descriptor(), found
     if isinstance(found, SandboxUsage):
         return wire.Used(found), None
+    if isinstance(found, PagedOut):
+        return wire.Moved(found), None
     return wire.Nothing(), None
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from kernels.environment import NetworkMode
-from kernels.sandbox import Finding, SandboxInfo, SandboxUsage
+from kernels.sandbox import Finding, PagedOut, SandboxInfo, SandboxUsage
 
 PACKET_BYTES: Final = 64 * 1024
 """Of one packet, either way."""
@@ -114,6 +114,20 @@ class Usage(_Verb, frozen=True):
     sandbox_id: SandboxId
 
 
+class PageOut(_Verb, frozen=True):
+    """Stop it and move its memory to swap."""
+
+    verb = "page_out"
+    sandbox_id: SandboxId
+
+
+class Thaw(_Verb, frozen=True):
+    """Let it go on."""
+
+    verb = "thaw"
+    sandbox_id: SandboxId
+
+
 class Dial(_Verb, frozen=True):
     """The answer brings the socket."""
 
@@ -158,11 +172,11 @@ class View(_Said, frozen=True):
     form: Literal["html", "py"]
 
 
-Verb = MarkWorkspaceReady | Reopen | Running | Usage | Dial | Listen | OpenBeneath | Destroy
+Verb = MarkWorkspaceReady | Reopen | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath | Destroy
 """Requests that the server hands to the runtime as they are."""
 Request = (
-    Check | Create | MarkWorkspaceReady | Reopen | List | Running | Usage | Dial | Listen | OpenBeneath | Destroy
-    | SaveToken | View
+    Check | Create | MarkWorkspaceReady | Reopen | List | Running | Usage | PageOut | Thaw | Dial | Listen | OpenBeneath
+    | Destroy | SaveToken | View
 )  # fmt: skip
 
 
@@ -212,6 +226,12 @@ class Used(_Said, frozen=True):
     usage: SandboxUsage
 
 
+class Moved(_Said, frozen=True):
+    """What came of moving a sandbox's memory."""
+
+    paged_out: PagedOut
+
+
 class Failed(_Said, frozen=True):
     """It was not done. `kind` is the name of an error in `kernels.errors`, or `OSError` with its number."""
 
@@ -220,7 +240,7 @@ class Failed(_Said, frozen=True):
     error_number: int = 0
 
 
-Answer = Nothing | Descriptor | Found | Made | Page | Truth | Used | Failed
+Answer = Nothing | Descriptor | Found | Made | Page | Truth | Used | Moved | Failed
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ may not hand controllers to its children.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from dataclasses import dataclass
@@ -93,6 +94,49 @@ class Cgroups:
             return _number(self._v1("memory", sandbox_id) / "memory.limit_in_bytes")
         except (OSError, ValueError, KeyError):
             return 0
+
+    def held_bytes(self, sandbox_id: str) -> int:
+        """Memory of the sandbox that can only go to swap: no file has it. Raises `SandboxGone`."""
+        try:
+            group = self._directories(sandbox_id)[0] if self.unified else self._v1("memory", sandbox_id)
+            own = _field(group / "memory.stat", "anon" if self.unified else "rss")
+            return own + _field(group / "memory.stat", "shmem")
+        except (OSError, ValueError, KeyError) as error:
+            raise SandboxGone(f"the control group of sandbox {sandbox_id} is gone: {error}") from None
+
+    def freezer(self, sandbox_id: str) -> Path | None:
+        """The file that stops the sandbox's processes: v1's `freezer.state` or v2's `cgroup.freeze`, by which has them.
+
+        A hybrid host may have a group of it in both.
+        """
+        for group in self._directories(sandbox_id):
+            for file in (group / "freezer.state", group / "cgroup.freeze"):
+                if file.exists() and _words(group / "cgroup.procs"):
+                    return file
+        return None
+
+    def allow_swap(self, sandbox_id: str, most_bytes: int) -> None:
+        """Let the sandbox's group have so much swap; v1 bounds memory and swap together, which stays as it is.
+
+        What is in swap already may stay there when less is allowed. A kernel that does not count swap allows all.
+        """
+        if self.unified:
+            with contextlib.suppress(FileNotFoundError):
+                (self._directories(sandbox_id)[0] / "memory.swap.max").write_text(str(most_bytes))
+
+    def reclaim(self, sandbox_id: str, piece_bytes: int) -> bool:
+        """Take back memory of the sandbox's group that can be had, a piece of it where the kernel has v2's way.
+
+        Pages that were written to swap stay in memory until somebody does. Says whether more may be had.
+        """
+        try:
+            if not self.unified:
+                (self._v1("memory", sandbox_id) / "memory.force_empty").write_text("0")
+                return False
+            (self._directories(sandbox_id)[0] / "memory.reclaim").write_text(str(piece_bytes))
+        except OSError:  # no more of it can be had, or the kernel has no such file (before Linux 5.19)
+            return False
+        return True
 
     def counts_sockets(self) -> bool:
         """Whether the buffers of sockets can be limited: v2 counts them as memory, v1 by themselves."""

@@ -32,10 +32,11 @@ from kernels.oci.cgroups import Cgroups
 from kernels.oci.command import OciCommand
 from kernels.oci.host import findings as host
 from kernels.oci.host import shares as host_shares
+from kernels.oci.idle_memory import IdleMemory
 from kernels.oci.namespaces import idmap, user_namespace
 from kernels.oci.places import HostPlaces, SandboxPlaces, read_uid_base
 from kernels.oci.uid_ranges import UidRanges
-from kernels.sandbox import Finding, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
+from kernels.sandbox import Finding, PagedOut, RuntimeSettings, SandboxInfo, SandboxSpec, SandboxUsage
 
 # Directories that are made once and shared: built next to their place and renamed into it, so never seen unfinished.
 
@@ -101,6 +102,9 @@ class OciRuntime:
         self._uids = UidRanges(
             self.places.uid_claims, base=settings.uid_base, count=settings.uid_ranges, first_id=read_uid_base
         )
+        self._idle_memory = IdleMemory(self.cgroups)
+        self._wanted: dict[str, threading.Event] = {}
+        """Of sandboxes whose memory is being moved: set when one is to go on."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
         self._locks: dict[str, _Turns] = {}
         self._guard = threading.Lock()
@@ -137,6 +141,23 @@ class OciRuntime:
     async def usage(self, sandbox_id: str) -> SandboxUsage:
         return await self._in_thread(lambda: self._usage(self._places(sandbox_id)))
 
+    async def page_out(self, sandbox_id: str) -> PagedOut:
+        self._places(sandbox_id)
+        wanted = self._wanted.setdefault(sandbox_id, threading.Event())
+        try:
+            return await self._in_thread(lambda: self._page_out(sandbox_id, wanted))
+        except asyncio.CancelledError:  # the thread goes on to its end, which comes soon then, with the sandbox thawed
+            wanted.set()
+            raise
+        finally:
+            if self._wanted.get(sandbox_id) is wanted:
+                del self._wanted[sandbox_id]
+
+    async def thaw(self, sandbox_id: str) -> None:
+        self._places(sandbox_id)
+        self._want(sandbox_id)
+        await self._in_thread(lambda: self._thaw(sandbox_id))
+
     async def dial(self, sandbox_id: str, name: str, *, patience_seconds: float = 0) -> socket.socket:
         # Not in a thread: a step on a tmpfs does not block, and threads are for what does.
         return await sockets.dial_in(str(self._places(sandbox_id).transport))(name, patience_seconds=patience_seconds)
@@ -151,6 +172,7 @@ class OciRuntime:
 
     async def destroy(self, sandbox_id: str) -> None:
         places = self._places(sandbox_id)
+        self._want(sandbox_id)
         # What is to go goes, also when its caller has given up waiting.
         await asyncio.shield(asyncio.wrap_future(self._threads.submit(self._destroy, places)))
 
@@ -354,6 +376,19 @@ class OciRuntime:
             storage_limit_bytes=size,
         )
 
+    def _want(self, sandbox_id: str) -> None:
+        """Have a move of its memory that is under way end at once."""
+        if (moving := self._wanted.get(sandbox_id)) is not None:
+            moving.set()
+
+    def _page_out(self, sandbox_id: str, wanted: threading.Event) -> PagedOut:
+        with self._take_turn(sandbox_id):
+            return self._idle_memory.page_out(sandbox_id, wanted)
+
+    def _thaw(self, sandbox_id: str) -> None:
+        with self._take_turn(sandbox_id):
+            self._idle_memory.thaw(sandbox_id)
+
     def _destroy(self, places: SandboxPlaces) -> None:
         with self._take_turn(places.sandbox_id):
             try:
@@ -365,6 +400,7 @@ class OciRuntime:
         """Take back everything, in the reverse order of `_build`; a step with nothing to take is harmless."""
         if not any(place.exists() for place in (places.home, places.transport, places.view)):
             return
+        self._idle_memory.thaw(places.sandbox_id)  # what a v1 freezer has stopped cannot be killed
         self._maker(places).delete(places.sandbox_id)
         if not self.cgroups.remove(places.sandbox_id):
             raise SandboxFailed(f"processes of sandbox {places.sandbox_id} do not end; destroy will be tried again")

@@ -40,6 +40,7 @@ class KernelLauncher:
     async def adopt(self, info: SandboxInfo, on_event: OnKernelEvent = ignore_events) -> SandboxedKernel:
         """Take up a running sandbox: same kernel, same globals. Its generation may be past the one last known."""
         await self._runtime.reopen(info.sandbox_id)
+        await self._runtime.thaw(info.sandbox_id)  # its guest is to answer; what is in swap comes back as it is used
         return await open_kernel(self._runtime, info, self._limits, on_event)
 
     async def _open(

@@ -10,8 +10,8 @@ import asyncio
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from kernels.cancelling import cancel_all
 from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
@@ -21,13 +21,14 @@ from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
 from kernels.guest_client.client import GuestClient, KernelExit, KernelStarted
 from kernels.kernelspec import Kernelspec
-from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxUsage
+from kernels.sandbox import PagedOut, SandboxInfo, SandboxRuntime, SandboxUsage
 from kernels.sandboxed.deaths import MemoryKills, deadline_death, kernel_death, sandbox_death
 from kernels.sandboxed.declared_kernel import DeclaredKernel
 from kernels.sandboxed.deno_kernel import DenoKernel
 from kernels.sandboxed.kernel_events import KernelConnected, KernelReplaced, OnKernelEvent, SandboxLost, ignore_events
 from kernels.sandboxed.kernel_limits import KernelLimits
 from kernels.sandboxed.node_process import run_node
+from kernels.sandboxed.residence import IN_USE, Residence
 from kernels.sandboxed.second_kernel import SecondKernel
 from kernels.wire.client_request import ClientRequest
 from kernels.wire.connection import KernelConnection
@@ -75,6 +76,8 @@ class SandboxedKernel:
         self._kills = MemoryKills(self.usage)
         self._replacing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self.residence = Residence(runtime, info.sandbox_id, self._follow_residence)
 
     @property
     def generation(self) -> int:
@@ -90,7 +93,7 @@ class SandboxedKernel:
         """Wait for the guest and its kernel, connect, and watch from then on."""
         async with self._replacing:
             started = await self._guest_ready()
-            self._own(self._watch())
+            self._watching = self._own(self._watch())
             await self._connect(started)
 
     async def _guest_ready(self) -> KernelStarted:
@@ -247,6 +250,39 @@ class SandboxedKernel:
         await self._replace(self._hub, Death("restart", "its context was cleared on request; its globals are gone"))
         return self._generation
 
+    async def page_out(self, still_idle: Callable[[], bool] = lambda: True) -> PagedOut:
+        """Stop the sandbox and move its memory to swap; its next use, of whatever kind, has it go on.
+
+        Nothing is done while something is under way in it, background commands too, or `still_idle` does not hold.
+        Raises KernelsError.
+        """
+        if self.residence.stopped or self._is_in_use() or await self.guest.runs_commands():
+            return IN_USE
+        # Asked again: nothing waits from here until it is marked as stopped.
+        if self._is_in_use() or not still_idle():
+            return IN_USE
+        return await self.residence.page_out()
+
+    def _is_in_use(self) -> bool:
+        """Whether something is under way with the sandbox that is known on this side."""
+        hub = self.hub
+        if hub is None or hub.awaits_reply or self.guest.busy or self._node is not None:
+            return True
+        return self._closing or self._replacing.locked() or any(each.busy for each in self._seconds())
+
+    def _follow_residence(self) -> None:
+        """A guest that stands still is not followed: its silence is no death."""
+        stopped = self.residence.stopped
+        self.guest.awake = self.residence.awake if stopped else None
+        if self._hub is not None:
+            self._hub.wake = self.residence.wake if stopped else None
+        if stopped:
+            if self._watching is not None:
+                self._watching.cancel()
+            self.guest.forget_connections()
+        elif not self._closing and self._gone is None:
+            self._watching = self._own(self._watch())
+
     async def usage(self) -> SandboxUsage:
         """What the sandbox has used; raises `SandboxGone`."""
         return await self._runtime.usage(self.info.sandbox_id)
@@ -254,6 +290,7 @@ class SandboxedKernel:
     async def aclose(self) -> None:
         """Let go of the sandbox, which keeps running."""
         self._closing = True
+        await self.residence.aclose()
         await cancel_all(self._tasks)
         if self._hub is not None:
             self._hub.fail(SandboxGone("the service let go of this sandbox"))
@@ -288,6 +325,8 @@ class SandboxedKernel:
         """The hub of a live kernel, waiting for a replacement that is under way, or trying one more."""
         async with self._replacing:
             hub = self._hub
+        if self.residence.stopped:
+            await self.residence.awake()
         if hub is None or hub.error is not None:
             hub = await self._replace(hub, Death("exit", "the kernel did not answer any more; its globals are gone"))
         if self._gone is not None or hub is None:
@@ -295,10 +334,11 @@ class SandboxedKernel:
         self._kills.note_life()
         return hub
 
-    def _own(self, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _kernel_exited(self, gone: KernelExit) -> None:
         """The guest says a kernel ended: the one that starts, the one that runs, or one already replaced."""
@@ -313,6 +353,8 @@ class SandboxedKernel:
         async with self._replacing:
             if self._gone is not None:
                 raise SandboxGone(self._gone.detail)
+        if self.residence.stopped:
+            await self.residence.awake()
 
     async def _second_cause(self, gone: KernelExit) -> Death:
         death = await kernel_death(gone, self._kills)

@@ -12,6 +12,7 @@ from sandcell.models.network import SessionNetwork
 from sandcell.models.sync import Sync, SyncMode
 
 SessionStatus = Literal["READY", "TERMINATED"]
+Memory = Literal["resident", "paged_out"]
 
 
 class Ended(Model):
@@ -39,7 +40,11 @@ class Usage(Model):
 
 
 class Session(Model):
-    """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on."""
+    """One principal's live or ended sandbox. `runtime` is the OCI runtime that it runs on.
+
+    `memory` is null while there is no sandbox. One that is `paged_out` stands still, with its memory in swap, until its
+    next use; one that was started with `keep_awake` never is.
+    """
 
     id: str
     name: str
@@ -60,6 +65,8 @@ class Session(Model):
     agent: str | None = None
     runtime: str = ""
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
+    memory: Memory | None = None
+    keep_awake: bool = False
 
 
 class StartSession(Model, forbid_unknown_fields=True):
@@ -68,6 +75,7 @@ class StartSession(Model, forbid_unknown_fields=True):
     `environment` is an id or a name; left out it is that of the `agent`, if it is registered, else `python`.
     `replay_of` is a session, ended or live: the new one has its environment, a copy of its files, and ran its cells.
     `sync` before_return: answers of executions and commands wait until their files are in the store.
+    `keep_awake`: timers and threads of its code go on while nobody uses it; else it may stand still.
     """
 
     environment: str | None = None
@@ -79,3 +87,4 @@ class StartSession(Model, forbid_unknown_fields=True):
     labels: constraints.Labels = msgspec.field(default_factory=dict)
     replay_of: str | None = None
     sync: SyncMode | None = None
+    keep_awake: bool = False

@@ -23,7 +23,7 @@ from kernels.execution.hub import Hub
 from kernels.languages import PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sessions import Ended as SessionEnded
-from sandcell.models.sessions import Session
+from sandcell.models.sessions import Memory, Session
 
 if TYPE_CHECKING:
     from kernel_gateway.services.sessions.late_outputs import LateOutputs
@@ -254,7 +254,8 @@ class LiveSession:
         """What is stored of it besides its row; its usage is as the sandbox was last asked for it."""
         egress_gateway = self.sandbox.egress_gateway
         usage = msgspec.structs.replace(self.sandbox.meter.last, executions=self.executions)
-        return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network())
+        awake = self.row.record.keep_awake
+        return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network(), awake)
 
     def describe(self) -> Session:
         """The session as callers see it; its usage is as the sandbox was last asked for it."""
@@ -265,10 +266,10 @@ class LiveSession:
             executions=self.executions,
             record=self.build_record(),
         )
-        return describe_session(row, self.idle_expires)
+        return describe_session(row, self.idle_expires, self.sandbox.memory)
 
 
-def describe_session(row: SessionRow, idle_expires: float | None = None) -> Session:
+def describe_session(row: SessionRow, idle_expires: float | None = None, memory: Memory | None = None) -> Session:
     """A session as callers see it, by its row; of a live one the row is brought up to date before."""
     if idle_expires is None:
         idle_expires = row.last_activity + row.idle_timeout_seconds
@@ -295,4 +296,6 @@ def describe_session(row: SessionRow, idle_expires: float | None = None) -> Sess
         agent=row.agent,
         runtime=row.record.runtime,
         network=row.record.network,
+        memory=memory,
+        keep_awake=row.record.keep_awake,
     )

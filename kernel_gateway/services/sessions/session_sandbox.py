@@ -32,6 +32,7 @@ from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
 from kernels.sandboxed.kernel_events import KernelConnected, KernelEvent, KernelReplaced, SandboxLost
 from kernels.sandboxed.kernel_launcher import KernelLauncher
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
+from sandcell.models.sessions import Memory
 from sandcell.models.sync import Restoring, Sync
 from workspace_sync import Mirror, RestoreReport
 from workspace_sync.directory.changes import Watched
@@ -121,6 +122,11 @@ class SessionSandbox:
     def environment_digest(self) -> str:
         """The image that the present sandbox was made from, or the last one when there is none; empty if not known."""
         return self._info.environment_digest if self._info is not None else ""
+
+    @property
+    def memory(self) -> Memory | None:
+        """Where its memory is; None when there is no sandbox."""
+        return self.kernel.residence.memory if self.kernel is not None else None
 
     def _is_alive(self) -> bool:
         return self._state.now in ALIVE

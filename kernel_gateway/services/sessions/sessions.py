@@ -24,6 +24,7 @@ from kernel_gateway.errors import (
 )
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
+from kernel_gateway.services.admission.memory_room import MemoryRoom
 from kernel_gateway.services.admission.readiness import Readiness
 from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
@@ -38,6 +39,7 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.database import Database
+from kernel_gateway.storage.sessions import Record as StoredRecord
 from kernel_gateway.storage.sessions import SessionRow
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus, StartSession
@@ -65,6 +67,7 @@ class Sessions:
         record: Record,
         readiness: Readiness,
         disk_room: DiskRoom,
+        memory_room: MemoryRoom,
         background: Background,
         registry: Registry,
         builder: SessionBuilder,
@@ -78,6 +81,7 @@ class Sessions:
         self._record = record
         self._readiness = readiness
         self._disk_room = disk_room
+        self._memory_room = memory_room
         self._background = background
         self._registry = registry
         self._builder = builder
@@ -87,23 +91,24 @@ class Sessions:
         """Start a session and return when its kernel takes code; its id is a new one unless given, a UUID.
 
         Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
-        (workspace), WorkspaceInUse, NoSpace, SandboxUnavailable, StoreUnavailable, ShuttingDown, DeadlinePassed. A
-        start that fails leaves nothing but its row, which says why.
+        (workspace), WorkspaceInUse, NoSpace, NoMemory, SandboxUnavailable, StoreUnavailable, ShuttingDown,
+        DeadlinePassed. A start that fails leaves nothing but its row, which says why.
         """
         self._readiness.require_accepting()
         chosen = await self._agents.choose(principal, body.environment, body.agent)
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
         await self._disk_room.wait()
         self._readiness.require_accepting()
-        live = self._builder.build(row)
-        live.sandbox.egress_gateway.expect(chosen.environment)
-        live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
-        try:
-            await asyncio.shield(live.start_task)
-        except asyncio.CancelledError:
-            if live.start_task.cancelled():
-                raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
-            raise
+        async with self._memory_room.start():
+            live = self._builder.build(row)
+            live.sandbox.egress_gateway.expect(chosen.environment)
+            live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
+            try:
+                await asyncio.shield(live.start_task)
+            except asyncio.CancelledError:
+                if live.start_task.cancelled():
+                    raise SessionTerminated("the session was ended while it started", session_id=row.id) from None
+                raise
         return await _describe_now(live)
 
     async def get(self, principal: Principal, session_id: str) -> Session:
@@ -194,6 +199,7 @@ class Sessions:
             agent=body.agent,
             labels=body.labels,
             sync=body.sync or cast("SyncMode", settings.sync),
+            record=StoredRecord(keep_awake=body.keep_awake),
         )
 
     async def _start(self, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:

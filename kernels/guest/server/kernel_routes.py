@@ -17,11 +17,12 @@ MAX_EVENTS_WAITING = 100
 
 
 class StatusHandler(Handler):
-    """GET /v1/status: the current kernel, and whether it runs."""
+    """GET /v1/status: the current kernel, whether it runs, and how many commands and tasks do."""
 
     def get(self) -> None:
-        kernel = self.control.kernel
-        self.answer({"generation": kernel.generation, "key": kernel.key, "running": kernel.pid is not None})
+        kernel, commands = self.control.kernel, len(list(self.control.commands.running()))
+        running = kernel.pid is not None
+        self.answer({"generation": kernel.generation, "key": kernel.key, "running": running, "commands": commands})
 
 
 class StartHandler(Handler):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kernels.errors import KernelsError, RuntimeUnusable, SandboxFailed
+from kernels.host_memory import read_meminfo
 from kernels.oci import seccomp, storage
 from kernels.oci.bundle import UID_RANGE
 from kernels.oci.cgroups import Cgroups
@@ -31,6 +32,9 @@ _TOOLS: Final = {
     "unshare": "util-linux",
     "setpriv": "util-linux",
 }
+IDLE_SESSION_BYTES: Final = 130_000_000
+"""Of a session that has imported pandas and holds a little data."""
+ENOUGH_SESSIONS: Final = 100
 _SAMPLE_ID: Final = 65_600
 """A user id for trials; nothing is left that belongs to it."""
 
@@ -47,7 +51,7 @@ def check(settings: RuntimeSettings, commands: Mapping[str, OciCommand], cgroups
         _seccomp(),
         _controllers(cgroups),
     ]
-    findings += [_swap(cgroups), *host_shares.accounting(cgroups), host_shares.send_timestamps()]
+    findings += [_swap(cgroups), _swap_space(), *host_shares.accounting(cgroups), host_shares.send_timestamps()]
     findings += [_uid_ranges(settings), _free_space(settings)]
     if root.ok:
         findings += [_loop_mounts(), _links_refused(), _id_mapped_mounts()]
@@ -146,6 +150,21 @@ def _swap(cgroups: Cgroups) -> Finding:
     if re.search(r"^SwapTotal:\s+0 kB", Path("/proc/meminfo").read_text(), re.MULTILINE):
         return _holds("swap limit", "swap cannot be limited, but this host has none")
     return _fails("swap limit", "swap cannot be limited", "boot with swapaccount=1, or turn swap off (swapoff -a)")
+
+
+def _swap_space() -> Finding:
+    """How much swap there is, and for about how many idle sessions; without any they stay in memory."""
+    found = read_meminfo()
+    total, free = found.get("SwapTotal", 0), found.get("SwapFree", 0)
+    remedy = (
+        "to keep more idle sessions: fallocate -l 32G /swapfile, chmod 600, mkswap and swapon it; or zram:"
+        " zramctl /dev/zram0 --size 16G, mkswap and swapon it"
+    )
+    if not total:
+        return Finding("swap", ok=True, detail="none: idle sessions stay in memory", remedy=remedy)
+    sessions = free // IDLE_SESSION_BYTES
+    detail = f"{free >> 20} of {total >> 20} MB free, for about {sessions:,} idle sessions with pandas"
+    return Finding("swap", ok=True, detail=detail, remedy="" if sessions >= ENOUGH_SESSIONS else remedy)
 
 
 def _uid_ranges(settings: RuntimeSettings) -> Finding:

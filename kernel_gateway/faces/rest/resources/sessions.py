@@ -78,6 +78,7 @@ START: Final[Errors] = (
     e.RateLimited,
     e.NoSpace,
     e.SandboxUnavailable,
+    e.NoMemory,
     e.StoreUnavailable,
     e.ShuttingDown,
     e.DeadlinePassed,

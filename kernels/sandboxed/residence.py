@@ -1,0 +1,87 @@
+"""Where the memory of one sandbox is: resident, or in swap with all of the sandbox stopped.
+
+A stopped sandbox answers nothing, so what speaks with it says so first: it finds `wake` of this object wherever it
+sends something, which is None while the sandbox runs. Waking cuts a move short that is under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal
+
+from kernels.cancelling import cancel_all
+from kernels.sandbox import PagedOut, SandboxRuntime
+
+Memory = Literal["resident", "paged_out"]
+
+IN_USE: Final = PagedOut(0, "the sandbox is in use")
+
+
+class Residence:
+    """`on_change` is called before the sandbox may stop and after it goes on, as `stopped` says; it returns at once."""
+
+    def __init__(self, runtime: SandboxRuntime, sandbox_id: str, on_change: Callable[[], None]) -> None:
+        self.memory: Memory = "resident"
+        self.stopped = False
+        """Whether the sandbox stands still, or may: what is sent to it waits until it is woken."""
+        self._runtime = runtime
+        self._sandbox_id = sandbox_id
+        self._on_change = on_change
+        self._moving: asyncio.Task[PagedOut] | None = None
+        self._waking: asyncio.Task[None] | None = None
+
+    async def page_out(self) -> PagedOut:
+        """Stop the sandbox and move its memory; it runs on when nothing was moved or somebody wanted it meanwhile."""
+        if self.stopped:
+            return IN_USE
+        self.stopped = True
+        self._on_change()
+        moving = self._moving = asyncio.ensure_future(self._runtime.page_out(self._sandbox_id))
+        try:
+            await asyncio.wait({moving})  # the runtime's verbs have deadlines of their own
+            moved = moving.result()
+        except BaseException:
+            self.wake()
+            raise
+        if moved.moved_bytes and self._waking is None:
+            self.memory = "paged_out"
+            return moved
+        await self.awake()
+        return moved if not moved.moved_bytes else IN_USE
+
+    def wake(self) -> None:
+        """Have the sandbox go on; returns at once."""
+        if self.stopped and self._waking is None:
+            self._waking = asyncio.ensure_future(self._wake())
+            self._waking.add_done_callback(_retrieve)
+
+    async def awake(self) -> None:
+        """Return when the sandbox runs. Raises what the runtime raises; the next call tries again."""
+        while self.stopped:  # again when it was stopped once more before this caller went on
+            self.wake()
+            if self._waking is not None:
+                await asyncio.shield(self._waking)
+
+    async def aclose(self) -> None:
+        """Let go of the sandbox as it is."""
+        await cancel_all([task for task in (self._moving, self._waking) if task is not None])
+
+    async def _wake(self) -> None:
+        moving = self._moving if self._moving is not None and not self._moving.done() else None
+        try:
+            await self._runtime.thaw(self._sandbox_id)
+            if moving is not None:
+                # The two may be taken in another order than they were asked for: it is thawed again after the move.
+                await asyncio.wait({moving})
+                await self._runtime.thaw(self._sandbox_id)
+            self.stopped, self.memory, self._moving = False, "resident", None
+            self._on_change()
+        finally:
+            self._waking = None
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Those who wait hear of a failure; the next use tries again."""
+    if not task.cancelled():
+        task.exception()
