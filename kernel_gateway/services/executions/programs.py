@@ -45,6 +45,9 @@ MOST_FOLLOWERS = 16
 """Of one program."""
 MOST_WAITING = 16
 """Pieces that wait for one follower, each of at most 32 KiB."""
+MOST_BYTES_PER_SECOND = 8 * 1024 * 1024
+"""Of output of one session's programs together, on average; they wait meanwhile."""
+BURST_SECONDS = 1.0
 SHELL = ("/bin/bash", "-l", "-c")
 """How callers run a line of shell: recorded as that line."""
 RETRY_SECONDS = 1.0
@@ -72,6 +75,21 @@ class _Excerpt:
     def text(self) -> str:
         cut = f"\n[... {self.cut_bytes} bytes cut ...]\n".encode() if self.cut_bytes else b""
         return (self._head + cut + self._tail).decode(errors="replace")
+
+
+class Pace:
+    """How fast output of one session's programs is taken. Pure.
+
+    A program that floods, with nobody to follow it perhaps, would otherwise keep the service busy for itself alone.
+    """
+
+    def __init__(self) -> None:
+        self._paid_until = 0.0
+
+    def take(self, size: int, now: float) -> float:
+        """For how many seconds to wait after so many bytes."""
+        self._paid_until = max(self._paid_until, now - BURST_SECONDS) + size / MOST_BYTES_PER_SECOND
+        return max(0.0, self._paid_until - now)
 
 
 class _Program:
@@ -149,6 +167,7 @@ class Programs:
         self._background = background
         self._registry = registry
         self._known: dict[tuple[str, int], _Program] = {}
+        self._paces: weakref.WeakKeyDictionary[LiveSession, Pace] = weakref.WeakKeyDictionary()
 
     async def start(
         self, principal: Principal, session_id: str, request: ProgramRequest, *, face: str
@@ -192,6 +211,7 @@ class Programs:
 
     async def _read(self, live: LiveSession, program: _Program, row: ExecutionRow | None) -> None:
         half = self._settings.command_output_bytes
+        pace, clock = self._paces.setdefault(live, Pace()), asyncio.get_running_loop().time
         kept = {name: _Excerpt(half) for name in ("stdout", "stderr")}
         end: ProgramEnd | GatewayError = SandboxUnavailable("the program's sandbox is gone")
         try:
@@ -204,6 +224,8 @@ class Programs:
                                 break
                             if isinstance(event, ProgramOutput):
                                 kept["stderr" if event.stream == "stderr" else "stdout"].add(event.data)
+                                if wait := pace.take(len(event.data), clock()):
+                                    await asyncio.sleep(wait)
                             await program.hand_on(event)
                 except Exception as error:
                     end = translate(error)

@@ -23,6 +23,7 @@ MOST_WATCHERS = 8
 MOST_CHANGES = 2_000
 """That one watcher collects."""
 RETRY_SECONDS = 60.0
+MOMENT_SECONDS = 0.1
 
 
 @dataclass
@@ -30,6 +31,7 @@ class _Watcher:
     session_id: str
     changes: deque[FileChange] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES))
     task: asyncio.Task[None] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Watches:
@@ -62,24 +64,31 @@ class Watches:
         except BaseException:
             del self._watchers[watcher_id]
             raise
-        watcher.task = self._background.spawn(self._collect(watcher_id, changes), f"watch in {session_id}")
+        watcher.task = self._background.spawn(self._collect(watcher_id, watcher, changes), f"watch in {session_id}")
         return watcher_id
 
-    async def _collect(self, watcher_id: str, changes: AsyncGenerator[FileChange]) -> None:
+    async def _collect(self, watcher_id: str, watcher: _Watcher, changes: AsyncGenerator[FileChange]) -> None:
         try:
             # What ends with the sandbox, or breaks, is not there any more when it is asked for.
             with contextlib.suppress(GatewayError), translated():
                 async with contextlib.aclosing(changes):
                     async for change in changes:
-                        self._watchers[watcher_id].changes.append(change)
+                        watcher.changes.append(change)
+                        watcher.changed.set()
         finally:
             self._watchers.pop(watcher_id, None)
 
     async def take(self, principal: Principal, session_id: str, watcher_id: str) -> list[FileChange]:
-        """What was collected since the last call; raises NotFound."""
+        """What was collected since the last call; raises NotFound. Where that is nothing, a moment is waited.
+
+        So a caller finds what it has changed itself just before.
+        """
         watcher = await self._find(principal, session_id, watcher_id)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(watcher.changed.wait(), MOMENT_SECONDS)
         found = list(watcher.changes)
         watcher.changes.clear()
+        watcher.changed.clear()
         return found
 
     async def remove(self, principal: Principal, session_id: str, watcher_id: str) -> None:

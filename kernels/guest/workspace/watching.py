@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..refusal import Refusal
+from .files import UPLOAD_PREFIX
 from .sandbox_tree import SandboxTree
 
 MAX_DIRECTORIES = 2_000
@@ -52,6 +53,8 @@ class Watch:
         self._names: dict[int, str] = {}
         self._changes: deque[Change] = deque(maxlen=MAX_WAITING)
         self._changed = asyncio.Event()
+        self._uploaded = 0
+        """The cookie of the upload that is being renamed."""
         self._looks: set[asyncio.Future[Any]] = set()
 
     async def open(self, path: str) -> None:
@@ -114,24 +117,32 @@ class Watch:
             return
         at = 0
         while at < len(data):
-            number, mask, _, size = _HEAD.unpack_from(data, at)
+            number, mask, cookie, size = _HEAD.unpack_from(data, at)
             at += _HEAD.size + size
-            self._take(number, mask, os.fsdecode(data[at - size : at].rstrip(b"\0")))
+            self._take(number, mask, cookie, os.fsdecode(data[at - size : at].rstrip(b"\0")))
 
-    def _take(self, number: int, mask: int, name: str) -> None:
+    def _take(self, number: int, mask: int, cookie: int, name: str) -> None:
         if mask & _IGNORED:
             self._names.pop(number, None)
         if mask & (_IGNORED | _OVERFLOW) or not name or number not in self._names:
             return
+        if name.startswith(UPLOAD_PREFIX):  # an upload becomes known by what it is renamed to
+            self._uploaded = cookie if mask & _MOVED_FROM else 0
+            return
         found = os.path.join(self._names[number], name)
         for bit, kind in _KINDS.items():
             if mask & bit:
-                self._changes.append({"event": "change", "kind": kind, "name": found})
-                self._changed.set()
+                self._note(kind, found)
+        if mask & _MOVED_TO and cookie == self._uploaded:
+            self._note("write", found)
         if self._recursive and mask & _OF_DIRECTORY and mask & (_CREATE | _MOVED_TO):
             look = asyncio.ensure_future(self._add_later(found))
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
+
+    def _note(self, kind: str, name: str) -> None:
+        self._changes.append({"event": "change", "kind": kind, "name": name})
+        self._changed.set()
 
     async def _add_later(self, below: str) -> None:
         try:

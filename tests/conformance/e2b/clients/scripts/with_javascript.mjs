@@ -63,6 +63,18 @@ await step('files: write, read, list, info, rename, remove, several at once', as
   assert.ok(!(await sandbox.files.exists('d')));
 });
 
+await step('files: a directory watched', async () => {
+  await sandbox.files.makeDir('watched');
+  let watching;
+  const seen = new Promise((resolve) => {
+    watching = sandbox.files.watchDir('watched', (event) => resolve(event.name));
+  });
+  await watching;
+  await sandbox.files.write('watched/new', 'content');
+  assert.match(await seen, /new/);
+  await (await watching).stop();
+});
+
 await step('files: signed addresses for download and upload', async () => {
   const answer = await fetch(await sandbox.downloadUrl('notes.txt', { useSignatureExpiration: 120_000 }));
   assert.equal(await answer.text(), 'hello');

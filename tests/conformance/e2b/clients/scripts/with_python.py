@@ -1,6 +1,7 @@
 """What a program does with E2B's Python client, unmodified. Address and key come from E2B's own variables."""
 
 import asyncio
+import time
 import urllib.request
 from typing import Any
 
@@ -133,6 +134,19 @@ def _() -> None:
         equal(sandbox.files.read(name), "sent")
 
 
+@steps("files: a directory watched")
+def _() -> None:
+    sandbox.files.make_dir("watched")
+    watching = sandbox.files.watch_dir("watched", recursive=True)
+    sandbox.files.write("watched/new", "content")
+    seen: set[str] = set()
+    give_up = time.monotonic() + 60
+    while "new" not in seen and time.monotonic() < give_up:
+        seen |= {each.name for each in watching.get_new_events()}
+    assert "new" in seen, seen
+    watching.stop()
+
+
 @steps("commands: output, exit codes, directory, variables, timeout")
 def _() -> None:
     run = sandbox.commands.run
@@ -178,6 +192,11 @@ async def use_async() -> None:
         equal((await box.commands.run("cat f")).stdout, "async")
         many = await asyncio.gather(*(box.commands.run(f"echo {number}") for number in range(12)))
         equal([each.stdout for each in many], [f"{number}\n" for number in range(12)])
+        changed = asyncio.Event()
+        watching = await box.files.watch_dir(".", on_event=lambda event: changed.set())
+        await box.files.write("g", "watched")
+        await asyncio.wait_for(changed.wait(), 60)
+        await watching.stop()
         context = await box.create_code_context()
         equal((await box.run_code("1", context=context)).text, "1")
         written: list[bytes] = []
@@ -189,7 +208,7 @@ async def use_async() -> None:
         equal(await box.kill(), True)
 
 
-@steps("async client: code, files, commands, a terminal")
+@steps("async client: code, files, a directory watched, commands, a terminal")
 def _() -> None:
     asyncio.run(use_async())
 

@@ -20,11 +20,11 @@ def ask(owner: Owner, verb: str, **body: Any) -> httpx.Response:
     return owner.data("POST", f"/filesystem.Filesystem/{verb}", json=body)
 
 
-def collect(owner: Owner, watcher_id: str, last: str) -> list[tuple[str, str]]:
-    """Kinds and names until this name comes."""
+def collect(owner: Owner, watcher_id: str, last: tuple[str, str]) -> list[tuple[str, str]]:
+    """Kinds and names until these come."""
     found: list[tuple[str, str]] = []
     give_up = time.monotonic() + PATIENCE_SECONDS
-    while last not in [name for _, name in found] and time.monotonic() < give_up:
+    while last not in found and time.monotonic() < give_up:
         events = ask(owner, "GetWatcherEvents", watcherId=watcher_id).json()["events"]
         found += [(each["type"].removeprefix("EVENT_TYPE_").lower(), each["name"]) for each in events]
     return found
@@ -37,11 +37,14 @@ def test_what_changes_is_collected(owner: Owner) -> None:
         "open('watched/a', 'w').write('1'); os.chmod('watched/a', 0o600); os.rename('watched/a', 'watched/b')\n"
         "open('watched/inner/unseen', 'w').close(); os.remove('watched/b'); open('watched/last', 'w').close()"
     )
-    found = collect(owner, watcher, "last")
+    found = collect(owner, watcher, ("create", "last"))
     assert found[:3] == [("create", "a"), ("write", "a"), ("chmod", "a")]
     assert [each for each in found if each[1] == "b"] == [("create", "b"), ("remove", "b")]
     assert ("rename", "a") in found
     assert "unseen" not in str(found)
+    octets = {"Content-Type": "application/octet-stream"}
+    assert owner.data("POST", "/files?path=watched/sent", octets, content=b"x").status_code == 200
+    assert collect(owner, watcher, ("write", "sent")) == [("create", "sent"), ("write", "sent")]
     assert ask(owner, "GetWatcherEvents", watcherId=watcher).json()["events"] == []
     assert ask(owner, "RemoveWatcher", watcherId=watcher).status_code == 200
     for verb in ("GetWatcherEvents", "RemoveWatcher"):
