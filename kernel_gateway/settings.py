@@ -171,6 +171,9 @@ class Settings:
         "the environment that `aws.codeinterpreter.v1` is on the AgentCore face; empty: `data` where it is built, else"
         " `python`",
     )
+    e2b_environment: str = setting(
+        "python", "the environment that E2B's own templates (`base`, `code-interpreter-v1` ...) stand for"
+    )
     agentcore_account_id: str = setting("000000000000", "the account in ARNs of the AgentCore face: 12 digits")
     agentcore_keep_alive_seconds: float = setting(
         10.0, "time between signs of life while a tool runs", low=0.1, high=60

@@ -30,6 +30,7 @@ from kernel_gateway.faces.agent_engine import errors as agent_engine_errors  # n
 from kernel_gateway.faces.agent_engine import table as agent_engine  # noqa: E402
 from kernel_gateway.faces.agentcore import errors as agentcore_errors  # noqa: E402
 from kernel_gateway.faces.agentcore import operations  # noqa: E402
+from kernel_gateway.faces.e2b import routes as e2b  # noqa: E402
 from kernel_gateway.faces.jupyter import routes as jupyter  # noqa: E402
 from kernel_gateway.faces.rest import table as routes  # noqa: E402
 from kernels.oci.seccomp import ALLOWED  # noqa: E402
@@ -96,6 +97,12 @@ def route_table() -> str:
 def jupyter_table() -> str:
     """Every address of the Jupyter face."""
     lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in jupyter.list_routes())
+    return rows("method | address | success | what", lines)
+
+
+def e2b_table() -> str:
+    """Every address of the E2B face."""
+    lines = ((method, f"`{path}`", success, summary) for method, path, success, summary in e2b.list_routes())
     return rows("method | address | success | what", lines)
 
 
@@ -336,6 +343,7 @@ TABLES = {
     "agent-engine-operations": agent_engine_table,
     "agent-engine-codes": agent_engine_code_table,
     "jupyter-routes": jupyter_table,
+    "e2b-routes": e2b_table,
     "shapes": shape_table,
     "seccomp": seccomp_table,
     "agentcore-clients": client_table,

@@ -105,6 +105,21 @@ AGENT_ENGINE: Final[Table] = {
         *("CreateSandboxEnvironmentTemplate", "DeleteSandboxEnvironmentTemplate"),
     ),
 }
+E2B: Final[Table] = {
+    "read": (
+        *("GetSandbox", "ListSandboxes", "ListSandboxesV2", "GetSandboxMetrics"),
+        *("ListContexts", "GetHealth", "GetVariables", "DownloadFile", "StatFile", "ListDirectory", "ListPrograms"),
+        *("WatchDirectory", "GetWatcherEvents"),
+    ),
+    "run": (
+        *("CreateSandbox", "CreateSandboxV2", "ConnectSandbox", "ConnectSandboxV2", "ResumeSandbox", "KillSandbox"),
+        *("SetSandboxTimeout", "RefreshSandbox", "RunCode", "CreateContext", "RestartContext", "RemoveContext"),
+        *("UploadFile", "MakeDirectory", "MoveFile", "RemoveFile", "StartProgram", "FollowProgram", "SendInput"),
+        *("StreamInput", "CloseInput", "SignalProgram", "ResizeTerminal"),
+        *("PauseSandbox", "SnapshotSandbox", "ForkSandbox", "ChangeNetwork", "ListSnapshots"),
+        *("CreateWatcher", "RemoveWatcher"),
+    ),
+}
 
 
 def find_rest_scope(method: str, path: str) -> Scope | None:
@@ -131,6 +146,11 @@ def find_mcp_scope(method: str) -> Scope:
 def find_agent_engine_scope(operation: str) -> Scope:
     """The scope that an operation of the Agent Engine face needs."""
     return _find(AGENT_ENGINE, operation)
+
+
+def find_e2b_scope(operation: str) -> Scope:
+    """The scope that an operation of the E2B face needs."""
+    return _find(E2B, operation)
 
 
 def require(caller: Caller, needed: Scope | None) -> None:

@@ -32,6 +32,7 @@ from kernel_gateway.services.clock import Clock, SystemClock
 from kernel_gateway.services.credentials.access_keys import AccessKeys
 from kernel_gateway.services.credentials.authentication import Identity
 from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.credentials.sandbox_tokens import SandboxTokens
 from kernel_gateway.services.credentials.tokens import Tokens
 from kernel_gateway.services.datasets.copies import DatasetCopies
 from kernel_gateway.services.datasets.datasets import Datasets
@@ -47,6 +48,7 @@ from kernel_gateway.services.executions.executions import Executions
 from kernel_gateway.services.executions.inspection import Inspection
 from kernel_gateway.services.executions.leases import Leases
 from kernel_gateway.services.executions.outputs import Outputs
+from kernel_gateway.services.executions.programs import Programs
 from kernel_gateway.services.executions.views import Start, Views
 from kernel_gateway.services.mirroring.deliveries import Deliveries
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
@@ -61,6 +63,7 @@ from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.results.kept_outputs import KeptOutputs
 from kernel_gateway.services.results.redaction import Redaction
 from kernel_gateway.services.sessions.builder import SandboxBuilder, SessionBuilder
+from kernel_gateway.services.sessions.contexts import Contexts
 from kernel_gateway.services.sessions.idle_memory import IdleMemory
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.notebooks import Notebooks
@@ -73,8 +76,10 @@ from kernel_gateway.services.workspaces.files import Files
 from kernel_gateway.services.workspaces.links import WorkspaceLinks
 from kernel_gateway.services.workspaces.removals import WorkspaceRemovals
 from kernel_gateway.services.workspaces.retention import Retention
+from kernel_gateway.services.workspaces.sandbox_files import SandboxFiles
 from kernel_gateway.services.workspaces.staged_uploads import StagedUploads
 from kernel_gateway.services.workspaces.uploads import Uploads
+from kernel_gateway.services.workspaces.watches import Watches
 from kernel_gateway.services.workspaces.workspace_copies import WorkspaceCopies
 from kernel_gateway.services.workspaces.workspaces import Workspaces
 from kernel_gateway.settings import Settings
@@ -275,6 +280,15 @@ class Services:
             workspaces=self.workspaces,
         )
 
+        self.sandbox_files = SandboxFiles(
+            settings=self.settings,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            background=self.background,
+            registry=self.registry,
+        )
+        self.watches = Watches(self.background, self.registry)
+
     def _build_removals(self) -> None:
         """Workspaces removed on request, and those that have not been used for long."""
         self.removals = WorkspaceRemovals(
@@ -406,6 +420,15 @@ class Services:
             registry=self.registry,
         )
         self.tasks = Tasks(self.registry)
+        self.programs = Programs(
+            settings=self.settings,
+            commands=self.commands,
+            readiness=self.readiness,
+            disk_room=self._disk_room,
+            background=self.background,
+            registry=self.registry,
+        )
+        self.contexts = Contexts(self.database, self.registry, self.sessions)
         self.inspection = Inspection(self.registry, self.background, self.settings)
         self.outputs = Outputs(self.mirrors, self.kept_outputs, self.registry)
 
@@ -487,6 +510,7 @@ class Services:
         self.identity = Identity(database, clock.now, self._last_use)
         self.tokens = Tokens(database, self.identity, clock, revoked)
         self.access_keys = AccessKeys(database, self.settings, clock, self._last_use, revoked)
+        self.sandbox_tokens = SandboxTokens(self.settings, clock, self.identity, self.registry)
         self.attach_tokens = AttachTokens(database, self.registry, self.identity, clock, revoked)
         self.principals = Principals(
             settings=self.settings,

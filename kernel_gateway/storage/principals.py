@@ -131,6 +131,18 @@ def find_by_digest(connection: Connection, digest: str) -> Caller | None:
     return caller_of(Principal(row.id, row.name, row.admin), row.scope, row.token, seconds_or_none(row.expires))
 
 
+def find_by_token_id(connection: Connection, token_id: str) -> Caller | None:
+    """Who calls with the token of this id, if it counts but for its expiry, which is the caller's to look at."""
+    row = connection.execute(
+        select(principals, tokens.c.id.label("token"), tokens.c.scope, tokens.c.expires)
+        .join(tokens, tokens.c.principal_id == principals.c.id)
+        .where(tokens.c.id == token_id, tokens.c.revoked.is_(None), principals.c.disabled.is_(None))
+    ).first()
+    if row is None:
+        return None
+    return caller_of(Principal(row.id, row.name, row.admin), row.scope, row.token, seconds_or_none(row.expires))
+
+
 def has_admin_token(connection: Connection, principal_id: str, now: float) -> bool:
     """Whether a principal has any token that counts and whose scope is all that the principal may."""
     own = (tokens.c.principal_id == principal_id, tokens.c.scope == "admin")

@@ -15,14 +15,34 @@ from sandcell.models.sessions import Usage
 from sandcell.models.sync import Sync, SyncMode
 
 
+class StoredContext(msgspec.Struct, frozen=True):
+    """A context of a session besides its default one: names of its own for code in that language."""
+
+    id: str
+    language: str
+    directory: str
+
+
+class Surroundings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What code of a session finds where it runs: a directory, environment variables; and what contexts there are."""
+
+    directory: str = ""
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
+    contexts: tuple[StoredContext, ...] = ()
+
+
 class Record(msgspec.Struct):
-    """What is said of a session besides its row, as it was at its end; of a live one, as it was a while ago."""
+    """What is said of a session besides its row, as it was at its end; of a live one, as it was a while ago.
+
+    Its surroundings are kept for as long as it lives: variables may be secrets.
+    """
 
     usage: Usage = msgspec.field(default_factory=Usage)
     sync: Sync = msgspec.field(default_factory=Sync)
     runtime: str = ""
     network: SessionNetwork = msgspec.field(default_factory=SessionNetwork)
     keep_awake: bool = False
+    surroundings: Surroundings | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +228,11 @@ def owner_of(connection: Connection, session_id: str) -> tuple[str, str] | None:
 def set_record(connection: Connection, session_id: str, record: Record) -> None:
     """Replace what is said of a session: of a live one now and then, so that a restart goes on counting from there."""
     connection.execute(update(sessions).where(sessions.c.id == session_id).values(record=to_json(record)))
+
+
+def set_expiry(connection: Connection, session_id: str, expires: float, timeout_seconds: int) -> None:
+    values = {"expires": micros(expires), "timeout_seconds": timeout_seconds}
+    connection.execute(update(sessions).where(sessions.c.id == session_id).values(values))
 
 
 def add_workspace(connection: Connection, workspace_id: str, principal_id: str, now: float) -> None:

@@ -18,6 +18,7 @@ MAX_SECONDS = 62_135_596_800.0
 STATUSES = ("running", "done", "timeout", "stopped")
 VERSION = re.compile(r"[0-9a-f.-]{1,100}")
 """What a file's version is made of: it becomes a header of an answer."""
+CHANGES = ("create", "write", "remove", "rename", "chmod")
 FILE_KINDS = ("file", "directory", "link", "other")
 
 
@@ -40,6 +41,14 @@ class KernelExit:
     exit_code: int | None
     signal: str | None
     last_words: str = ""
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """Something changed below a watched directory: `kind` is one of CHANGES, `name` is relative to the directory."""
+
+    kind: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ class FileStat:
 
     Names that are not UTF-8 hold surrogates, as `os.fsdecode` makes them. `modified` is seconds since the epoch.
     `version` differs once the file has changed, if it is `settled`; it is empty in lists, and when it is not known.
+    The last four are told where paths are relative to the sandbox's root; `target` is a link's.
     """
 
     path: str
@@ -74,6 +84,10 @@ class FileStat:
     modified: float
     version: str = ""
     settled: bool = False
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    target: str = ""
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -142,6 +156,16 @@ def parse_result(value: dict[str, Any]) -> CommandResult:
     )
 
 
+def parse_change(value: dict[str, Any]) -> FileChange | None:
+    """One line of a watch; None for one that says nothing but that it goes on."""
+    if value.get("event") != "change":
+        return None
+    kind = of_type(value, "kind", str)
+    if kind not in CHANGES:
+        raise SandboxFailed("the guest knows a change that we do not")
+    return FileChange(kind, of_type(value, "name", str))
+
+
 def parse_file(value: object) -> FileStat:
     """What is said of an entry of the workspace."""
     if not isinstance(value, dict):
@@ -158,7 +182,15 @@ def parse_file(value: object) -> FileStat:
         of_type(value, "modified", float),
         str(version) if known else "",  # a guest of an earlier version, taken up with its sandbox, says none
         known and settled is True,
+        mode=_optional_number(value, "mode"),
+        uid=_optional_number(value, "uid"),
+        gid=_optional_number(value, "gid"),
+        target=str(value.get("target", ""))[:4096],
     )
+
+
+def _optional_number(value: dict[str, Any], name: str) -> int:
+    return int(of_type(value, name, int)) if name in value else 0
 
 
 def of_type(value: dict[str, Any], name: str, kind: type) -> Any:

@@ -11,21 +11,23 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
 
 from kernels.errors import DeadlineExceeded, GuestRefused, NotListening, SandboxFailed, SandboxGone
 from kernels.guest_client import answers as guest_answers
-from kernels.guest_client import file_stream
-from kernels.guest_client.answers import CommandResult, FileStat, KernelExit, KernelStarted
+from kernels.guest_client import file_stream, programs
+from kernels.guest_client.answers import CommandResult, FileChange, FileStat, KernelExit, KernelStarted
+from kernels.guest_client.programs import ProgramEvent, ProgramRequest, RunningProgram
 from kernels.guest_client.transport import GuestTransport
 from kernels.kernelspec import Kernelspec
 from kernels.wire.dialing import GUEST, PATIENCE_SECONDS, POLL_SECONDS, Dial
 
-__all__ = ["CommandResult", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
+__all__ = ["CommandResult", "FileChange", "FileStat", "GuestClient", "KernelExit", "KernelStarted"]
 
+Parsed = TypeVar("Parsed")
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Of one JSON answer: a listing or a command's output."""
 MAX_EVENT_BYTES = 64 * 1024
@@ -210,15 +212,90 @@ class GuestClient:
         """End a background command and say how it was; one that has ended stays as it was."""
         return guest_answers.parse_result(await self._json("DELETE", f"/v1/tasks/{_quote(task_id)}"))
 
-    async def list_files(self, path: str, *, recursive: bool, limit: int) -> list[FileStat]:
-        """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
-        query = f"path={_quote(path)}&recursive={str(recursive).lower()}&limit={limit}"
+    async def start_program(self, request: ProgramRequest) -> AsyncGenerator[ProgramEvent]:
+        """Start a program and follow it: await this, which raises what keeps it from starting; the caller closes it.
+
+        Closing it ends nothing. It ends with the program.
+        """
+        body = {
+            "command": list(request.command),
+            "variables": dict(request.variables),
+            "directory": request.directory,
+            "tag": request.tag,
+            "size": list(request.size or ()),
+            "input": request.takes_input,
+            "timeout_seconds": request.timeout_seconds,
+        }
+        return await self._follow_program("POST", "/v1/programs", json.dumps(body).encode())
+
+    async def follow_program(self, pid: int) -> AsyncGenerator[ProgramEvent]:
+        """Follow one that runs, in the place of who did before; otherwise as `start_program`."""
+        return await self._follow_program("GET", f"/v1/programs/{pid}", None)
+
+    async def list_programs(self) -> list[RunningProgram]:
+        """Those that run."""
+        return programs.parse_running(await self._json("GET", "/v1/programs"))
+
+    async def tell_program(self, pid: int, action: str, **content: Any) -> None:
+        """`input` (data, in base64), `close-input`, `signal` or `size` for a program."""
+        await self._json("POST", f"/v1/programs/{pid}/{action}", content)
+
+    async def watch_files(self, path: str, *, recursive: bool) -> AsyncGenerator[FileChange]:
+        """What changes below a directory anywhere in the sandbox, until it is closed: await this, then close it."""
+        body = json.dumps({"path": path, "recursive": recursive}).encode()
+        return await self._open_stream(guest_answers.parse_change, "POST", "/v1/files/watch", body)
+
+    async def _follow_program(self, method: str, path: str, content: bytes | None) -> AsyncGenerator[ProgramEvent]:
+        return await self._open_stream(programs.parse_event, method, path, content)
+
+    async def _open_stream(
+        self, parse: Callable[[dict[str, Any]], Parsed | None], method: str, path: str, content: bytes | None
+    ) -> AsyncGenerator[Parsed]:
+        """What becomes of the lines of an answer, once it has begun; lines that become None say nothing."""
+        parsed = self._parse_lines(parse, method, path, content)
+        try:
+            await anext(parsed)
+        except BaseException:
+            await parsed.aclose()
+            raise
+        return parsed
+
+    async def _parse_lines(
+        self, parse: Callable[[dict[str, Any]], Any], method: str, path: str, content: bytes | None
+    ) -> AsyncGenerator[Any]:
+        """None once the guest has answered, then what its lines become."""
+        async with self._answer(method, path, deadline_seconds=CALL_SECONDS, content=content) as response:
+            yield None
+            async with aclosing(self._lines(response)) as lines:
+                async for line in lines:
+                    if (found := parse(line)) is not None:
+                        yield found
+
+    async def list_files(
+        self, path: str, *, recursive: bool, limit: int, depth: int = 64, everywhere: bool = False
+    ) -> list[FileStat]:
+        """The first `limit` entries below a directory: a directory before what is in it, siblings by name.
+
+        Recursively, `depth` levels. `everywhere`, here and below: paths are relative to the sandbox's root.
+        """
+        query = (
+            f"path={_quote(path)}&recursive={str(recursive).lower()}&limit={limit}&depth={depth}{_where(everywhere)}"
+        )
         found = await self._json("GET", f"/v1/files?{query}", deadline_seconds=WALK_SECONDS)
         return [guest_answers.parse_file(entry) for entry in guest_answers.of_type(found, "files", list)]
 
-    async def stat_file(self, path: str) -> FileStat:
+    async def stat_file(self, path: str, *, everywhere: bool = False) -> FileStat:
         """What is at this path; links are described and not followed."""
-        return guest_answers.parse_file(await self._json("GET", f"/v1/files/stat?path={_quote(path)}"))
+        query = f"path={_quote(path)}{_where(everywhere)}"
+        return guest_answers.parse_file(await self._json("GET", f"/v1/files/stat?{query}"))
+
+    async def make_directory(self, path: str) -> FileStat:
+        """Make a directory anywhere in the sandbox, with those above it; refused as `exists` when it is there."""
+        return guest_answers.parse_file(await self._json("POST", "/v1/files/directory", {"path": path}))
+
+    async def move_file(self, path: str, to: str) -> FileStat:
+        """Give what is at a path, anywhere in the sandbox, another one."""
+        return guest_answers.parse_file(await self._json("POST", "/v1/files/move", {"path": path, "to": to}))
 
     async def read_file(self, path: str, *, max_bytes: int | None = None) -> AsyncIterator[bytes]:
         """The bytes of a regular file as they come; refused as `too_large` when there are more than `max_bytes`.
@@ -243,9 +320,12 @@ class GuestClient:
             raise
         return _check_size(content, file.path, end - start)
 
-    async def open_file(self, path: str, *, max_bytes: int | None = None) -> tuple[FileStat, AsyncGenerator[bytes]]:
+    async def open_file(
+        self, path: str, *, max_bytes: int | None = None, everywhere: bool = False
+    ) -> tuple[FileStat, AsyncGenerator[bytes]]:
         """A regular file and its bytes, which are of that version, as of `read_file`; the caller closes them."""
-        content = self._read_content(path, "" if max_bytes is None else f"&max_bytes={max_bytes}")
+        bounds = "" if max_bytes is None else f"&max_bytes={max_bytes}"
+        content = self._read_content(path, bounds + _where(everywhere))
         try:
             head = await anext(content)  # a guest of an earlier version, taken up with its sandbox, says nothing
             found = guest_answers.parse_file(guest_answers.parse(head)) if head else await self.stat_file(path)
@@ -266,10 +346,15 @@ class GuestClient:
                 yield chunk
 
     async def write_file(
-        self, path: str, chunks: AsyncIterator[bytes], *, deadline_seconds: float = TRANSFER_SECONDS
+        self,
+        path: str,
+        chunks: AsyncIterator[bytes],
+        *,
+        deadline_seconds: float = TRANSFER_SECONDS,
+        everywhere: bool = False,
     ) -> FileStat:
         """Write a file, parents included; only when complete does it take the place of what was there."""
-        address = f"/v1/files/content?path={_quote(path)}"
+        address = f"/v1/files/content?path={_quote(path)}{_where(everywhere)}"
         return guest_answers.parse_file(
             await self._json("PUT", address, content=chunks, deadline_seconds=deadline_seconds)
         )
@@ -282,9 +367,9 @@ class GuestClient:
         answer = await self._json("PUT", "/v1/files/batch", content=content, deadline_seconds=deadline_seconds)
         return guest_answers.parse_refusals(answer, "written", len(files))
 
-    async def remove_file(self, path: str, *, recursive: bool = False) -> None:
+    async def remove_file(self, path: str, *, recursive: bool = False, everywhere: bool = False) -> None:
         """Remove a file, an empty directory, or all below one; of the workspace itself (""), its content."""
-        address = f"/v1/files?path={_quote(path)}&recursive={str(recursive).lower()}"
+        address = f"/v1/files?path={_quote(path)}&recursive={str(recursive).lower()}{_where(everywhere)}"
         await self._json("DELETE", address, deadline_seconds=WALK_SECONDS)
 
     async def remove_files(self, paths: Sequence[str]) -> list[tuple[int, GuestRefused]]:
@@ -303,18 +388,26 @@ class GuestClient:
         await self._http.aclose()
 
     async def _events(self) -> AsyncGenerator[dict[str, Any], None]:
-        async with self._open("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response:
-            pending = b""
-            chunks = response.aiter_raw()
-            while True:
-                chunk = await self._next(chunks, SILENCE_SECONDS, "the guest's heartbeat")
-                if chunk is None:
-                    return
-                *lines, pending = (pending + chunk).split(b"\n")
-                if len(pending) > MAX_EVENT_BYTES:
-                    raise SandboxFailed("the guest sent an event that does not end")
-                for line in lines:
-                    yield guest_answers.parse(line)
+        async with (
+            self._open("GET", "/v1/events", deadline_seconds=SILENCE_SECONDS) as response,
+            aclosing(self._lines(response)) as lines,
+        ):
+            async for line in lines:
+                yield line
+
+    async def _lines(self, response: httpx.Response) -> AsyncGenerator[dict[str, Any]]:
+        """JSON objects, one a line; the guest sends a heartbeat where nothing else is to be said."""
+        pending = b""
+        chunks = response.aiter_raw()
+        while True:
+            chunk = await self._next(chunks, SILENCE_SECONDS, "the guest's heartbeat")
+            if chunk is None:
+                return
+            *lines, pending = (pending + chunk).split(b"\n")
+            if len(pending) > MAX_EVENT_BYTES:
+                raise SandboxFailed("the guest sent an event that does not end")
+            for line in lines:
+                yield guest_answers.parse(line)
 
     async def _json(
         self,
@@ -428,6 +521,10 @@ async def _deadline(seconds: float, what: str) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise DeadlineExceeded(f"waited {seconds:g} s for {what}") from None
+
+
+def _where(everywhere: bool) -> str:  # noqa: FBT001 - a parameter of an address
+    return "&everywhere=true" if everywhere else ""
 
 
 def _quote(text: str) -> str:

@@ -13,14 +13,25 @@ import httpx
 from kernels.errors import SandboxFailed
 from kernels.wire.dialing import GUEST, Dial
 
+MOST_CONNECTIONS = 64
+"""To one guest: one for each of the 32 programs and 16 commands that it runs at most, which hold theirs until they end,
+and 16 for all else. With httpcore's ten a few waiting commands would keep everything else of the session waiting."""
+MOST_IDLE = 10
+"""Of these, such as stay open for the next call."""
+
 
 class GuestTransport(httpx.AsyncBaseTransport):
     """Every connection goes to the guest, whatever the URL says. `connected` is used up before another is dialled."""
 
     def __init__(self, dial: Dial) -> None:
         self._backend = _Dialled(dial)
-        self._pool = httpcore.AsyncConnectionPool(network_backend=self._backend)
+        self._pool = self._make_pool()
         self._former: list[httpcore.AsyncConnectionPool] = []
+
+    def _make_pool(self) -> httpcore.AsyncConnectionPool:
+        return httpcore.AsyncConnectionPool(
+            max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_IDLE, network_backend=self._backend
+        )
 
     def take(self, connected: socket.socket) -> None:
         """Use this connection for the next request that needs one."""
@@ -29,7 +40,7 @@ class GuestTransport(httpx.AsyncBaseTransport):
     def forget(self) -> None:
         """Begin with new connections; those that are idle are closed at the next request."""
         self._former.append(self._pool)
-        self._pool = httpcore.AsyncConnectionPool(network_backend=self._backend)
+        self._pool = self._make_pool()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; httpcore's errors become `httpx.TransportError`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kernels.execution.contexts import RunContext, enter_javascript
 from kernels.execution.dialect import Dialect
+from kernels.execution.hub import Hub
 from kernels.guest_client.client import KernelStarted
 from kernels.sandboxed.deno_dialect import PRELUDE, DenoDialect
 from kernels.sandboxed.second_kernel import SecondKernel
@@ -19,6 +21,12 @@ class DenoKernel(SecondKernel):
         " has the package `deno`, as `python` has"
     )
     prelude = PRELUDE
+    place: RunContext | None = None
+    """Where the code that comes next begins, and its variables; None where nobody has named any yet."""
+
+    async def prepare(self, hub: Hub) -> None:
+        if self.place is not None:
+            await enter_javascript(hub, self.place)
 
     async def start(self) -> KernelStarted:
         return await self.guest.start_deno()

@@ -10,12 +10,13 @@ import asyncio
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from kernels.cancelling import cancel_all
 from kernels.errors import Death, KernelDied, KernelsError, SandboxFailed, SandboxGone
-from kernels.execution import execution
+from kernels.execution import contexts, execution
+from kernels.execution.contexts import RunContext
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.hub import Hub
 from kernels.execution.outputs import UserError
@@ -171,6 +172,17 @@ class SandboxedKernel:
         death = outcome.death or deadline_death(timeout_seconds, self._limits.interrupt_grace_seconds)
         await self._try_replace(hub, death)
         return dataclasses.replace(outcome, death=death)
+
+    async def enter(self, context: RunContext, runtime: str) -> None:
+        """Have the code that is sent next run in this context; raises as `execute` does. Other kernels have none."""
+        if runtime == "deno":
+            self._deno.place = context
+        elif runtime == "python":
+            await contexts.enter(await self._ready(), context)
+
+    async def forget_contexts(self, names: Sequence[str]) -> None:
+        """Let go of contexts of the Python kernel."""
+        await contexts.forget(await self._ready(), names)
 
     def note_life(self) -> None:
         """Memory ran out and another process was killed, a command perhaps: the kernel lives."""

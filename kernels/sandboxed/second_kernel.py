@@ -111,6 +111,7 @@ class SecondKernel(ABC):
         try:
             try:
                 hub = await self.ready()
+                await self.prepare(hub)
             except SandboxGone:
                 raise
             except GuestRefused as error:
@@ -244,6 +245,9 @@ class SecondKernel(ABC):
         """Ask the kernel to stop what it runs, by a message; what cannot be said is not."""
         with contextlib.suppress(KernelsError):
             await hub.request("control", "interrupt_request", {}, deadline_seconds=_INTERRUPT_SECONDS)
+
+    async def prepare(self, hub: Hub) -> None:  # noqa: B027 - most kernels need nothing
+        """Called before each run, once there is a kernel."""
 
     @abstractmethod
     async def start(self) -> KernelStarted:

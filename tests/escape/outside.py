@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,10 @@ class Routes:
     def ask(self, method: str, address: str, **more: Any) -> httpx.Response:
         """A request to an address below the session's, or to one that starts with `/`."""
         return self._http.request(method, address if address.startswith("/") else f"{self._session}/{address}", **more)
+
+    def stream(self, address: str, content: bytes, headers: dict[str, str]) -> AbstractContextManager[httpx.Response]:
+        """A request whose answer is read while it comes."""
+        return self._http.stream("POST", address, content=content, headers=headers)
 
     def file(self, method: str, path: str | bytes, **more: Any) -> httpx.Response:
         return self.ask(method, f"files/{quote(path, safe='/')}", **more)

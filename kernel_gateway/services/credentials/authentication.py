@@ -51,6 +51,18 @@ class Identity:
         self.last_use.note_token(caller.credential_id, now)
         return caller
 
+    async def find_token(self, token_id: str) -> Caller:
+        """Who has the token of this id, for what was derived from it; raises Unauthorized when it does not count."""
+        question = f"id {token_id}"
+
+        async def look_up() -> Caller | None:
+            return await self._database.run(lambda connection: principals.find_by_token_id(connection, token_id))
+
+        caller = await self._remembered.ask(question, look_up)
+        if caller is None or not caller.counts_at(self._now()):
+            raise Unauthorized
+        return caller
+
     async def _look_up(self, digest: str) -> Caller | None:
         return await self._database.run(lambda connection: principals.find_by_digest(connection, digest))
 

@@ -103,7 +103,7 @@ class Commands:
         live = await self._registry.require(principal, session_id)
         live.require_unleased(lease)
         self._disk_room.require()
-        row = self._row(live, request, timeout, author=principal.name, face=face)
+        row = self.make_row(live, request, timeout, author=principal.name, face=face)
         gone = asyncio.Event()
         try:
             return await self._background.carry_out(self._run(live, request, row, gone), f"command in {live.id}")
@@ -114,7 +114,7 @@ class Commands:
     async def _run(self, live: LiveSession, request: CommandRequest, row: ExecutionRow, gone: asyncio.Event) -> Command:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
-            row = await self._begin(live, row)
+            row = await self.begin(live, row)
             call = kernel.guest.run_command(
                 request.command,
                 timeout_seconds=row.timeout_seconds,
@@ -125,16 +125,16 @@ class Commands:
             try:
                 result = await (_run_until(gone, call) if request.stop_when_gone else call)
             except KernelsError as error:
-                await self._finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
+                await self.finish(live, replace(row, status="died", outcome=death_outcome("sandbox", str(error))))
                 raise
             if result is None:
-                await self._finish(live, replace(row, status="interrupted", outcome=StoredOutcome(why=CALLER_LEFT)))
+                await self.finish(live, replace(row, status="interrupted", outcome=StoredOutcome(why=CALLER_LEFT)))
                 return Command(row.id, "stopped")
             if result.exit_code == KILLED:
                 kernel.note_life()
             if not request.background:
                 row = replace(row, ended_number=live.sandbox.flushes.next_number())
-            row = await self._finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
+            row = await self.finish(live, replace(row, status=_status(result), outcome=_outcome(result)))
             if request.background:
                 live.remember_task(result.id, kernel)
                 return command_of(result)
@@ -146,7 +146,7 @@ class Commands:
         ticket = flushes.request(row)
         return await flushes.wait_durable(ticket) if row.sync == "before_return" else sync_status(row, flushes.sync())
 
-    def _row(
+    def make_row(
         self, live: LiveSession, request: CommandRequest, timeout: float, *, author: str, face: str
     ) -> ExecutionRow:
         return ExecutionRow(
@@ -168,7 +168,7 @@ class Commands:
             sync="async" if request.background else request.sync or live.row.sync,
         )
 
-    async def _begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
+    async def begin(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
         """It is on record before it runs: after a restart the service says that it was cut off."""
         row = replace(row, generation=live.sandbox.generation, started=self._clock.now())
 
@@ -179,7 +179,7 @@ class Commands:
         await self._database.run(store)
         return row
 
-    async def _finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
+    async def finish(self, live: LiveSession, row: ExecutionRow) -> ExecutionRow:
         """Store how it ended, now or, when that does not work, as soon as it does: the caller has his answer."""
         row = await asyncio.to_thread(self._redaction.row, row) if self._redaction.wanted else row
         outcome = trim(row.outcome or StoredOutcome(), self._settings.stored_text_bytes)

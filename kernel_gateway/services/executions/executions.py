@@ -41,6 +41,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.execution.contexts import RunContext
 from kernels.kernelspec import Kernelspec
 from kernels.languages import BUILT_IN, PYTHON, RUNTIMES, runtime_of
 from kernels.wire.client_request import ClientRequest
@@ -88,20 +89,22 @@ class Executions:
         *,
         face: str = "rest",
         lease: str | None = None,
+        context: RunContext | None = None,
     ) -> Execution:
         """Store an execution and queue it; the row is durable when this returns. It came through that `face`.
 
-        While another than the caller's `lease` lasts, it waits, or is refused by any other `on_busy` than queue.
+        Its code runs in that `context`, or in the session's. While another than the caller's `lease` lasts, it waits,
+        or is refused by any other `on_busy` than queue.
 
         The same key and the same submission return the same execution, also when its session has ended. Otherwise
         raises NotFound, SessionTerminated, InvalidRequest, PayloadTooLarge, SessionBusy (on_busy=reject: nothing is
         stored), GenerationMismatch, IdempotencyConflict, QueueFull, NoSpace, ShuttingDown. `on_busy=interrupt`
         interrupts what runs and then waits its turn like any other.
         """
-        runtime = await self._find_runtime(principal, session_id, submission)
+        runtime = await self.find_runtime(principal, session_id, submission)
         row = self._check(session_id, submission, runtime, idempotency_key, author=principal.name, face=face)
         try:
-            taken = await self._submit(principal, row, submission, lease)
+            taken = await self._submit(principal, row, submission, lease, context)
         except GatewayError:  # what is refused now may have been taken before; what is not, the database tells apart
             before = await self._find_submitted(principal, row) if idempotency_key is not None else None
             if before is None:
@@ -111,7 +114,12 @@ class Executions:
         return taken if taken.id == row.id else await self.get(principal, session_id, taken.id)
 
     async def _submit(
-        self, principal: Principal, row: ExecutionRow, submission: Submission, lease: str | None
+        self,
+        principal: Principal,
+        row: ExecutionRow,
+        submission: Submission,
+        lease: str | None,
+        context: RunContext | None,
     ) -> Execution:
         session_id = row.session_id
         self._readiness.require_accepting()
@@ -122,7 +130,7 @@ class Executions:
             live.require_unleased(lease)
         if submission.on_busy == "reject" and (live.running is not None or live.waiting):
             raise SessionBusy("something runs in this session", session_id=session_id)
-        admit = self._admit(live, row, submission, lease=lease)
+        admit = self._admit(live, row, submission, lease=lease, context=context)
         return await self._background.carry_out(admit, f"submit {row.id}")
 
     async def submit_attached(
@@ -224,7 +232,7 @@ class Executions:
         row = await self._row(principal, session_id, execution_id)
         return replay_events(row, after, sync_status(row, await self._sync(principal, session_id)))
 
-    async def _find_runtime(self, principal: Principal, session_id: str, submission: Submission) -> str:
+    async def find_runtime(self, principal: Principal, session_id: str, submission: Submission) -> str:
         """What runs this code; raises InvalidRequest when that is no runtime of its language, or keeps no context."""
         language, asked = submission.language.lower(), submission.runtime
         declared: tuple[Kernelspec, ...] = ()
@@ -289,6 +297,7 @@ class Executions:
         *,
         asked: Asked | None = None,
         lease: str | None = None,
+        context: RunContext | None = None,
     ) -> Execution:
         """The place in the queue first, then the row: what is acknowledged is both queued and stored.
 
@@ -296,7 +305,7 @@ class Executions:
         kernel, whose generation is not known yet.
         """
         row = replace(row, generation=live.sandbox.generation, sync=submission.sync or live.row.sync)
-        job = self._queue(live, row, asked, lease)
+        job = self._queue(live, row, asked, lease, context)
         taken = None if row.clear_context else live.takes_at_once(job)
 
         def store(connection: Connection) -> None:
@@ -319,10 +328,17 @@ class Executions:
                 await interrupt_code(live, self._background, self._settings.interrupt_grace_seconds)
         return execution_of(job.row)
 
-    def _queue(self, live: LiveSession, row: ExecutionRow, asked: Asked | None, lease: str | None) -> Job:
+    def _queue(
+        self,
+        live: LiveSession,
+        row: ExecutionRow,
+        asked: Asked | None,
+        lease: str | None,
+        context: RunContext | None,
+    ) -> Job:
         """A job in its place, with room for its code until it runs."""
         job = Job(row, EventLog(self._settings.event_log_bytes), asked)
-        job.lease = lease
+        job.lease, job.context = lease, context
         job.room = self._body_room.keep_code(live.row.principal_id, row.code)
         try:
             live.admit(job, self._settings.queue_length)

@@ -18,6 +18,7 @@ from kernel_gateway.services.results.event_log import EventLog
 from kernel_gateway.services.results.kept_outputs import FullText
 from kernel_gateway.services.results.outcomes import closing_event, execution_of
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome, StoredUpdate
+from kernels.execution.contexts import RunContext
 from kernels.wire.client_request import ClientRequest
 from sandcell.models.executions import Execution
 from sandcell.models.sync import ExecutionSync
@@ -55,6 +56,8 @@ class Job:
         """What its answer says of its files."""
         self._settling: asyncio.Task[ExecutionSync] | None = None
         self._preparing: asyncio.Task[None] | None = None
+        self.context: RunContext | None = None
+        """Where its code is to run; None: where the session's runs."""
         self.lease: str | None = None
         """The lease that the caller who submitted it holds, or claims to hold."""
         self.room: Share | None = None

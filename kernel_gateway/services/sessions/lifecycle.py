@@ -69,7 +69,13 @@ class Lifecycle:
         """Let the session run executions, and run out of time."""
         name = f"session {live.id}"
         live.worker_task = self._background.spawn(live.worker.run(), f"worker of {name}")
-        live.timer_task = self._background.spawn(self._watch_time(live), f"timer of {name}")
+        self.watch_time(live)
+
+    def watch_time(self, live: LiveSession) -> None:
+        """Look after the time that is left: when it begins, and when another end was set."""
+        if live.timer_task is not None:
+            live.timer_task.cancel()
+        live.timer_task = self._background.spawn(self._watch_time(live), f"timer of session {live.id}")
 
     def end(self, live: LiveSession, reason: str, detail: str) -> asyncio.Task[SessionRow]:
         """Begin the session's end, or join the one under way; new work is refused from here on.

@@ -19,6 +19,7 @@ from kernel_gateway.services.sessions.session_sandbox import SessionSandbox
 from kernel_gateway.services.sessions.subscribers import Ended, Subscribers
 from kernel_gateway.storage.executions import ExecutionRow, NoteRow
 from kernel_gateway.storage.sessions import Record, SessionRow
+from kernels.execution.contexts import RunContext
 from kernels.execution.hub import Hub
 from kernels.languages import PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
@@ -54,6 +55,7 @@ class LiveSession:
 
     def __init__(self, row: SessionRow, clock: Clock) -> None:
         self.row = row
+        self.surroundings = row.record.surroundings
         self.sandbox: SessionSandbox
         self.worker: Worker
         self.late: LateOutputs
@@ -88,6 +90,12 @@ class LiveSession:
     @property
     def id(self) -> str:
         return self.row.id
+
+    @property
+    def run_context(self) -> RunContext | None:
+        """Where code runs that names no context; None where that is as the kernel began."""
+        kept = self.surroundings
+        return None if kept is None else RunContext("", kept.directory, kept.variables)
 
     @property
     def in_work(self) -> bool:
@@ -254,8 +262,9 @@ class LiveSession:
         """What is stored of it besides its row; its usage is as the sandbox was last asked for it."""
         egress_gateway = self.sandbox.egress_gateway
         usage = msgspec.structs.replace(self.sandbox.meter.last, executions=self.executions)
+        kept = self.surroundings if self.ending is None else None
         awake = self.row.record.keep_awake
-        return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network(), awake)
+        return Record(usage, self.sandbox.sync(), egress_gateway.runtime, egress_gateway.network(), awake, kept)
 
     def describe(self) -> Session:
         """The session as callers see it; its usage is as the sandbox was last asked for it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from dataclasses import replace
 from typing import cast
 
+import msgspec
 import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -40,7 +42,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions, principals, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.sessions import Record as StoredRecord
-from kernel_gateway.storage.sessions import SessionRow
+from kernel_gateway.storage.sessions import SessionRow, Surroundings
 from sandcell.models.model import Page
 from sandcell.models.sessions import Session, SessionStatus, StartSession
 from sandcell.models.sync import SyncMode
@@ -87,7 +89,14 @@ class Sessions:
         self._builder = builder
         self._lifecycle = lifecycle
 
-    async def start(self, principal: Principal, body: StartSession, session_id: str | None = None) -> Session:
+    async def start(
+        self,
+        principal: Principal,
+        body: StartSession,
+        session_id: str | None = None,
+        *,
+        surroundings: Surroundings | None = None,
+    ) -> Session:
         """Start a session and return when its kernel takes code; its id is a new one unless given, a UUID.
 
         Raises UnknownEnvironment, EnvironmentUnavailable, AgentDetached, InvalidRequest, SessionLimit, NotFound
@@ -97,6 +106,7 @@ class Sessions:
         self._readiness.require_accepting()
         chosen = await self._agents.choose(principal, body.environment, body.agent)
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
+        row = replace(row, record=msgspec.structs.replace(row.record, surroundings=surroundings))
         await self._disk_room.wait()
         self._readiness.require_accepting()
         async with self._memory_room.start():
@@ -145,6 +155,25 @@ class Sessions:
                 return describe_session(await asyncio.shield(ending))
         except TimeoutError:
             raise DeadlinePassed("the session is still ending; ask for it again later") from None
+
+    async def set_lifetime(
+        self, principal: Principal, session_id: str, seconds: int, *, only_later: bool = False
+    ) -> Session:
+        """Have a live session end so many seconds from now; with `only_later` never sooner than it would have.
+
+        Counted from its start it lives no longer than any session may.
+        """
+        live = await self._registry.require(principal, session_id)
+        now, most = self._clock.now(), self._settings.session_timeout_max_seconds
+        expires = now + _within("timeout", seconds, 0, most)
+        if expires - live.row.created > most:
+            raise InvalidRequest(f"timeout: a session lives for at most {most:,} seconds from its start")
+        if not (only_later and expires <= live.row.expires):
+            lifetime = math.ceil(expires - live.row.created)
+            await self._database.run(lambda c: sessions.set_expiry(c, session_id, expires, lifetime))
+            live.row = replace(live.row, expires=expires, timeout_seconds=lifetime)
+            self._lifecycle.watch_time(live)
+        return live.describe()
 
     async def interrupt(self, principal: Principal, session_id: str) -> None:
         """Interrupt what runs, what an attached client's widget or a completion called as well; nothing is fine too."""

@@ -37,10 +37,11 @@ from kernel_gateway.storage import executions, sessions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
 from kernels.errors import Death, KernelsError
+from kernels.execution.contexts import RunContext
 from kernels.execution.execution import Event, Outcome
 from kernels.execution.run_usage import RunUsage
 from kernels.kernelspec import Kernelspec
-from kernels.languages import BUILT_IN
+from kernels.languages import BUILT_IN, PYTHON
 from kernels.sandboxed.sandboxed_kernel import SandboxedKernel
 from sandcell.models.sync import ExecutionSync
 
@@ -78,6 +79,8 @@ class Worker:
         self._finished = finished
         self._background = background
         self._live = live
+        self._entered: dict[str, tuple[int, RunContext] | None] = {}
+        """By runtime, of which kernel and where its last code ran; None where that is not known any more."""
 
     async def run(self) -> None:
         """Take jobs until cancelled; no job's failure ends the worker."""
@@ -215,6 +218,7 @@ class Worker:
             _require_generation(job, kernel)
             if job.row.clear_context:
                 await _clear(job, kernel)
+            await self._enter(job, kernel)
             now = self._clock.now()
             # Durable before the code goes out, so that no restart of the service runs it twice. Where the kernel was
             # free the submission has stored this with the row, which saves a transaction.
@@ -226,6 +230,26 @@ class Worker:
         if job.has_to_stop():
             return await self.finish(job, "interrupted", StoredOutcome(why=BEFORE_IT_BEGAN))
         return await self._execute(job, kernel)
+
+    async def _enter(self, job: Job, kernel: SandboxedKernel) -> None:
+        """Have the kernel run the code where it belongs; raises our errors. Most sessions have one place for all."""
+        runtime, place = job.row.runtime, job.context or self._live.run_context
+        if place is None:
+            if runtime not in self._entered:
+                return
+            place = RunContext()
+        wanted = (kernel.generation, place)
+        if self._entered.get(runtime) == wanted:
+            return
+        self._entered[runtime] = None
+        with translated():
+            await kernel.enter(place, runtime)
+        self._entered[runtime] = wanted
+
+    def leave_context(self) -> None:
+        """Called when contexts were forgotten: the next code enters its own again."""
+        if PYTHON in self._entered:
+            self._entered[PYTHON] = None
 
     async def _abort_followers(self, job: Job) -> None:
         """What an attached client sent after a cell that failed does not run, unless it asked for that."""

@@ -134,7 +134,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             written = await kernel.guest.write_file(path, chunks)
-            await _note_changes(live, [path])
+            await note_changes(live, [path])
         return file_entry(written)
 
     async def read_whole(self, principal: Principal, session_id: str, path: str, most_bytes: int) -> bytes:
@@ -166,7 +166,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.write_files(files)
-            await _note_changes(live, [path for path, _ in files])
+            await note_changes(live, [path for path, _ in files])
         return tuple((number, translate(error)) for number, error in refused)
 
     async def remove_all(self, principal: Principal, session_id: str, paths: Sequence[str]) -> tuple[Refused, ...]:
@@ -181,7 +181,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             refused = await kernel.guest.remove_files(paths)
-            await _note_changes(live, paths)
+            await note_changes(live, paths)
         return tuple((number, translate(error)) for number, error in refused)
 
     async def would_remove(
@@ -216,7 +216,7 @@ class Files:
         with translated(), live.in_use():
             kernel = await live.sandbox.ready()
             await kernel.guest.remove_file(path, recursive=recursive)
-            await _note_changes(live, [path])
+            await note_changes(live, [path])
 
 
 async def _open(guest: GuestClient, path: str, bounds: Bounds | None) -> LiveReading:
@@ -274,7 +274,7 @@ async def _translate_errors(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[byt
                 yield chunk
 
 
-async def _note_changes(live: LiveSession, paths: Sequence[str]) -> None:
+async def note_changes(live: LiveSession, paths: Sequence[str]) -> None:
     """Flush it soon; and count it as changed by no execution."""
     if live.sandbox.watched is not None:
         raw = [path.encode("utf-8", "surrogateescape") for path in paths]

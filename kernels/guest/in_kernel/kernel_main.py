@@ -46,6 +46,7 @@ NO_INPUT = (
 )
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
+CONTEXT_REQUEST = b'"sandcell_context_request"'
 IPYTHON = "IPYTHONDIR"
 
 
@@ -106,6 +107,7 @@ class Kernel(IPythonKernel):
         self._meter = load("cell_usage").Meter()
         self._used: dict[str, Any] | None = None
         self._reporter: Any = None
+        self._contexts: Any = None
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
@@ -148,14 +150,29 @@ class Kernel(IPythonKernel):
         its streams is not flushed.
         """
         header = next((index + 2 for index, frame in enumerate(msg) if frame.bytes == DELIMITER), len(msg))
-        if not any(VARIABLES_REQUEST in frame.bytes for frame in msg[header : header + 1]):
+        asked = next((frame.bytes for frame in msg[header : header + 1]), b"")
+        if VARIABLES_REQUEST not in asked and CONTEXT_REQUEST not in asked:
             await super().process_control(msg)
             return
         session = cast("Any", self.session)
         with suppress(Exception):  # not signed, or the stream is closed
             identities, parts = session.feed_identities(msg, copy=False)
             request = session.deserialize(parts, content=True, copy=False)
-            session.send(self.control_stream, "sandcell_variables_reply", self._variables(), request, ident=identities)
+            if VARIABLES_REQUEST in asked:
+                reply, content = "sandcell_variables_reply", self._variables()
+            else:
+                reply, content = "sandcell_context_reply", self._enter_context(request["content"])
+            session.send(self.control_stream, reply, content, request, ident=identities)
+
+    def _enter_context(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The service says where the next code is to run; no code runs now."""
+        try:
+            if self._contexts is None:
+                self._contexts = load("contexts").Contexts(self.shell)
+                load("formatters").add(self.shell)
+            return cast("dict[str, Any]", self._contexts.handle(asked))
+        except Exception as error:
+            return {"status": "error", "evalue": f"{type(error).__name__}: {error}"[:500]}
 
     def _variables(self) -> dict[str, Any]:
         shell = cast("Any", self.shell)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import resource
 import select
 import signal
 import struct
+import termios
 
 from ..options import Options
 from ..processors import neighbouring
@@ -76,7 +78,8 @@ def _keep_capabilities(libc: ctypes.CDLL) -> None:
 class Program:
     """What to run: as the user, in the workspace, with the environment the options say; output goes nowhere by default.
 
-    A kernel is `deaf_to_interrupts` until it listens to them itself, so that one that comes early does not end it.
+    A kernel is `deaf_to_interrupts` until it listens to them itself, so that one that comes early does not end it. One
+    that `needs_directory` does not start elsewhere; one that is `in_terminal` has its stdin as its controlling one.
     """
 
     def __init__(self, command: list[str], options: Options) -> None:
@@ -85,15 +88,19 @@ class Program:
         self.directory = options.workspace
         self.environment = options.make_environment()
         self.processors = options.processors
+        self.stdin: int | None = None
         self.stdout: int | None = None
         self.stderr: int | None = None
         self.deaf_to_interrupts = False
+        self.needs_directory = False
+        self.in_terminal = False
 
 
 def spawn(program: Program) -> int:
-    """Run it in a session of its own, with nothing open but stdin (empty), stdout and stderr. Returns the pid.
+    """Run it in a session of its own, with nothing open but stdin (empty unless given), stdout and stderr.
 
-    Raises the OSError of the step that failed: EAGAIN when no more processes fit, ENOENT when there is no such program.
+    Returns the pid. Raises the OSError of the step that failed: EAGAIN when no more processes fit, ENOENT when there is
+    no such program.
     Call it from the main thread, and have the caller's reaper know the pid before the loop runs on.
     """
     report, tell = os.pipe()
@@ -132,9 +139,11 @@ def _become(program: Program, tell: int) -> None:
         os.sched_setaffinity(0, neighbouring(program.processors))
         _reset_signals(deaf=program.deaf_to_interrupts)
         tell = _keep_only(program, tell)
+        if program.in_terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.setresgid(program.user, program.user, program.user)
         os.setresuid(program.user, program.user, program.user)
-        _enter(program.directory)
+        _enter(program.directory, needed=program.needs_directory)
         os.execve(program.command[0], program.command, program.environment)  # noqa: S606 - no shell on purpose
     except OSError as error:
         number = error.errno or number
@@ -158,7 +167,7 @@ def _reset_signals(*, deaf: bool) -> None:
 def _keep_only(program: Program, tell: int) -> int:
     """Close all descriptors but 0, 1, 2 and the one that tells the parent, whose new number is returned."""
     null = os.open("/dev/null", os.O_RDWR)
-    moved = [os.dup(null if wanted is None else wanted) for wanted in (None, program.stdout, program.stderr)]
+    moved = [os.dup(null if wanted is None else wanted) for wanted in (program.stdin, program.stdout, program.stderr)]
     told = os.dup(tell)
     for target, source in enumerate(moved):
         os.dup2(source, target)
@@ -167,8 +176,10 @@ def _keep_only(program: Program, tell: int) -> int:
     return told
 
 
-def _enter(directory: str) -> None:
+def _enter(directory: str, *, needed: bool) -> None:
     try:
         os.chdir(directory)
     except OSError:
+        if needed:
+            raise
         os.chdir("/")

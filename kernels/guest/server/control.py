@@ -6,19 +6,21 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..network.packages import MissingIndex
 from ..options import Options
 from ..processes.commands import Command, Commands
 from ..processes.families import ROUND_SECONDS, kill_all
 from ..processes.kernel import Event, Kernel
+from ..processes.programs import FollowedProgram, FollowedPrograms
 from ..processes.reaper import Reaper
 from ..refusal import Refusal, refusal_of
 from ..workspace import shared_memory
 from ..workspace.batch import Batch
 from ..workspace.files import Upload, Workspace
 from ..workspace.identity import UserThreads, assume
+from ..workspace.sandbox_tree import SandboxTree
 
 if TYPE_CHECKING:
     from ..processes.bridged import BridgedKernel
@@ -31,6 +33,7 @@ NO_ROOM = (
     "the sandbox has as many processes as it may have, and what runs holds them: interrupt it, or restart the kernel"
 )
 REAP_ROUNDS = 100
+Started = TypeVar("Started")
 
 
 class Control:
@@ -50,8 +53,12 @@ class Control:
         self._reaper = reaper
         self._starting = asyncio.Lock()
         self.commands = Commands(options, reaper)
+        self.programs = FollowedPrograms(options, reaper)
         self.missing_index = MissingIndex(options)
         self.files = Workspace(options.workspace)
+        self.every_file = SandboxTree("/")
+        self.watches = 0
+        """How many directories callers watch."""
         self._threads = UserThreads(options.user)
         self.as_user = self._threads.run
 
@@ -128,7 +135,7 @@ class Control:
 
     async def _clear_away(self, *, keep_deno: bool) -> None:
         """Leave nothing of the old kernel: no process, and nothing in the directory of its sockets."""
-        if not await kill_all(self._list_spared if keep_deno else self.commands.running, self._reaper.reap):
+        if not await kill_all(self._list_spared if keep_deno else self.list_started, self._reaper.reap):
             raise Refusal(503, "busy", "processes of the user could not be killed in time")
         for _ in range(REAP_ROUNDS):
             if self.kernel.pid is None:
@@ -147,7 +154,11 @@ class Control:
 
     def _list_spared(self) -> list[int]:
         """Heads of the families that outlive a kernel."""
-        return [*(each.pid for each in self._seconds() if each.pid is not None), *self.commands.running()]
+        return [*(each.pid for each in self._seconds() if each.pid is not None), *self.list_started()]
+
+    def list_started(self) -> list[int]:
+        """Pids of what callers have started."""
+        return [*self.commands.running(), *self.programs.running()]
 
     async def _start_when_possible(self, start: Callable[[], None]) -> None:
         """Start it, again and again for a while: those just killed may still count against the process limit."""
@@ -167,17 +178,26 @@ class Control:
         self, line: str, *, timeout_seconds: float, output_bytes: int, background: bool, merge_output: bool
     ) -> Command:
         """Start a command. When no process fits, those go first that ended commands and cells have left behind."""
+        return await self._make_room_for(
+            lambda: self.commands.start(
+                line,
+                timeout_seconds=timeout_seconds,
+                output_bytes=output_bytes,
+                background=background,
+                merge_output=merge_output,
+            )
+        )
+
+    async def start_program(self, command: list[str], **asked: Any) -> FollowedProgram:
+        """Start a program to be followed, as `FollowedPrograms.start` does; room is made as for a command."""
+        return await self._make_room_for(lambda: self.programs.start(command, **asked))
+
+    async def _make_room_for(self, start: Callable[[], Started]) -> Started:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ROOM_DEADLINE_SECONDS
         while True:
             try:
-                return self.commands.start(
-                    line,
-                    timeout_seconds=timeout_seconds,
-                    output_bytes=output_bytes,
-                    background=background,
-                    merge_output=merge_output,
-                )
+                return start()
             except Refusal as refusal:
                 if refusal.code != "no_processes":
                     raise

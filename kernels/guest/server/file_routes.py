@@ -12,7 +12,7 @@ from tornado.web import stream_request_body
 
 from ..refusal import Refusal
 from ..workspace.batch import Batch
-from ..workspace.files import Upload, Version, format_version, version_of
+from ..workspace.files import MAX_DEPTH, Upload, Version, Workspace, format_version, version_of
 from .handler import Handler
 
 CHUNK_BYTES = 256 * 1024
@@ -21,21 +21,30 @@ MAX_UPLOAD_BYTES = 16 * 1024**3
 MAX_UPLOADS = 16
 
 
-class FilesHandler(Handler):
-    """GET /v1/files?path=&recursive=&limit=: list a directory. DELETE /v1/files?path=&recursive=: remove."""
+class TreeHandler(Handler):
+    """With `everywhere=true` paths are relative to the sandbox's root, else to the workspace."""
+
+    @property
+    def tree(self) -> Workspace:
+        return self.control.every_file if self.flag_argument("everywhere") else self.control.files
+
+
+class FilesHandler(TreeHandler):
+    """GET /v1/files?path=&recursive=&depth=&limit=: list a directory. DELETE /v1/files?path=&recursive=: remove."""
 
     async def get(self) -> None:
         look = partial(
-            self.control.files.list,
+            self.tree.list,
             self.path_argument(),
             recursive=self.flag_argument("recursive"),
             limit=self.number_argument("limit", 1000),
+            depth=self.number_argument("depth", MAX_DEPTH),
         )
         self.answer({"files": await self.control.as_user(look)})
 
     async def delete(self) -> None:
         recursive = self.flag_argument("recursive")
-        await self.control.as_user(partial(self.control.files.remove, self.path_argument(), recursive=recursive))
+        await self.control.as_user(partial(self.tree.remove, self.path_argument(), recursive=recursive))
         self.answer({})
 
 
@@ -49,15 +58,27 @@ class RemovalHandler(Handler):
         self.answer(await self.control.as_user(self.control.files.remove_all, paths))
 
 
-class StatHandler(Handler):
+class PlacesHandler(Handler):
+    """POST /v1/files/directory {path}: make a directory, parents included. POST /v1/files/move {path, to}: give what is
+    there another name. Both relative to the sandbox's root."""
+
+    async def post(self, action: str) -> None:
+        tree, path = self.control.every_file, self.field("path", str)
+        if action == "move":
+            self.answer(await self.control.as_user(tree.move, path, self.field("to", str)))
+        else:
+            self.answer(await self.control.as_user(tree.make_directory, path))
+
+
+class StatHandler(TreeHandler):
     """GET /v1/files/stat?path=: one entry."""
 
     async def get(self) -> None:
-        self.answer(await self.control.as_user(self.control.files.stat, self.path_argument()))
+        self.answer(await self.control.as_user(self.tree.stat, self.path_argument()))
 
 
 @stream_request_body
-class ReceivingHandler(Handler):
+class ReceivingHandler(TreeHandler):
     """PUT with a body of any size, written in threads as it comes: what `begin` returns takes it.
 
     A refused upload is read to its end before it is answered, so that the other side hears the answer.
@@ -130,10 +151,10 @@ class ContentHandler(ReceivingHandler):
     """
 
     def begin(self) -> Upload:
-        return self.control.files.upload(self.path_argument())
+        return self.tree.upload(self.path_argument())
 
     async def get(self) -> None:
-        descriptor, entry, version = await self.control.as_user(self.control.files.open, self.path_argument())
+        descriptor, entry, version = await self.control.as_user(self.tree.open, self.path_argument())
         try:
             if entry["size"] > self.number_argument("max_bytes", entry["size"]):
                 raise Refusal(413, "too_large", f"the file has {entry['size']} bytes")

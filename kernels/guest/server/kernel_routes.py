@@ -17,10 +17,10 @@ MAX_EVENTS_WAITING = 100
 
 
 class StatusHandler(Handler):
-    """GET /v1/status: the current kernel, whether it runs, and how many commands and tasks do."""
+    """GET /v1/status: the current kernel, whether it runs, and how many commands, tasks and followed programs do."""
 
     def get(self) -> None:
-        kernel, commands = self.control.kernel, len(list(self.control.commands.running()))
+        kernel, commands = self.control.kernel, len(self.control.list_started())
         running = kernel.pid is not None
         self.answer({"generation": kernel.generation, "key": kernel.key, "running": running, "commands": commands})
 

@@ -7,9 +7,11 @@ from tornado.web import Application
 from ..refusal import Refusal
 from .command_routes import CommandsHandler, TaskHandler
 from .control import Control
-from .file_routes import BatchHandler, ContentHandler, FilesHandler, RemovalHandler, StatHandler
+from .file_routes import BatchHandler, ContentHandler, FilesHandler, PlacesHandler, RemovalHandler, StatHandler
 from .handler import Handler, UnknownHandler
 from .kernel_routes import DeclaredHandler, DenoHandler, EventsHandler, SignalHandler, StartHandler, StatusHandler
+from .program_routes import ProgramHandler, ProgramsHandler
+from .watch_routes import WatchHandler
 
 
 class PackagesHandler(Handler):
@@ -37,11 +39,15 @@ def make_application(control: Control) -> Application:
             (r"/v1/commands", CommandsHandler, shared),
             (r"/v1/packages", PackagesHandler, shared),
             (r"/v1/tasks/([0-9a-f-]{36})", TaskHandler, shared),
+            (r"/v1/programs", ProgramsHandler, shared),
+            (r"/v1/programs/([0-9]{1,9})(/[a-z-]+)?", ProgramHandler, shared),
             (r"/v1/files", FilesHandler, shared),
             (r"/v1/files/stat", StatHandler, shared),
             (r"/v1/files/content", ContentHandler, shared),
             (r"/v1/files/batch", BatchHandler, shared),
             (r"/v1/files/remove", RemovalHandler, shared),
+            (r"/v1/files/(directory|move)", PlacesHandler, shared),
+            (r"/v1/files/watch", WatchHandler, shared),
         ],
         default_handler_class=UnknownHandler,
         default_handler_args=shared,

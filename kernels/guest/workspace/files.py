@@ -34,29 +34,39 @@ Version = tuple[int, int, int, int]
 
 
 class Workspace:
-    """The files below one directory."""
+    """The files below one directory. `detailed`: entries say whose they are and what their permissions are."""
+
+    detailed = False
 
     def __init__(self, root: str) -> None:
         self._root = root
 
+    def split(self, path: str) -> list[str]:
+        """The components of a path below the directory; refuses what leads elsewhere."""
+        return split_path(path)
+
     def stat(self, path: str) -> Entry:
         """What is at this path; a link is described, not followed."""
-        parts = split_path(path)
+        parts = self.split(path)
         with directory(self._root, parts[:-1]) as parent:
             found = os.stat(parts[-1] if parts else ".", dir_fd=parent, follow_symlinks=False)
-        return _versioned_entry("/".join(parts), found)
+        return _versioned_entry("/".join(parts), found, detailed=self.detailed)
 
-    def list(self, path: str, *, recursive: bool, limit: int) -> list[Entry]:
-        """The first `limit` entries below a directory: a directory before what is in it, siblings by name."""
-        parts = split_path(path)
+    def list(self, path: str, *, recursive: bool, limit: int, depth: int = MAX_DEPTH) -> list[Entry]:
+        """The first `limit` entries below a directory: a directory before what is in it, siblings by name.
+
+        Recursively, `depth` levels of them.
+        """
+        parts = self.split(path)
         if not 0 < limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit must be above 0 and at most {MAX_LISTED}")
         with directory(self._root, parts) as top:
-            return _Listing(recursive=recursive, limit=limit).of(top, "/".join(parts))
+            depth = min(depth, MAX_DEPTH) if recursive else 1
+            return _Listing(depth=depth, limit=limit, detailed=self.detailed).of(top, "/".join(parts))
 
     def open(self, path: str) -> tuple[int, Entry, Version]:
         """A descriptor of a regular file, what it is and of which version; the caller closes it."""
-        parts = split_path(path)
+        parts = self.split(path)
         if not parts:
             raise IsADirectoryError(errno.EISDIR, "the workspace is a directory")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -72,7 +82,8 @@ class Workspace:
             raise Refusal(503, "busy", "a process of the user holds a lease on the file") from error
         found = os.fstat(descriptor)
         if stat.S_ISREG(found.st_mode):
-            return descriptor, _versioned_entry("/".join(parts), found), version_of(found)
+            entry = _versioned_entry("/".join(parts), found, detailed=self.detailed)
+            return descriptor, entry, version_of(found)
         os.close(descriptor)
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, "it is a directory")
@@ -80,14 +91,14 @@ class Workspace:
 
     def upload(self, path: str) -> Upload:
         """Begin to write a file; parents are made."""
-        parts = split_path(path)
+        parts = self.split(path)
         if not parts:
             raise IsADirectoryError(errno.EISDIR, "the workspace is a directory")
         return Upload(self._root, parts)
 
     def remove(self, path: str, *, recursive: bool) -> None:
         """Remove a file, an empty directory, or with `recursive` all below it; of the workspace itself, its content."""
-        parts = split_path(path)
+        parts = self.split(path)
         with directory(self._root, parts[:-1]) as parent:
             removal = _Removal(recursive=recursive)
             if parts:
@@ -165,8 +176,9 @@ class Upload:
 class _Listing:
     """One listing in progress, with what is left of its limits."""
 
-    def __init__(self, *, recursive: bool, limit: int) -> None:
-        self._recursive = recursive
+    def __init__(self, *, depth: int, limit: int, detailed: bool) -> None:
+        self._depth = depth
+        self._detailed = detailed
         self._left = limit
         self._left_bytes = MAX_LISTED_BYTES
         self._deadline = _Deadline()
@@ -184,8 +196,8 @@ class _Listing:
                 found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            self._take(_entry(prefix + name, found))
-            if self._recursive and depth < MAX_DEPTH and stat.S_ISDIR(found.st_mode):
+            self._take(_entry(prefix + name, found, detailed=self._detailed))
+            if depth < self._depth and stat.S_ISDIR(found.st_mode):
                 self._descend(descriptor, name, prefix, depth)
 
     def _descend(self, descriptor: int, name: str, prefix: str, depth: int) -> None:
@@ -206,7 +218,7 @@ class _Listing:
 
     def _take(self, entry: Entry) -> None:
         self._left -= 1
-        self._left_bytes -= 6 * len(entry["path"]) + 100
+        self._left_bytes -= 6 * len(entry["path"]) + (150 if self._detailed else 100)
         if self._left_bytes < 0:
             raise Refusal(413, "too_large", "the listing is too large: ask for fewer entries or for one directory")
         self._entries.append(entry)
@@ -285,12 +297,13 @@ def format_version(version: Version) -> str:
     return ".".join(f"{number:x}" for number in version)
 
 
-def _versioned_entry(path: str, found: os.stat_result) -> Entry:
+def _versioned_entry(path: str, found: os.stat_result, *, detailed: bool) -> Entry:
     settled = time.time() - found.st_ctime > SETTLED_SECONDS
-    return {**_entry(path, found), "version": format_version(version_of(found)), "settled": settled}
+    return {**_entry(path, found, detailed=detailed), "version": format_version(version_of(found)), "settled": settled}
 
 
-def _entry(path: str, found: os.stat_result) -> Entry:
+def _entry(path: str, found: os.stat_result, *, detailed: bool = False) -> Entry:
     kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISLNK, "link"))
     kind = next((kind for holds, kind in kinds if holds(found.st_mode)), "other")
-    return {"path": path, "kind": kind, "size": found.st_size, "modified": found.st_mtime}
+    owner = {"mode": stat.S_IMODE(found.st_mode), "uid": found.st_uid, "gid": found.st_gid} if detailed else {}
+    return {"path": path, "kind": kind, "size": found.st_size, "modified": found.st_mtime, **owner}

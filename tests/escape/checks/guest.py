@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from tests.escape.outside import restarted, routes
+import httpx
+
+from tests.escape.outside import Routes, restarted, routes, service_bytes
 from tests.escape.position import Scene
+
+MOST_BYTES = 800 * 1024 * 1024
+STAT, REMOVE, WATCH = (f"/filesystem.Filesystem/{each}" for each in ("Stat", "Remove", "CreateWatcher"))
 
 
 def next_generation_works(scene: Scene) -> None:
@@ -66,3 +76,68 @@ def tasks_are_bounded(scene: Scene) -> None:
         assert stopped.json()["status"] == "stopped"
         assert scene.session.run("import subprocess; subprocess.run(['pkill', '-9', '-f', 'trap'])").ok
         assert asked.ask("POST", "commands", json={"command": "true"}).status_code == 200
+
+
+def links_lead_nowhere(scene: Scene) -> None:
+    """The verbs for files of the whole sandbox follow no link, and reach none of the guest's own places."""
+    with _e2b(scene) as (asked, headers):
+        for path in (
+            "way/environ",
+            "way/mem",
+            "door/guest/http.sock",
+            "/proc/1/environ",
+            "/run/sandcell/guest/http.sock",
+        ):
+            for method in ("GET", "POST"):
+                answer = asked.ask(method, "/files", params={"path": path}, headers=headers, content=b"x")
+                assert 400 <= answer.status_code < 500, (method, path, answer.text)
+            for verb in (STAT, REMOVE, WATCH):
+                answer = asked.ask("POST", verb, json={"path": path}, headers=headers)
+                assert 400 <= answer.status_code < 500, (verb, path, answer.text)
+        for path in ("way", "door"):
+            assert asked.ask("POST", WATCH, json={"path": path}, headers=headers).status_code == 409
+            found = asked.ask("POST", STAT, json={"path": path}, headers=headers).json()["entry"]
+            assert found["type"] == "FILE_TYPE_SYMLINK"
+            assert asked.ask("POST", REMOVE, json={"path": path}, headers=headers).status_code == 200
+    next_generation_works(scene)
+
+
+def terminals_end_with_all_in_them(scene: Scene) -> None:
+    """At its deadline a program in a terminal ends, and what it has started, whatever signals they ignore."""
+    line = "trap '' HUP TERM INT; setsid sh -c \"trap '' HUP TERM INT; sleep 4343; :\" & sleep 4343; :"
+    with (
+        _e2b(scene) as (asked, headers),
+        _start(asked, {**headers, "Connect-Timeout-Ms": "1000"}, line, True) as answer,
+    ):
+        assert b"deadline_exceeded" in answer.read()
+    assert scene.session.command("pgrep -fc 'sleep 434[3]'").stdout == "0\n"
+
+
+def floods_wait(scene: Scene) -> None:
+    """Programs whose output nobody reads keep neither the service nor their session from their work."""
+    with _e2b(scene) as (asked, headers):
+        for _ in range(2):
+            with _start(asked, headers, "exec yes", False) as answer:
+                next(answer.iter_raw())
+        for _ in range(5):
+            scene.neighbour.unharmed()
+            next_generation_works(scene)
+        assert service_bytes(scene) < MOST_BYTES
+        assert scene.session.command("pkill -9 -x yes").exit_code == 0
+
+
+@contextmanager
+def _e2b(scene: Scene) -> Iterator[tuple[Routes, dict[str, str]]]:
+    """The service's routes, and what names the session and its owner on the E2B face."""
+    with routes(scene) as asked:
+        yield asked, {"X-Api-Key": scene.position.service.token, "E2b-Sandbox-Id": scene.session.id.replace("-", "")}
+
+
+@contextmanager
+def _start(asked: Routes, headers: dict[str, str], line: str, in_terminal: bool) -> Iterator[httpx.Response]:
+    wanted: dict[str, Any] = {"process": {"cmd": "/bin/sh", "args": ["-c", line]}}
+    message = json.dumps(wanted | ({"pty": {"size": {"cols": 80, "rows": 24}}} if in_terminal else {})).encode()
+    sent = {**headers, "Content-Type": "application/connect+json"}
+    with asked.stream("/process.Process/Start", struct.pack(">BI", 0, len(message)) + message, sent) as answer:
+        assert answer.status_code == 200
+        yield answer

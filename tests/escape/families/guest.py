@@ -210,6 +210,23 @@ ATTEMPTS = (
         "said: ready",
         check=checks.tasks_are_bounded,
     ),
+    Attempt(
+        "lead the guest out of the sandbox by links, as a client that names any place in it",
+        "for name, to in (('way', '/proc/1'), ('door', '/run/sandcell')):\n"
+        "    path = '/home/user/' + name\n"
+        "    if os.path.lexists(path): os.unlink(path)\n"
+        "    os.symlink(to, path)\n"
+        "print('placed')",
+        "said: placed",
+        check=checks.links_lead_nowhere,
+    ),
+    Attempt(
+        "outlive a program in a terminal",
+        "print('ready')",
+        "said: ready",
+        check=checks.terminals_end_with_all_in_them,
+    ),
+    Attempt("flood those who follow programs", "print('ready')", "said: ready", check=checks.floods_wait),
 )
 
 FAMILY = Family("guest", "the guest: kill, ptrace, its socket, its memory, its binary through /proc/self/exe", ATTEMPTS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +19,12 @@ import msgspec
 from kernel_gateway.faces.agent_engine.table import TABLE as AGENT_ENGINE_TABLE
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.agentcore.requests import SessionAddressed
+from kernel_gateway.faces.e2b import routes as e2b
+from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.table import TABLE
 
-REST, AGENTCORE, AGENT_ENGINE, JUPYTER = "rest", "agentcore", "agent_engine", "jupyter"
+REST, AGENTCORE, AGENT_ENGINE, E2B, JUPYTER = "rest", "agentcore", "agent_engine", "e2b", "jupyter"
 CELL = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [CELL]}
 BODIES: dict[str, Any] = {
@@ -44,6 +47,17 @@ BODIES: dict[str, Any] = {
     "Create": {"name": "mine", "networkConfiguration": {"networkMode": "SANDBOX"}},
     "TagResource": {"tags": {"a": "b"}},
     "Execute": {"inputs": [{"data": "eyJjb2RlIjogIjEifQ==", "mimeType": "application/json"}]},
+    "Timeout": {"timeout": 60},
+    "RunCode": {"code": "1"},
+    "Path": {"path": "/workspace"},
+    "Watch": {"path": "/workspace"},
+    "Watcher": {"watcherId": "{watcher_id}"},
+    "Move": {"source": "/workspace/file", "destination": "/workspace/moved"},
+    "Start": {"process": {"cmd": "/bin/true"}},
+    "Selected": {"process": {"pid": 1}},
+    "SendInput": {"process": {"pid": 1}, "input": {}},
+    "SendSignal": {"process": {"pid": 1}, "signal": "SIGNAL_SIGTERM"},
+    "Update": {"process": {"pid": 1}},
     "PutSession": {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"id": "{session_id}"}},
 }
 """By the type that a body is read as; one that is not here may be empty."""
@@ -52,6 +66,7 @@ QUERIES = {
     "createSessionUpload": "path=file",
     "createWorkspaceUpload": "path=file",
     "UntagResource": "tagKeys=a",
+    "DownloadFile": "path=/workspace/file",
 }
 NAMED = re.compile(r"\{(\w+)\}")
 
@@ -103,7 +118,7 @@ def body_of(kind: Any) -> str:
 
 def every_door() -> list[Door]:
     """All of every face, in the order of their tables."""
-    return [*_rest(), *_agentcore(), *_agent_engine(), *_jupyter()]
+    return [*_rest(), *_agentcore(), *_agent_engine(), *_e2b(), *_jupyter()]
 
 
 def _rest() -> list[Door]:
@@ -153,6 +168,28 @@ def _agent_engine() -> list[Door]:
         )
         for each in AGENT_ENGINE_TABLE
     ]
+
+
+def _e2b() -> list[Door]:
+    """All but the control plane name the sandbox in a header."""
+    return [
+        Door(
+            E2B,
+            each.method,
+            each.path.replace("{sandbox_id}", "{shown_session_id}"),
+            query=QUERIES.get(each.name, ""),
+            headers={} if each.plane == "control" else {SANDBOX_HEADER: "{shown_session_id}"},
+            body=_wrap(body_of(each.body)) if each.enveloped else body_of(each.body),
+            changes=each.scope != "read",
+            follows=each.streams,
+        )
+        for each in e2b.TABLE
+    ]
+
+
+def _wrap(message: str) -> str:
+    """One message of a stream; of this size its head is text."""
+    return struct.pack(">BI", 0, len(message)).decode() + message
 
 
 def _jupyter() -> list[Door]:

@@ -18,6 +18,8 @@ from botocore.credentials import Credentials
 from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agent_engine import table as agent_engine
 from kernel_gateway.faces.agentcore import operations
+from kernel_gateway.faces.e2b import routes as e2b
+from kernel_gateway.faces.e2b.identifiers import format_key
 from kernel_gateway.faces.jupyter import routes as jupyter
 from kernel_gateway.faces.rest.route import Route
 from kernel_gateway.faces.rest.table import TABLE
@@ -116,6 +118,15 @@ def test_agentcore(
         answer = http.request(operation.method, place, headers=dict(request.headers), content=b"{}")
         refused.append(answer.status_code == 403)
     assert refused == [operation.scope == "run", False]
+
+
+@pytest.mark.parametrize("route", e2b.TABLE, ids=lambda each: each.name)
+def test_e2b(http: httpx.Client, tokens: dict[Scope, str], route: e2b.Route) -> None:
+    place, sandbox = address(route.path), {"E2b-Sandbox-Id": SOMETHING}
+    assert http.request(route.method, place, headers=sandbox).status_code == 401
+    headers = {**sandbox, "X-API-Key": format_key(tokens["read"])}
+    answer = http.request(route.method, place, headers=headers)
+    assert (answer.status_code == 403) == (route.scope == "run"), answer.text
 
 
 @pytest.fixture(scope="module")

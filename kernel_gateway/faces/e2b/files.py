@@ -1,0 +1,105 @@
+"""envd's files by REST: download, upload, the environment, health."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from typing import Final
+from urllib.parse import quote
+
+from tornado.httputil import HTTPFile, HTTPHeaders, parse_body_arguments
+
+from kernel_gateway.errors import InvalidRequest, NotFound, PayloadTooLarge
+from kernel_gateway.faces.e2b import answers
+from kernel_gateway.faces.e2b.calls import Call
+from kernel_gateway.faces.e2b.identifiers import resolve_path
+from kernel_gateway.faces.errors import NotOffered
+from kernel_gateway.faces.responses import Response, Stream
+
+OCTETS: Final = "application/octet-stream"
+MOST_FILES: Final = 1_000
+"""Of one upload."""
+PIECE_BYTES: Final = 256 * 1024
+
+
+async def get_health(call: Call) -> None:
+    """That the sandbox lives was seen when the request was admitted."""
+
+
+async def get_variables(call: Call) -> Response:
+    _, context = await call.services.contexts.find(call.principal, call.session_id, None, {})
+    return Response(dict(context.variables))
+
+
+async def download_file(call: Call) -> Response:
+    path = resolve_path(_read_path(call), call.query.get("username", ""))
+    found, chunks = await call.services.sandbox_files.read(call.principal, call.session_id, path)
+    name = quote(path.rsplit("/", 1)[1].encode("utf-8", "surrogateescape"))
+    headers = {"Content-Type": OCTETS, "Content-Disposition": f"inline; filename*=utf-8''{name}"}
+    return Response(Stream(chunks, found.size), headers=headers)
+
+
+async def upload_files(call: Call) -> Response:
+    """Each file whole or not at all; those before one that is refused stay."""
+    if any(name.lower().startswith("x-metadata-") for name in call.headers):
+        raise NotOffered("metadata of files are not supported")
+    user, written = call.query.get("username", ""), []
+    for name, body in await asyncio.to_thread(_unpack, call):  # which takes long for what is large
+        path = resolve_path(name, user)
+        found = await call.services.sandbox_files.write(call.principal, call.session_id, path, _pieces(body))
+        written.append(answers.describe_written(found))
+    return Response(written)
+
+
+def _unpack(call: Call) -> list[tuple[str, bytes]]:
+    """The files in the body, each with its path."""
+    most = call.services.settings.payload_bytes
+    content = _decompress(call.content, call.headers.get("Content-Encoding", ""), most)
+    if not call.headers.get("Content-Type", "").startswith("multipart/form-data"):
+        return [(_read_path(call), content)]
+    parts = _parse_parts(call.headers["Content-Type"], content)
+    single = call.query.get("path") if len(parts) == 1 else None
+    return [(single or part.filename, part.body) for part in parts]
+
+
+def _read_path(call: Call) -> str:
+    path = call.query.get("path", "")
+    if not path:
+        raise NotFound("path: say which file")
+    return path
+
+
+def _parse_parts(content_type: str, content: bytes) -> list[HTTPFile]:
+    arguments: dict[str, list[bytes]] = {}
+    files: dict[str, list[HTTPFile]] = {}
+    try:
+        parse_body_arguments(content_type, content, arguments, files, HTTPHeaders())
+    except Exception as error:
+        raise InvalidRequest(f"the body is no form with files: {error}") from None
+    found = files.get("file", [])
+    if not 0 < len(found) <= MOST_FILES:
+        raise InvalidRequest(f"the body is a form with 1 to {MOST_FILES:,} parts named `file`")
+    return found
+
+
+def _decompress(content: bytes, encoding: str, most_bytes: int) -> bytes:
+    if encoding in ("", "identity"):
+        return content
+    if encoding != "gzip":
+        raise InvalidRequest("Content-Encoding: only gzip is taken")
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        found = stream.decompress(content, most_bytes + 1)
+    except zlib.error:
+        raise InvalidRequest("the body is not gzip") from None
+    if len(found) > most_bytes:
+        raise PayloadTooLarge(f"the files have more than {most_bytes:,} bytes", limit_bytes=most_bytes)
+    if not stream.eof:
+        raise InvalidRequest("the body is not a whole gzip stream")
+    return found
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), PIECE_BYTES):
+        yield content[start : start + PIECE_BYTES]

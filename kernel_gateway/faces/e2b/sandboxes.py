@@ -1,0 +1,239 @@
+"""The control plane: create, connect, show, list, end, lifetimes, metrics. These translate and decide nothing."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final, NoReturn
+from urllib.parse import parse_qsl, unquote
+
+from kernel_gateway.errors import InvalidRequest, NotFound, UnknownEnvironment
+from kernel_gateway.faces.e2b import answers
+from kernel_gateway.faces.e2b.calls import Call
+from kernel_gateway.faces.e2b.identifiers import HOME, choose_environment
+from kernel_gateway.faces.errors import NotOffered
+from kernel_gateway.faces.responses import Response
+from kernel_gateway.storage.sessions import Surroundings
+from kernels.environment import Environment
+from sandcell.models.sessions import Session, StartSession
+
+TIMEOUT_SECONDS: Final = 300
+"""A sandbox's lifetime when none is asked for, as E2B has it; OLD of the first form of the call."""
+OLD_TIMEOUT_SECONDS: Final = 15
+MOST_LISTED: Final = 100
+MOST_LOOKED_THROUGH: Final = 10
+"""Pages of sessions that one answer of a filtered list looks through; its client asks for the next."""
+MOST_VARIABLES: Final = 100
+MOST_VARIABLES_BYTES: Final = 32_768
+"""Names and values of the environment variables of a sandbox, or of one run or command, together."""
+VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MOST_DIGITS: Final = 12
+METRIC_SECONDS: Final = 10
+"""How long ago a time may be that counts as now."""
+KEY: Final = re.compile(r"[a-z0-9-]{1,255}")
+
+
+def check_variables(variables: dict[str, str] | None) -> dict[str, str]:
+    """Environment variables that programs can have; raises InvalidRequest."""
+    found = variables or {}
+    size = sum(len(part.encode("utf-8", "surrogatepass")) for each in found.items() for part in each)
+    if len(found) > MOST_VARIABLES or size > MOST_VARIABLES_BYTES:
+        raise InvalidRequest(
+            f"environment variables: at most {MOST_VARIABLES}, of {MOST_VARIABLES_BYTES:,} bytes together"
+        )
+    if not all(VARIABLE.fullmatch(name) and "\0" not in value for name, value in found.items()):
+        raise InvalidRequest("environment variables have names of letters, digits and _, and no NUL in their values")
+    return found
+
+
+async def create_sandbox(call: Call) -> Response:
+    return await _create(call, TIMEOUT_SECONDS)
+
+
+async def create_sandbox_as_before(call: Call) -> Response:
+    return await _create(call, OLD_TIMEOUT_SECONDS)
+
+
+async def _create(call: Call, otherwise: int) -> Response:
+    """A session whose code, commands and relative paths begin in the home; idleness does not end it."""
+    body, services = call.body, call.services
+    if body.auto_pause or body.mcp or body.volume_mounts:
+        raise NotOffered("autoPause, mcp and volumeMounts are not supported: a sandbox ends when its time is over")
+    environment = choose_environment(body.template_id, services.settings.e2b_environment)
+    await _require_network(call, environment, body)
+    timeout = body.timeout or otherwise
+    wanted = StartSession(
+        environment=environment,
+        timeout_seconds=timeout,
+        idle_timeout_seconds=services.settings.session_timeout_max_seconds,
+        labels=body.metadata or {},
+    )
+    surroundings = Surroundings(HOME, check_variables(body.env_vars))
+    session = await _start_once(call, wanted, surroundings)
+    return Response(_describe(call, session))
+
+
+async def _start_once(call: Call, wanted: StartSession, surroundings: Surroundings) -> Session:
+    """A new session; with the key of a request that has started one already, that one."""
+    services, key = call.services, call.headers.get("Idempotency-Key")
+    services.limits.take_invocation(call.principal)
+    if key is None:
+        return await services.sessions.start(call.principal, wanted, surroundings=surroundings)
+    if not KEY.fullmatch(key):
+        raise InvalidRequest("Idempotency-Key has 1 to 255 of a-z, 0-9 and -")
+    session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"e2b {call.principal.id} {key}"))
+    try:
+        return await services.sessions.get(call.principal, session_id)
+    except NotFound:
+        return await services.sessions.start(call.principal, wanted, session_id, surroundings=surroundings)
+
+
+async def _require_network(call: Call, name: str, body: Any) -> None:
+    """Raises for what the environment does not give: a network is chosen with the environment, not with the sandbox."""
+    try:
+        environment = await call.services.environments.find(call.principal.id, name)
+    except UnknownEnvironment as error:
+        raise InvalidRequest(f"templateID: {error.message}") from None
+    if body.allow_internet_access is False and _reaches_internet(environment):
+        raise NotOffered(
+            f"allow_internet_access: the environment {name} has a network; choose one in mode SANDBOX as the template"
+        )
+    if body.network and (body.network.get("allowOut") or body.network.get("denyOut") or body.network.get("rules")):
+        raise NotOffered("network: what a sandbox reaches is declared with its environment; choose one as the template")
+
+
+def _reaches_internet(environment: Environment) -> bool:
+    return environment.network.mode != "SANDBOX"
+
+
+def _describe(call: Call, session: Session) -> dict[str, Any]:
+    token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
+    return answers.describe_sandbox(session, token)
+
+
+async def connect_sandbox(call: Call) -> Response:
+    """A live sandbox, which from now on has at least so much time left."""
+    timeout = call.body.timeout or TIMEOUT_SECONDS
+    services, session_id = call.services, call.session_id
+    session = await services.sessions.set_lifetime(call.principal, session_id, timeout, only_later=True)
+    return Response(_describe(call, session))
+
+
+async def get_sandbox(call: Call) -> Response:
+    session = await call.services.sessions.get(call.principal, call.session_id)
+    environment = await call.services.environments.of_session(session.environment)
+    token = call.services.sandbox_tokens.derive(call.caller.credential_id, session.id)
+    shown = answers.detail_sandbox(session, environment.resources, internet=_reaches_internet(environment))
+    return Response({**shown, "envdAccessToken": token} if call.caller.may("run") else shown)
+
+
+async def list_sandboxes(call: Call) -> Response:
+    """One page of the caller's live sessions, newest first: those that fit the query."""
+    limit = _read_limit(call.query.get("limit", ""))
+    fits = _read_filter(call)
+    states = call.query.get("state", "running").split(",")
+    if call.query.get("order", "desc") != "desc":
+        raise NotOffered("order: sandboxes are listed newest first")
+    found: list[Session] = []
+    cursor: str | None = call.query.get("nextToken") or None
+    for _ in range(MOST_LOOKED_THROUGH if "running" in states else 0):
+        page = await call.services.sessions.list(call.principal, limit - len(found), cursor, "READY")
+        found += filter(fits, page.items)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= limit:
+            break
+    headers = {"X-Next-Token": cursor} if cursor is not None and "running" in states else {}
+    return Response([await _list_one(call, each) for each in found], headers=headers)
+
+
+def _read_filter(call: Call) -> Callable[[Session], bool]:
+    metadata = _read_metadata(call.query.get("metadata", ""))
+    template = call.query.get("template", "")
+    environment = choose_environment(template, call.services.settings.e2b_environment) if template else ""
+    after = _read_time(call.query.get("startedAfter", ""))
+
+    def fits(session: Session) -> bool:
+        started = datetime.fromisoformat(session.created_at)
+        return (
+            metadata.items() <= session.labels.items()
+            and environment in ("", session.environment)
+            and (after is None or started >= after)
+        )
+
+    return fits
+
+
+def _read_time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest("startedAfter is no time of RFC 3339") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+async def _list_one(call: Call, session: Session) -> dict[str, Any]:
+    environment = await call.services.environments.of_session(session.environment)
+    return answers.list_sandbox(session, environment.resources)
+
+
+def _read_limit(text: str) -> int:
+    if not text:
+        return MOST_LISTED
+    if not text.isdecimal() or not 1 <= int(text[:4]) <= MOST_LISTED:
+        raise InvalidRequest(f"limit is 1 to {MOST_LISTED}")
+    return int(text)
+
+
+def _read_metadata(text: str) -> dict[str, str]:
+    """Clients encode each key and value, then join them, and encode all of it again."""
+    if not text:
+        return {}
+    pairs = parse_qsl(text if "=" in text else unquote(text), keep_blank_values=True, max_num_fields=50)
+    return {unquote(name): unquote(value) for name, value in pairs}
+
+
+async def kill_sandbox(call: Call) -> None:
+    session = await call.services.sessions.get(call.principal, call.session_id)
+    if session.status != "READY":
+        raise NotFound("The sandbox was not found")
+    await call.services.sessions.stop(call.principal, call.session_id, "its client ended it")
+
+
+async def set_timeout(call: Call) -> None:
+    """The sandbox ends so many seconds from now."""
+    seconds = call.body.timeout
+    if seconds is None:
+        raise InvalidRequest("timeout: say how many seconds")
+    await call.services.sessions.set_lifetime(call.principal, call.session_id, max(seconds, 1))
+
+
+async def refresh_sandbox(call: Call) -> None:
+    """The sandbox has at least so much time left."""
+    seconds = call.body.duration or OLD_TIMEOUT_SECONDS
+    await call.services.sessions.set_lifetime(call.principal, call.session_id, seconds, only_later=True)
+
+
+async def get_metrics(call: Call) -> Response:
+    """What it uses now, if that is in the time asked for: a history is not kept."""
+    now, (start, end) = call.services.clock.now(), (call.query.get(each, "") for each in ("start", "end"))
+    if not all(not text or (text.isdecimal() and len(text) <= MOST_DIGITS) for text in (start, end)):
+        raise InvalidRequest("start and end are seconds since 1970")
+    if int(start or 0) > now or int(end or now) < now - METRIC_SECONDS:
+        return Response([])
+    session = await call.services.sessions.get(call.principal, call.session_id)
+    environment = await call.services.environments.of_session(session.environment)
+    return Response([answers.describe_metric(session, environment.resources, now)])
+
+
+async def refuse(call: Call) -> NoReturn:
+    """Of what E2B has and Sandcell has not; of a sandbox only to those whose it is."""
+    if call.session_id:
+        await call.services.sessions.get(call.principal, call.session_id)
+    raise NotOffered(
+        "pause, resume, snapshots, forks and changes of the network are not supported: a sandbox runs until its time is"
+        " over or it is killed; set_timeout gives it more time"
+    )

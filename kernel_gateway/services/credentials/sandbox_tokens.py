@@ -1,0 +1,98 @@
+"""Tokens that are good for one session alone, derived from the token that started it or connected to it.
+
+Nothing of them is stored: a token names the credential it was derived from and proves it with a MAC under the service's
+key. It counts for as long as that credential does, and reaches what its principal owns. Addresses of files may be
+signed with one: such a signature is tried against the tokens that were used lately.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import uuid
+from collections import OrderedDict
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from kernel_gateway.errors import Unauthorized
+from kernel_gateway.identity.principal import Caller
+from kernel_gateway.identity.sealing import key_in
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.credentials.access_keys import KEY_FILE
+from kernel_gateway.services.credentials.authentication import Identity
+from kernel_gateway.services.sessions.registry import Registry
+from kernel_gateway.settings import Settings
+
+TOKEN: Final = re.compile(r"([0-9a-f]{32})([0-9a-f]{64})")
+MOST_KNOWN: Final = 2_000
+"""Tokens by which signatures of addresses are checked; the oldest go. A wrong signature costs a hash of each."""
+_PURPOSE: Final = b"sandcell sandbox tokens 1"
+
+
+class SandboxTokens:
+    """Gives them out and checks them."""
+
+    def __init__(self, settings: Settings, clock: Clock, identity: Identity, registry: Registry) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._identity = identity
+        self._registry = registry
+        self._known: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    @cached_property
+    def _key(self) -> bytes:
+        secret = self._settings.secrets_key or key_in(Path(self._settings.state_path) / KEY_FILE)
+        return hmac.digest(bytes.fromhex(secret), _PURPOSE, "sha256")
+
+    def derive(self, credential_id: str, session_id: str) -> str:
+        """The token of this credential for this session."""
+        token = uuid.UUID(credential_id).hex + self._prove(session_id, credential_id)
+        self._remember(session_id, credential_id, token)
+        return token
+
+    def _prove(self, session_id: str, credential_id: str) -> str:
+        return hmac.new(self._key, f"{session_id} {credential_id}".encode(), "sha256").hexdigest()
+
+    async def authenticate(self, token: str, session_id: str) -> Caller:
+        """Who has this token for this session; raises Unauthorized."""
+        match = TOKEN.fullmatch(token)
+        if match is None:
+            raise Unauthorized("a valid access token of this sandbox is required")
+        credential_id = str(uuid.UUID(match[1]))
+        if not hmac.compare_digest(match[2], self._prove(session_id, credential_id)):
+            raise Unauthorized("a valid access token of this sandbox is required")
+        caller = await self._identity.find_token(credential_id)
+        self._remember(session_id, credential_id, token)
+        return caller
+
+    async def check_signature(
+        self, signature: str, *, path: str, operation: str, user: str, expiration: str
+    ) -> tuple[Caller, str]:
+        """Who signed this address, and for which session; raises Unauthorized."""
+        if expiration and not (expiration.isdecimal() and int(expiration[:15]) > self._clock.now()):
+            raise Unauthorized("signature is already expired")
+        given = signature.encode("utf-8", "surrogateescape")
+        for (session_id, credential_id), token in list(self._known.items()):
+            if session_id not in self._registry:
+                self._known.pop((session_id, credential_id), None)
+                continue
+            if hmac.compare_digest(given, sign_path(token, path, operation, user, expiration).encode()):
+                self._remember(session_id, credential_id, token)
+                return await self._identity.find_token(credential_id), session_id
+        raise Unauthorized("the signature is not one of this service's, or its sandbox is gone")
+
+    def _remember(self, session_id: str, credential_id: str, token: str) -> None:
+        self._known[session_id, credential_id] = token
+        self._known.move_to_end((session_id, credential_id))
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
+
+def sign_path(token: str, path: str, operation: str, user: str, expiration: str) -> str:
+    """The signature of an address of a file, as E2B's clients make it."""
+    parts = [path, operation, user, token, *([expiration] if expiration else [])]
+    digest = hashlib.sha256(":".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return "v1_" + base64.b64encode(digest).decode().rstrip("=")

@@ -1,0 +1,108 @@
+"""Programs in a sandbox that are followed while they run: what a guest says of them, as values, checked.
+
+Nothing in it is trusted; see `answers`.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kernels.errors import SandboxFailed
+from kernels.guest_client.answers import of_type
+
+STREAMS: Final = ("stdout", "stderr", "pty")
+
+
+@dataclass(frozen=True)
+class ProgramRequest:
+    """What to run. `size` is [columns, rows] of a terminal; without one it has pipes, and stdin if it `takes_input`."""
+
+    command: Sequence[str]
+    directory: str
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tag: str = ""
+    size: tuple[int, int] | None = None
+    takes_input: bool = False
+    timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class RunningProgram:
+    """One that runs."""
+
+    pid: int
+    command: list[str]
+    directory: str
+    variables: dict[str, str] = field(repr=False)
+    tag: str
+
+
+@dataclass(frozen=True)
+class ProgramStarted:
+    pid: int
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """A piece of what it put out; `stream` is stdout, stderr or pty."""
+
+    stream: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ProgramEnd:
+    """It ended: with an exit code, or by a signal, by name; `timed_out` when the guest ended it at its deadline."""
+
+    exit_code: int | None
+    signal: str | None
+    timed_out: bool
+
+
+ProgramEvent = ProgramStarted | ProgramOutput | ProgramEnd
+
+
+def parse_event(value: dict[str, Any]) -> ProgramEvent | None:
+    """One line of a program's stream; None for a heartbeat."""
+    kind = value.get("event")
+    if kind == "heartbeat":
+        return None
+    if kind == "start":
+        return ProgramStarted(of_type(value, "pid", int))
+    if kind == "data":
+        stream, data = of_type(value, "stream", str), of_type(value, "data", str)
+        if stream not in STREAMS:
+            raise SandboxFailed("the guest knows a stream that we do not")
+        try:
+            return ProgramOutput(stream, b64decode(data, validate=True))
+        except binascii.Error:
+            raise SandboxFailed("the guest sent output that is not base64") from None
+    if kind == "end":
+        code, signal = value.get("exit_code"), value.get("signal")
+        return ProgramEnd(
+            code if isinstance(code, int) and 0 <= code < 256 else None,
+            str(signal)[:40] if signal is not None else None,
+            of_type(value, "timed_out", bool),
+        )
+    raise SandboxFailed("the guest said what no program can do")
+
+
+def parse_running(value: dict[str, Any]) -> list[RunningProgram]:
+    """Those that run, as listed."""
+    return [_parse_one(each) for each in of_type(value, "programs", list)]
+
+
+def _parse_one(value: object) -> RunningProgram:
+    if not isinstance(value, dict):
+        raise SandboxFailed("the guest listed what is no program")
+    return RunningProgram(
+        of_type(value, "pid", int),
+        [str(each) for each in of_type(value, "command", list)],
+        of_type(value, "directory", str),
+        {str(name): str(each) for name, each in of_type(value, "variables", dict).items()},
+        of_type(value, "tag", str),
+    )

@@ -1,0 +1,1 @@
+"""Conformance tests: real Jupyter clients attached to live sessions."""
