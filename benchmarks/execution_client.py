@@ -68,7 +68,7 @@ class Attached:
         await self._client.until_idle(await self._client.send("pass"))
 
 
-def open_client(kind: str, address: str, token: str, name: str, stack: ExitStack) -> Callable[[], None]:
+def open_client(kind: str, address: str, token: str, name: str, *, stack: ExitStack) -> Callable[[], None]:
     """What runs `pass` once and waits for its end; of a raw client the name is the path of a connection file."""
     if kind == "raw":
         kernel = stack.enter_context(RawKernel(Path(name)))
@@ -79,7 +79,8 @@ def open_client(kind: str, address: str, token: str, name: str, stack: ExitStack
 
 def main() -> None:
     with ExitStack() as stack:
-        execute = open_client(*sys.argv[1:5], stack)
+        kind, address, token, name = sys.argv[1:]
+        execute = open_client(kind, address, token, name, stack=stack)
         for _ in range(WARM_UP):
             execute()
         print("ready", flush=True)
