@@ -19,6 +19,7 @@ from benchmarks import (
     attach,
     cold_start,
     egress,
+    execution,
     execution_role,
     idle_memory,
     layers,
@@ -35,6 +36,7 @@ from tests.running_service import RunningService
 BENCHMARKS = {
     "cold_start": cold_start.run,
     "warm_execution": warm_execution.run,
+    "execution": execution.run,
     "idle_memory": idle_memory.run,
     "printed_memory": printed_memory.run,
     "recording": recording.run,

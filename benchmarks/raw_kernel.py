@@ -41,6 +41,13 @@ class RawKernel:
         assert self._shell.poll(60_000), "no kernel_info_reply"
         self._shell.recv_multipart()
 
+    def wait_subscribed(self, deadline_seconds: float = 60) -> None:
+        """Ask for kernel_info until what the kernel publishes arrives: a subscription takes its time."""
+        give_up = time.monotonic() + deadline_seconds
+        while not self._iopub.poll(20):
+            assert time.monotonic() < give_up, "nothing is published"
+            self.first_reply()
+
     def execute(self, code: str) -> None:
         """Run code; returns when its reply and its idle status have come."""
         sent = self._session.send(

@@ -1,7 +1,8 @@
 """One database: its engine, and `run`, which carries out a query in one transaction off the loop.
 
 SQLite gets one thread and one connection (WAL, foreign keys, a busy timeout): one writer is all it has, and a second
-thread would only wait. Committed work survives a `kill -9` of this process.
+thread would only wait. Queries that wait for it share a transaction (`shared_transactions`). Committed work survives a
+`kill -9` of this process.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from kernel_gateway.errors import DatabaseUnavailable, GatewayError, NoSpace, StartRefused
 from kernel_gateway.storage import schema
+from kernel_gateway.storage.shared_transactions import SharedTransactions
 
 T = TypeVar("T")
 BUSY_SECONDS = 5
@@ -38,6 +40,7 @@ class Database:
         self._engine = _sqlite_engine(url) if self._sqlite else create_engine(url, pool_size=THREADS)
         self._kept: Connection | None = None
         self._executor = ThreadPoolExecutor(1 if self._sqlite else THREADS, thread_name_prefix="database")
+        self._shared = SharedTransactions(self._executor, self._transaction) if self._sqlite else None
 
     @property
     def sole_user(self) -> bool:
@@ -52,9 +55,14 @@ class Database:
             raise StartRefused(f"the database cannot be opened: {error.orig}") from error
 
     async def run(self, query: Callable[[Connection], T]) -> T:
-        """Run a query in one transaction, committed when this returns; on an exception nothing of it stays."""
+        """Run a query in one transaction, committed when this returns; on an exception nothing of it stays.
+
+        It may be called twice, the first time without effect, and share its transaction with others.
+        """
         try:
-            return await self._in_thread(lambda: self._transaction(query))
+            if self._shared is None:
+                return await self._in_thread(lambda: self._transaction(query))
+            return await _in_time(self._shared.run(query))
         except DBAPIError as error:
             ours = _translate(error)
             if ours is None:
@@ -84,11 +92,15 @@ class Database:
         self._engine.dispose()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-        except TimeoutError:
-            raise DatabaseUnavailable("the database did not answer in time") from None
+        return await _in_time(asyncio.get_running_loop().run_in_executor(self._executor, work))
+
+
+async def _in_time(answer: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await answer
+    except TimeoutError:
+        raise DatabaseUnavailable("the database did not answer in time") from None
 
 
 def reading(url: str) -> contextlib.AbstractContextManager[Connection]:

@@ -125,14 +125,17 @@ _PROVENANCE = (
 _OUTCOME = update(executions).where(executions.c.id == bindparam("execution")).values(outcome=bindparam("its_outcome"))
 
 
-def add(connection: Connection, row: ExecutionRow) -> None:
+def add(connection: Connection, row: ExecutionRow, *, begun: int | None = None) -> None:
+    """Store a row; one that a kernel of generation `begun` takes at once is stored as running, as `begin` does."""
+    running = begun is not None
     values = {
         "id": row.id,
         "session_id": row.session_id,
-        "status": row.status,
+        "status": "running" if running else row.status,
         "language": row.language,
         "code": row.code.encode(),
-        "generation": row.generation,
+        "generation": begun if running else row.generation,
+        "started": micros(row.queued) if running else None,
         "timeout_seconds": row.timeout_seconds,
         "expect_generation": row.expect_generation,
         "idempotency_key": row.idempotency_key,

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import msgspec
-from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
@@ -308,13 +307,8 @@ class Executions:
         job = self._queue(live, row, asked, lease, context)
         taken = None if row.clear_context else live.takes_at_once(job)
 
-        def store(connection: Connection) -> None:
-            executions.add(connection, row)
-            if taken is not None:
-                executions.begin(connection, row.id, taken, row.queued)
-
         try:
-            await self._database.run(store)
+            await self._database.run(lambda c: executions.add(c, row, begun=taken))
             job.begun = taken
         except BaseException as error:
             live.withdraw(job)

@@ -8,8 +8,10 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway import errors
@@ -212,6 +214,117 @@ def test_a_workspace_has_one_live_session(tmp_path: Path) -> None:
         assert row.ended_reason == "stopped", "it ends once"
 
     on_database(tmp_path, check)
+
+
+def test_a_row_that_begins_at_once_is_as_one_that_begins_later(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        await one_session(database)
+        await database.run(lambda c: executions.add(c, an_execution("e"), begun=3))
+        await database.run(lambda c: executions.add(c, an_execution("f")))
+        await database.run(lambda c: executions.begin(c, "f", 3, an_execution("f").queued))
+        once = await database.run(lambda c: executions.find(c, "s", "e"))
+        later = await database.run(lambda c: executions.find(c, "s", "f"))
+        assert once is not None
+        assert later is not None
+        assert (once.status, once.generation, once.started) == ("running", 3, once.queued)
+        assert ExecutionRow(**{**vars(once), "id": "f"}) == later
+
+    on_database(tmp_path, check)
+
+
+class BusyDatabase:
+    """A database whose one thread is held up, so that what is asked meanwhile waits together."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._held, self._go_on = threading.Event(), threading.Event()
+
+    async def __aenter__(self) -> None:
+        def hold(_connection: Connection) -> None:
+            self._held.set()
+            assert self._go_on.wait(120)
+
+        self._holding = asyncio.create_task(self._database.run(hold))
+        await asyncio.to_thread(self._held.wait, 120)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.sleep(0)  # what was asked is in the queue by now
+        self._go_on.set()
+        await self._holding
+
+
+def test_queries_that_wait_together_share_a_transaction(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        seen: list[object] = []
+
+        def add(name: str, connection: Connection) -> str:
+            seen.append(connection.get_transaction())
+            principals.add(connection, Principal(name, name, admin=False), NOW)
+            return name
+
+        async with BusyDatabase(database):
+            asked = [asyncio.create_task(database.run(partial(add, name))) for name in "abc"]
+        assert await asyncio.gather(*asked) == ["a", "b", "c"]
+        assert len(seen) == 3
+        assert len(set(seen)) == 1
+
+    on_database(tmp_path, check)
+
+
+def test_a_query_that_fails_harms_none_that_shares_its_transaction(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        def add(name: str, connection: Connection) -> None:
+            principals.add(connection, Principal(name, name, admin=False), NOW)
+            if name == "b":
+                raise errors.NotFound("there is no such thing")
+
+        async with BusyDatabase(database):
+            asked = [asyncio.create_task(database.run(partial(add, name))) for name in "abcd"]
+            twin = asyncio.create_task(database.run(partial(add, "a")))
+            await asyncio.sleep(0)
+            asked[2].cancel()
+        ended = await asyncio.gather(*asked, twin, return_exceptions=True)
+        assert [type(each) for each in ended] == [
+            type(None),
+            errors.NotFound,
+            asyncio.CancelledError,
+            type(None),
+            IntegrityError,
+        ]
+        found = [await database.run(partial(principals.find_by_name, name=name)) for name in "abcd"]
+        assert [each is not None for each in found] == [True, False, False, True]
+
+    on_database(tmp_path, check)
+
+
+def test_a_full_disk_is_told_to_all_who_share_a_transaction(tmp_path: Path) -> None:
+    async def check(database: Database) -> None:
+        await one_session(database)
+        pages = await database.run(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
+        await database.run(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
+        large = [ExecutionRow(**{**vars(an_execution(name)), "code": "x" * 1_000_000}) for name in "ef"]
+        async with BusyDatabase(database):
+            asked = [asyncio.create_task(database.run(partial(executions.add, row=row))) for row in large]
+            reads = asyncio.create_task(database.run(lambda c: sessions.find(c, "s")))
+        ended = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in ended] == [errors.NoSpace, errors.NoSpace]
+        assert await reads is not None
+        await database.run(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1000000"))
+        await database.run(lambda c: executions.add(c, large[0]))
+
+    on_database(tmp_path, check)
+
+
+def test_nobody_waits_for_a_database_that_is_closed(tmp_path: Path) -> None:
+    async def run() -> None:
+        database = Database(url(tmp_path))
+        await database.open()
+        await database.aclose()
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                await database.run(lambda c: principals.find_by_name(c, "a"))
+
+    asyncio.run(run())
 
 
 KILLED = """
