@@ -27,7 +27,7 @@ from kernel_gateway.errors import (
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.admission.disk_room import DiskRoom
 from kernel_gateway.services.admission.readiness import Readiness
-from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.mirroring.flushes import sync_status
 from kernel_gateway.services.records.record import Record
@@ -40,6 +40,7 @@ from kernel_gateway.settings import Settings
 from kernel_gateway.storage import executions
 from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.executions import ExecutionRow, StoredOutcome
+from kernels.cancelling import cancel_all
 from kernels.errors import KernelsError, SandboxGone
 from kernels.guest_client.client import CommandResult
 from sandcell.models.commands import Command, CommandRequest
