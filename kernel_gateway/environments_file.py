@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from kernel_gateway import endpoints
 from kernel_gateway.errors import SettingInvalid
-from kernel_gateway.package_sources import parse_index_url, parse_requirements
+from kernel_gateway.package_sources import parse_debian, parse_index_url, parse_requirements
 from kernel_gateway.setting import Setting
 from kernel_gateway.settings import Settings, table
 from kernels import installed_runtimes
@@ -42,7 +42,7 @@ LEAST_VCPUS = 0.25
 LONGEST_PREFIX_BYTES = 512
 KEYS = (
     *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
-    *("network", "allow", "role", "index_url", "keep_packages", "packages", "figures"),
+    *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures"),
 )
 FIGURES = ("files", "blocks")
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
@@ -73,12 +73,18 @@ class Declared:
     index: PackageIndex | None
     keep_packages: bool
     figures: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+    apt: tuple[str, ...] = ()
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether packages are added to `image`, which makes an image of its own."""
+        return bool(self.packages or self.apt)
 
     @property
     def built_image(self) -> str:
-        """The built image that sessions get: its own, where a list of packages is made over `image`."""
-        return self.name if self.packages else self.image
+        """The built image that sessions get."""
+        return self.name if self.is_layer else self.image
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,7 @@ def _read_role(values: Any, where: str) -> DeclaredRole:
 def require_images(declared: Mapping[str, Declared], built: Mapping[str, Environment], source: str) -> None:
     """Refuse a table whose image is not built."""
     for one in declared.values():
-        if one.packages and one.name not in built:
+        if one.is_layer and one.name not in built:
             raise SettingInvalid(
                 f"{source}: [{one.name}] is {one.image} with packages, and not built; "
                 f"build it: sandcell environments build {one.name}"
@@ -313,7 +319,8 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
         index=_read_index(one),
         keep_packages=one.take_truth("keep_packages"),
         figures=one.take_one_of("figures", FIGURES, FIGURES[0]),
-        packages=_read_packages(one, name),
+        packages=_read_packages(one, name, "packages", parse_requirements),
+        apt=_read_packages(one, name, "apt", parse_debian),
     )
 
 
@@ -324,12 +331,14 @@ def _read_vcpus(one: _Table, processors: int) -> float | None:
     return one.take_number("vcpus", LEAST_VCPUS, processors, "the processors of this host")
 
 
-def _read_packages(one: _Table, name: str) -> tuple[str, ...]:
-    if "packages" not in one:
+def _read_packages(
+    one: _Table, name: str, key: str, understand: Callable[[list[Any]], tuple[str, ...]]
+) -> tuple[str, ...]:
+    if key not in one:
         return ()
-    packages: tuple[str, ...] = one.convert("packages", one.take("packages", list), list, parse_requirements)
+    packages: tuple[str, ...] = one.convert(key, one.take(key, list), list, understand)
     if one.take("image", str, name) == name:
-        raise one.refusal("has packages, and must name the image that they are added to, another than itself")
+        raise one.refusal(f"has {key}, and must name the image that they are added to, another than itself")
     return packages
 
 

@@ -12,7 +12,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -23,6 +23,7 @@ from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.hosts import Hosts
 from kernel_gateway.identity.access_key import KEY_ID, SEALING_KEY, SECRET
+from kernel_gateway.package_sources import parse_apt_sources
 from kernel_gateway.redact_patterns import Patterns
 from kernel_gateway.setting import PREFIX, Setting, setting
 from kernel_gateway.syslog_address import SyslogAddress
@@ -38,18 +39,17 @@ def check_consistency(settings: Settings) -> Settings:
         if not value.startswith("/") and (value or name not in optional):
             raise SettingInvalid(f"{name} must be an absolute path")
     _require_door(settings)
-    try:
-        parse_endpoints(settings.egress_private)
-    except ValueError as error:
-        raise SettingInvalid(f"egress_private: {error}") from None
-    try:
-        parse_networks(settings.trusted_proxies)
-    except ValueError as error:
-        raise SettingInvalid(f"trusted_proxies: {error}") from None
-    try:
-        Patterns.of_lines(settings.redact_patterns)
-    except ValueError as error:
-        raise SettingInvalid(f"redact_patterns: {error}") from None
+    parsers: dict[str, Callable[[str], object]] = {
+        "egress_private": parse_endpoints,
+        "apt_sources": parse_apt_sources,
+        "trusted_proxies": parse_networks,
+        "redact_patterns": Patterns.of_lines,
+    }
+    for name, parse in parsers.items():
+        try:
+            parse(getattr(settings, name))
+        except ValueError as error:
+            raise SettingInvalid(f"{name}: {error}") from None
     _require_sinks(settings)
     _require_modes(settings.made_network_modes)
     _require_uids(settings)
@@ -377,6 +377,12 @@ class Settings:
     )
     package_cache_bytes: int = setting(
         2 * 10**9, "files of package indexes that are kept for the next who installs them; 0: none", low=0, high=10**13
+    )
+    apt_sources: str = setting(
+        "",
+        "sources of Debian packages for images with a list apt, as in apt's own files, {codename} being the image's"
+        " release; empty: Debian's",
+        lines=True,
     )
     egress_connections: int = setting(64, "connections out of one session at once", low=1, high=10_000)
     egress_requests: int = setting(100_000, "connections and requests out of one session in all", low=1, high=10**9)

@@ -1,8 +1,9 @@
-"""Images from a list: a built image and more Python packages, which a sandbox of that image installs.
+"""Images from a list: a built image and more packages, Python's and Debian's, which a sandbox of that image installs.
 
-The sandbox is like every other one: an unprivileged user in its own namespaces, whose only way out is the package
-index. Nothing of a package runs on the host. Packages of the image below keep their versions; what is added is locked:
-its versions stand in `packages.lock` beside the new root. The digest is of the image below and the list.
+The sandbox is like every other one: an unprivileged user in its own namespaces, whose only ways out are the package
+index and the sources of Debian packages, where there is a list of each. Nothing of a package runs on the host. Python
+packages of the image below keep their versions; what is added is locked: its versions stand in `packages.lock` beside
+the new root. The digest is of the image below and the lists.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import dataclasses
 import functools
 import hashlib
 import os
+import shlex
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,10 +29,11 @@ from kernel_gateway.egress.resolver import system_resolve
 from kernel_gateway.egress.session_egress import SessionEgress
 from kernel_gateway.endpoints import parse_endpoints
 from kernel_gateway.environments_file import LONGEST_DESCRIPTION, Declared
-from kernel_gateway.server import sandboxes
+from kernel_gateway.package_sources import DEBIAN_SOURCES, parse_apt_sources
+from kernel_gateway.server import debian_packages, sandboxes
 from kernel_gateway.server.doctor import own_place
 from kernel_gateway.settings import Settings
-from kernels.environment import Environment, NetworkPolicy, PackageIndex, Resources
+from kernels.environment import Environment, NetworkMode, NetworkPolicy, PackageIndex, Resources
 from kernels.errors import EnvironmentBuildFailed
 from kernels.guest_client.client import GuestClient
 from kernels.images.layer import Layer, link_root
@@ -45,6 +48,12 @@ OUTPUT_BYTES: Final = 64 * 1024
 LONGEST_LINE: Final = 2_000
 _FORMAT: Final = "layer 1"
 _KEPT: Final = ".sandcell/packages"
+_DEBIAN: Final = ".sandcell/debian"
+_WITH_VARIABLES: Final = (
+    f"env --unset=no_proxy --unset=NO_PROXY PATH={debian_packages.PATH} DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8"
+)
+"""Of apt and dpkg, which want root's path; a source at a loopback address of the host is reached like any other."""
+_PROGRAM: Final = Path(debian_packages.__file__)
 _INSTALL: Final = (
     "{python} -m pip install --no-color --progress-bar=off --compile --constraint=constraints.txt"
     " --requirement=requirements.txt"
@@ -64,7 +73,7 @@ def build(settings: Settings, one: Declared, say: Say) -> Environment:
     base = environments.find_installed(directory).get(one.image)
     if base is None:
         raise EnvironmentBuildFailed(f"{one.name} is made over {one.image}, which is not built: build it first")
-    target = environments.locate(directory, one.name, digest(base, one.packages))
+    target = environments.locate(directory, one.name, digest(base, one))
     with environments.building(directory / one.name):
         if not (target / "environment.json").exists():
             if os.geteuid() != 0:
@@ -75,41 +84,67 @@ def build(settings: Settings, one: Declared, say: Say) -> Environment:
     return environments.find_installed(directory)[one.name]
 
 
-def digest(base: Environment, packages: tuple[str, ...]) -> str:
-    """Names the image: what it is made over, and the list."""
-    text = "\n".join((_FORMAT, base.digest, *sorted(packages)))
+def digest(base: Environment, one: Declared) -> str:
+    """Names the image: what it is made over, and the lists."""
+    text = "\n".join((_FORMAT, base.digest, *sorted(one.packages), *(f"apt:{each}" for each in sorted(one.apt))))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 async def _build(settings: Settings, one: Declared, base: Environment, unfinished: Path, say: Say) -> None:
-    root = unfinished / "root"
-    say(f"1/2 installing {', '.join(one.packages)} in a sandbox of {base.name}")
+    root, listed = unfinished / "root", ", ".join((*one.apt, *one.packages))
+    say(f"1/2 installing {listed} in a sandbox of {base.name}")
     before = read_packages(base.root, base.python)
     async with _sandbox(settings, one, base) as (guest, info):
-        user, image = await _install(guest, base, one, before)
+        workspace, places = Path(info.workspace_directory), dict[str, str]()
+        if one.apt:
+            await _install_debian(guest, base, one, settings.apt_sources or DEBIAN_SOURCES, say)
+            # Taken before pip may run what comes with its packages: it has no say in what replaces files of the image.
+            await asyncio.to_thread(_take_debian, Path(base.root), root, workspace)
+        if one.packages:
+            places = await _install(guest, base, one, before)
         say(f"2/2 the files of {base.name}, and what was installed")
-        await asyncio.to_thread(link_root, Path(base.root), root)
-        layer, workspace = Layer(root), Path(info.workspace_directory)
-        below = user.removeprefix("/workspace/")
-        await asyncio.to_thread(layer.add, workspace, below, image)
-        await asyncio.to_thread(layer.add, workspace, f"{_KEPT}/bin", "/usr/local/bin")
+        await asyncio.to_thread(_take_python, Path(base.root), root, workspace, places)
     added = sorted(set(read_packages(str(root), base.python)) - set(before))
-    (unfinished / "packages.lock").write_text("".join(f"{each.name}=={each.version}\n" for each in added))
+    lines = [f"{each.name}{'==' if each.kind == 'python' else '='}{each.version}\n" for each in added]
+    (unfinished / "packages.lock").write_text("".join(lines))
     say(f"added {', '.join(f'{each.name} {each.version}' for each in added) or 'nothing'}"[:LONGEST_LINE])
-    description = one.description or f"{base.description}; with {', '.join(one.packages)}"
+    description = one.description or f"{base.description}; with {listed}"
     environments.declare(
         unfinished,
         name=one.name,
-        digest=digest(base, one.packages),
+        digest=digest(base, one),
         description=description[:LONGEST_DESCRIPTION],
         python=base.python,
+        variables=dict(base.variables),
     )
+
+
+def _take_debian(base: Path, root: Path, workspace: Path) -> None:
+    link_root(base, root)
+    Layer(root, replaces=True).add(workspace, f"{_DEBIAN}/root", "/")
+
+
+def _take_python(base: Path, root: Path, workspace: Path, places: Mapping[str, str]) -> None:
+    if not root.exists():
+        link_root(base, root)
+    layer = Layer(root)
+    for below, place in places.items():
+        layer.add(workspace, below, place)
+
+
+async def _install_debian(guest: GuestClient, base: Environment, one: Declared, sources: str, say: Say) -> None:
+    """Have apt and dpkg of the image leave in the workspace what the packages add to it."""
+    await _write(guest, _PROGRAM.name, _PROGRAM.read_text())
+    words = [base.python, "-I", _PROGRAM.name, f"/workspace/{_DEBIAN}", sources, *one.apt]
+    failed = ", ".join((await _run(guest, f"{_WITH_VARIABLES} {shlex.join(words)}")).split())
+    if failed:
+        say(f"their scripts insist on being root, and have not run to the end: {failed}"[:LONGEST_LINE])
 
 
 async def _install(
     guest: GuestClient, base: Environment, one: Declared, before: tuple[InstalledPackage, ...]
-) -> tuple[str, str]:
-    """Install; where the user's packages are then, and where the image keeps its own."""
+) -> dict[str, str]:
+    """Install; what is to be taken from the workspace, and where the image keeps such files."""
     kept = {canonicalize(each.name): each.version for each in before if each.kind == "python"}
     await _write(guest, "constraints.txt", "".join(f"{name}=={version}\n" for name, version in kept.items()))
     await _write(guest, "requirements.txt", "\n".join(one.packages))
@@ -117,7 +152,7 @@ async def _install(
     said = (await _run(guest, _PLACES.format(python=base.python))).split("\n")
     if len(said) < 2 or not said[0].startswith(f"/workspace/{_KEPT}/"):
         raise EnvironmentBuildFailed("the image's Python does not say where it keeps packages")
-    return said[0], said[1]
+    return {said[0].removeprefix("/workspace/"): said[1], f"{_KEPT}/bin": "/usr/local/bin"}
 
 
 async def _write(guest: GuestClient, name: str, text: str) -> None:
@@ -141,11 +176,13 @@ async def _run(guest: GuestClient, command: str) -> str:
 async def _sandbox(
     settings: Settings, one: Declared, base: Environment
 ) -> AsyncIterator[tuple[GuestClient, SandboxInfo]]:
-    """A sandbox of the image below, from which the package index is reached and nothing else."""
+    """A sandbox of the image below, from which the sources of the listed packages are reached and nothing else."""
+    mirrors = parse_apt_sources(settings.apt_sources or DEBIAN_SOURCES) if one.apt else ()
     environment = dataclasses.replace(
         base,
         resources=Resources(settings.memory_mb_max, settings.storage_mb_max, settings.pids),
-        index=one.index or PYPI,
+        network=NetworkPolicy(NetworkMode.ALLOWLIST, mirrors) if mirrors else NetworkPolicy(),
+        index=(one.index or PYPI) if one.packages else None,
         keep_packages=True,
         runtime=one.runtime or settings.runtime,
     )
@@ -168,15 +205,15 @@ async def _sandbox(
 async def _egress(
     settings: Settings, runtime: SandboxRuntime, sandbox_id: str, environment: Environment
 ) -> AsyncIterator[None]:
-    operator = OperatorRules(parse_endpoints(settings.egress_private))
+    operator = OperatorRules((*parse_endpoints(settings.egress_private), *environment.network.allow))
     limits = EgressLimits(received_bytes=settings.egress_received_bytes, requests=settings.egress_requests)
     indexes = PackageIndexes(operator, system_resolve, limits, WheelCache(Path(settings.data_dir), 0))
-    listener = await runtime.listen(sandbox_id, "packages")
+    ways = {"http": bool(environment.network.allow), "packages": environment.index is not None}
     egress = await SessionEgress.open(
         Party(sandbox_id, "build"),
-        NetworkPolicy(),
+        environment.network,
         None,
-        {"packages": listener},
+        {name: await runtime.listen(sandbox_id, name) for name, wanted in ways.items() if wanted},
         limits=limits,
         operator=operator,
         record=_ignore,

@@ -83,7 +83,7 @@ def read_roles(settings: Settings, text: str) -> tuple[DeclaredRole, ...]:
 def find_layer(settings: Settings, name: str) -> Declared | None:
     """The table of this name, if it has a list of packages and so an image of its own. Raises SettingInvalid."""
     one = _parse_declared(settings, read_environments_text(settings)).get(name)
-    return one if one is not None and one.packages else None
+    return one if one is not None and one.is_layer else None
 
 
 def find_installed(settings: Settings, text: str | None = None) -> dict[str, Environment]:

@@ -1,12 +1,14 @@
-"""An image over another one: the other's files, shared by hard links, and Python packages that a sandbox installed.
+"""An image over another one: the other's files, shared by hard links, and packages that a sandbox installed.
 
 What a sandbox made is hostile, and so are the images: directories are opened one by one, no link is followed on either
-side, only regular files are taken, and none that is there already is touched: it is the other image's as well.
+side, devices and set-uid bits are left out, and no file that is there already is written to: it is the other image's as
+well.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -40,10 +42,13 @@ def link_root(base: Path, root: Path) -> None:
 
 
 class Layer:
-    """Adds what a sandbox installed to a root file system of its own; counts what it takes."""
+    """Adds what a sandbox installed to a root file system of its own; counts what it takes.
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    One that `replaces` takes links too, and files in the place of the image's, but for those of the same size and time.
+    """
+
+    def __init__(self, root: Path, *, replaces: bool = False) -> None:
+        self._root, self._replaces = root, replaces
         self._files, self._bytes = MOST_FILES, MOST_BYTES
 
     def add(self, source: Path, below: str, place: str) -> None:
@@ -51,7 +56,7 @@ class Layer:
 
         What is not there to be taken is no error. Raises `EnvironmentBuildFailed`.
         """
-        if not _PLACE.fullmatch(place):
+        if not (_PLACE.fullmatch(place) or (self._replaces and place == "/")):
             raise EnvironmentBuildFailed(f"the image's Python keeps packages at no place: {place[:200]!r}")
         try:
             taken = open_beneath(source, os.fsencode(below))
@@ -81,6 +86,8 @@ class Layer:
                     self._copy_directory(source, target, entry.name, levels)
                 elif stat.S_ISREG(mode):
                     self._copy_file(source, target, entry.name)
+                elif stat.S_ISLNK(mode) and self._replaces:
+                    _copy_link(source, target, entry.name)
 
     def _copy_directory(self, source: int, target: int, name: str, levels: int) -> None:
         taken = os.open(name, _DIRECTORY, dir_fd=source)
@@ -101,6 +108,8 @@ class Layer:
             self._bytes -= found.st_size
             if not stat.S_ISREG(found.st_mode) or self._bytes < 0:
                 raise EnvironmentBuildFailed(f"what was installed has more than {MOST_BYTES:,} bytes")
+            if self._replaces and not _make_way(target, name, found):
+                return
             try:
                 new = os.open(name, _NEW, 0o755 if found.st_mode & 0o100 else 0o644, dir_fd=target)
             except FileExistsError:
@@ -111,3 +120,32 @@ class Layer:
                     left -= made.write(piece)
                 made.flush()
                 os.utime(made.fileno(), ns=(found.st_mtime_ns, found.st_mtime_ns))  # bytecode is good for this time
+
+
+def _make_way(target: int, name: str, found: os.stat_result) -> bool:
+    """Remove what another image has there, its own name of it alone; False when that is the very file."""
+    try:
+        there = os.stat(name, dir_fd=target, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    same = (there.st_size, there.st_mtime_ns) == (found.st_size, found.st_mtime_ns)
+    if stat.S_ISREG(there.st_mode) and same:
+        return False
+    os.unlink(name, dir_fd=target)  # a directory stays, and is an error
+    return True
+
+
+def _copy_link(source: int, target: int, name: str) -> None:
+    """Take a link as it is: where it leads matters in sandboxes alone, which see nothing but the image."""
+    leads = os.readlink(name, dir_fd=source)
+    try:
+        if os.readlink(name, dir_fd=target) == leads:
+            return
+        os.unlink(name, dir_fd=target)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # no link
+            raise
+        os.unlink(name, dir_fd=target)
+    os.symlink(leads, name, dir_fd=target)

@@ -20,6 +20,7 @@ from tests.escape import traces
 from tests.escape.attempt import RUNTIMES, Family
 from tests.escape.bucket import Bucket, bucket
 from tests.escape.families import NAMES
+from tests.escape.indexes import Indexes, indexes
 from tests.escape.position import Position
 from tests.escape.unharmed import Host, Limits, Neighbour
 from tests.running_service import RunningService
@@ -46,6 +47,7 @@ class Yard:
     host: Host
     neighbour: Neighbour
     role: Bucket
+    index: Indexes
     left: dict[str, tuple[str, set[int]]]
 
 
@@ -97,8 +99,9 @@ def yards(
 
     serving = ExitStack()
     role = serving.enter_context(bucket(bait / "bucket"))
+    index = serving.enter_context(indexes())
     with role.environments_file.open("a") as file:
-        file.write('\n[public]\nimage = "python"\nnetwork = "PUBLIC"\n')
+        file.write(f'\n[public]\nimage = "python"\nnetwork = "PUBLIC"\n{index.environments}')
 
     def open_yard(runtime: str) -> Yard:
         if runtime not in opened:
@@ -116,7 +119,7 @@ def yards(
             directory = bait / runtime
             directory.mkdir()
             host = Host(directory, service, environments_dir)
-            opened[runtime] = Yard(runtime, service, host, Neighbour(service), role, {})
+            opened[runtime] = Yard(runtime, service, host, Neighbour(service), role, index, {})
         return opened[runtime]
 
     yield open_yard
@@ -151,7 +154,12 @@ def stand(request: pytest.FixtureRequest, yards: Callable[[str], Yard]) -> Itera
 
 def _enter(yard: Yard, family: Family, predecessor: str) -> Position:
     position = Position(yard.service, yard.runtime, family, predecessor=predecessor)
-    position.known = {"host": yard.host.known(), "neighbour": yard.neighbour.known(), "role": yard.role.known()}
+    position.known = {
+        "host": yard.host.known(),
+        "neighbour": yard.neighbour.known(),
+        "role": yard.role.known(),
+        "index": yard.index.known(),
+    }
     return position
 
 

@@ -28,6 +28,7 @@ NAMES = {
     "shared_kernel": "one host, many guests",
     "egress": "network modes: the way out where it is public",
     "role": "execution role",
+    "packages": "network modes: the package index's port",
 }
 """Module of the family, and what the issue calls it."""
 

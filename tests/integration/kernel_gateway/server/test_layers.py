@@ -13,7 +13,9 @@ import pytest
 from kernels.images.packages import read_packages
 from kernels.oci import environments
 from tests import leftovers
+from tests.doubles.debian_mirror import DebianMirror, debian_mirror
 from tests.doubles.package_index import PackageIndex, package_index
+from tests.doubles.server_process import free_port
 from tests.integration.kernel_gateway.server.rest import Rest
 from tests.running_service import RunningService
 
@@ -24,8 +26,25 @@ def index() -> Iterator[PackageIndex]:
         yield index
 
 
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[DebianMirror]:
+    with debian_mirror(tmp_path / "mirror") as mirror:
+        mirror.add(
+            "greeter",
+            {"usr/bin/greeter": "#!/bin/sh\ncat /lib/greeter/text\n", "lib/greeter/text": "from Debian\n"},
+            links={"usr/bin/greeter-link": "greeter"},
+            scripts={"postinst": "update-alternatives --install /usr/bin/greet greet /usr/bin/greeter 50"},
+        )
+        mirror.add("rooted", {"usr/share/rooted": ""}, links={}, scripts={"postinst": "touch /etc/rooted"})
+        yield mirror
+
+
 def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_the_list_changes(
-    index: PackageIndex, environments_dir: Path, make_service: Callable[..., RunningService], tmp_path: Path
+    index: PackageIndex,
+    mirror: DebianMirror,
+    environments_dir: Path,
+    make_service: Callable[..., RunningService],
+    tmp_path: Path,
 ) -> None:
     tmp_path.chmod(0o755)
     index.add("tiny-sample", sample="GREETING = 'in the image'")
@@ -35,9 +54,11 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
     (images / "python").symlink_to((environments_dir / "python").resolve())
     before = snapshot(environments_dir)
 
-    def build(packages: str) -> subprocess.CompletedProcess[str]:
-        file.write_text(f'[plus]\nimage = "python"\nindex_url = "{index.url}"\npackages = [{packages}]\n')
+    def build(packages: str, apt: str = "", sources: str = mirror.source) -> subprocess.CompletedProcess[str]:
+        lists = [f"{key} = [{listed}]" for key, listed in (("packages", packages), ("apt", apt)) if listed]
+        file.write_text("\n".join(['[plus]\nimage = "python"', f'index_url = "{index.url}"', *lists]))
         variables = {
+            "SANDCELL_APT_SOURCES": sources,
             "SANDCELL_DATA_DIR": str(tmp_path / "data"),
             "SANDCELL_ENVIRONMENTS_DIR": str(images),
             "SANDCELL_ENVIRONMENTS_FILE": str(file),
@@ -59,23 +80,36 @@ def test_packages_are_added_to_an_image_by_a_sandbox_and_it_is_built_again_when_
     assert "plus" not in environments.find_installed(images)
     conflict = build('"numpy==0.1"')
     assert "(constraint) numpy==" in conflict.stderr
-    built = build('"tiny-sample==1.0"')
+    unknown = build("", '"no-such-debian"')
+    assert "apt cannot have these packages: E: Unable to locate package no-such-debian" in unknown.stderr
+    away = build("", '"greeter"', f"[trusted=yes] http://127.0.0.1:{free_port()}/debian bookworm main")
+    assert "the index of Debian packages cannot be fetched: E: Failed to fetch http://127.0.0.1:" in away.stderr
+    built = build('"tiny-sample==1.0"', '"greeter", "rooted"')
     assert built.returncode == 0, built.stderr
-    assert "added tiny-sample 1.0\n" in built.stderr
+    assert "insist on being root, and have not run to the end: rooted\n" in built.stderr
+    assert "added tiny-sample 1.0, greeter 1.0-1, rooted 1.0-1\n" in built.stderr
     plus, python = environments.find_installed(images)["plus"], environments.find_installed(images)["python"]
-    assert Path(plus.root).with_name("packages.lock").read_text() == "tiny-sample==1.0\n"
-    (added,) = set(read_packages(plus.root, plus.python)) - set(read_packages(python.root, python.python))
-    assert (added.name, added.version, added.source) == ("tiny-sample", "1.0", "pip")
+    assert Path(plus.root).with_name("packages.lock").read_text() == "tiny-sample==1.0\ngreeter=1.0-1\nrooted=1.0-1\n"
+    added = set(read_packages(plus.root, plus.python)) - set(read_packages(python.root, python.python))
+    assert {(each.name, each.version, each.source) for each in added} == {
+        ("tiny-sample", "1.0", "pip"),
+        ("greeter", "1.0-1", "apt"),
+        ("rooted", "1.0-1", "apt"),
+    }
+    assert Path(plus.root, "usr/bin/greeter").stat().st_mode & 0o7777 == 0o755
+    assert Path(plus.root, "usr/bin/env").samefile(Path(python.root, "usr/bin/env"))
     assert snapshot(environments_dir) == before, "nothing of the image below is changed"
 
     asked = len(index.visits)
-    assert build('"tiny-sample==1.0"').returncode == 0
+    assert build('"tiny-sample==1.0"', '"greeter", "rooted"').returncode == 0
     assert (len(index.visits), environments.find_installed(images)["plus"].digest) == (asked, plus.digest)
 
     service = make_service(environments_dir=images, environments_file=file)
     with Rest(service) as rest, rest.session(environment="plus") as session:
         said = session.run("import sample\nprint(sample.GREETING, sample.__cached__)")["stdout"]
         assert said.startswith("in the image /usr/local/lib/python3.11/dist-packages/__pycache__/sample.")
+        greeted = "import subprocess\nsubprocess.run('greeter; greeter-link; greet', shell=True)"
+        assert session.run(greeted)["stdout"] == "from Debian\n" * 3
         (listed,) = rest.get("/v1/environments/plus/packages?name=tiny-sample")["items"]
         assert listed["source"] == "pip"
     assert build('"tiny-sample", "other-sample"').returncode == 0

@@ -68,6 +68,49 @@ def test_links_pipes_and_what_they_lead_to_are_left_out(tmp_path: Path) -> None:
     assert [each.name for each in (root / SITE).iterdir()] == ["fine.py"]
 
 
+def test_what_is_laid_over_an_image_replaces_its_files_and_leaves_the_other_images(tmp_path: Path) -> None:
+    base = write(tmp_path / "base", "etc/status", "etc/link-now", "etc/kept", "usr/lib/other", text="old")
+    (base / "lib").symlink_to("usr/lib")
+    (base / "etc/alternative").symlink_to("old")
+    source = write(tmp_path / "w", "p/etc/status", "p/usr/lib/new", "p/usr/bin/tool")
+    (source / "p/usr/bin/tool").chmod(0o6755)
+    write(source, "p/etc/kept", text="old")
+    os.utime(source / "p/etc/kept", ns=(1, (base / "etc/kept").stat().st_mtime_ns))
+    for name, target in (("lib", "usr/lib"), ("etc/link-now", "/nowhere"), ("etc/alternative", "new")):
+        (source / "p" / name).symlink_to(target)
+    os.mkfifo(source / "p/etc/pipe")
+    link_root(base, root := tmp_path / "root")
+    Layer(root, replaces=True).add(source, "p", "/")
+    assert [(root / f"etc/{name}").read_text() for name in ("status", "kept")] == ["new", "old"]
+    assert [(base / f"etc/{name}").read_text() for name in ("status", "link-now")] == ["old", "old"]
+    links = [(root / name).readlink() for name in ("lib", "etc/link-now", "etc/alternative")]
+    assert links == [Path("usr/lib"), Path("/nowhere"), Path("new")]
+    assert (base / "etc/alternative").readlink() == Path("old")
+    assert (root / "etc/kept").samefile(base / "etc/kept")
+    assert (root / "usr/bin/tool").stat().st_mode & 0o7777 == 0o755
+    assert sorted(each.name for each in root.rglob("*")) == sorted(
+        ["etc", "status", "link-now", "kept", "alternative", "lib", "usr", "lib", "other", "new", "bin", "tool"]
+    )
+
+
+@pytest.mark.parametrize("image", ["link", "directory"])
+def test_directories_of_an_image_are_not_replaced_and_its_links_not_followed(tmp_path: Path, image: str) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    root.mkdir()
+    source = tmp_path / "w"
+    if image == "link":
+        (root / "etc").symlink_to(outside)
+        write(source, "p/etc/passwd")
+    else:
+        (root / "etc/below").mkdir(parents=True)
+        (source / "p").mkdir(parents=True)
+        (source / "p/etc").symlink_to(outside)
+    with pytest.raises(EnvironmentBuildFailed, match="cannot be taken over"):
+        Layer(root, replaces=True).add(source, "p", "/")
+    assert list(outside.iterdir()) == []
+
+
 def test_an_image_whose_directories_are_links_is_written_nowhere_else(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
