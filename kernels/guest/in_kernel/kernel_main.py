@@ -12,6 +12,7 @@ import gc
 
 gc.disable()  # until the kernel is there: a sixth of its start would be collections among modules that all stay
 
+import asyncio
 import importlib.util
 import os
 import signal
@@ -44,6 +45,9 @@ NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
     " from a file in the workspace"
 )
+FIRST_LOCKS = sys.version_info < (3, 10)
+CONTROL_SECONDS = 60.0
+"""The control thread, which runs by then, does what it is asked; the start goes on without it in any case."""
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
 IPYTHON = "IPYTHONDIR"
@@ -109,6 +113,23 @@ class Kernel(IPythonKernel):
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
+
+    def start(self) -> None:
+        """Called once. The lock that control requests take is there before they are taken: they may wait already.
+
+        ipykernel 6 makes it afterwards, and loses a request that comes before. Python 3.9's locks are of the thread
+        that makes them.
+        """
+        if FIRST_LOCKS:
+            made, loop = threading.Event(), cast("Any", self).control_thread.io_loop
+            loop.add_callback(lambda: (self._make_control_lock(), made.set()))
+            made.wait(CONTROL_SECONDS)
+        else:
+            self._make_control_lock()
+        super().start()
+
+    def _make_control_lock(self) -> None:
+        self._control_lock = asyncio.Lock()
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
