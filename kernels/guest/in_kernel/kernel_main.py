@@ -45,7 +45,7 @@ NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
     " from a file in the workspace"
 )
-FIRST_LOCKS = sys.version_info < (3, 10)
+LOCKS_HAVE_LOOPS = sys.version_info < (3, 10)
 CONTROL_SECONDS = 60.0
 """The control thread, which runs by then, does what it is asked; the start goes on without it in any case."""
 DELIMITER = b"<IDS|MSG>"
@@ -120,16 +120,18 @@ class Kernel(IPythonKernel):
         ipykernel 6 makes it afterwards, and loses a request that comes before. Python 3.9's locks are of the thread
         that makes them.
         """
-        if FIRST_LOCKS:
-            made, loop = threading.Event(), cast("Any", self).control_thread.io_loop
-            loop.add_callback(lambda: (self._make_control_lock(), made.set()))
+        made = threading.Event()
+
+        def make() -> None:
+            self._control_lock = asyncio.Lock()
+            made.set()
+
+        if LOCKS_HAVE_LOOPS:
+            cast("Any", self).control_thread.io_loop.add_callback(make)
             made.wait(CONTROL_SECONDS)
         else:
-            self._make_control_lock()
+            make()
         super().start()
-
-    def _make_control_lock(self) -> None:
-        self._control_lock = asyncio.Lock()
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
