@@ -2,8 +2,9 @@
 """What is known of the image `data`: whether it was tried as it is now, how large it is, and what is in it.
 
 `record` is for `make test-data`, after its tests have passed: it writes environments/data/built.json from the built
-image. `check` says by its exit status whether recipe, lock and tests are those that passed then; .ci/run asks it. Both
-need nothing but Python, and scripts/docs.py takes the table of libraries from here.
+image. `check` says by its exit status whether recipe, lock and tests are those that passed then; .ci/run asks it.
+`pack` exports both images, as root, and writes down how large the files are: environments/packed.json. All need nothing
+but Python and the `sandcell` beside it, and scripts/docs.py takes the tables of sizes and libraries from here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,8 @@ from typing import Any
 REPOSITORY = Path(__file__).parent.parent
 RECIPE = REPOSITORY / "environments" / "data"
 BUILT = RECIPE / "built.json"
+PACKED = REPOSITORY / "environments" / "packed.json"
+IMAGES = ("python", "data")
 TESTS = REPOSITORY / "tests" / "integration" / "environments" / "data"
 HEADER = "library | here | {} | note"
 LOCKED = re.compile(r"^([a-z0-9-]+)==(\S+)", re.MULTILINE)
@@ -49,13 +54,29 @@ def read_built() -> dict[str, Any]:
 
 def record() -> None:
     """Write down the build that has just been tried."""
-    data = Path(os.environ.get("SANDCELL_DATA_DIR", REPOSITORY / ".sandcell"))
-    build = (data / "environments/data/current").resolve()
+    build = (_data_directory() / "environments/data/current").resolve()
     sizes = json.loads((build / "sizes.json").read_text())
     installed = dict(_read_status((build / "root/var/lib/dpkg/status").read_text()))
     debian = {name: installed[name] for name in sorted(debian_packages())}
     content = {**sizes, "debian_packages": len(installed), "debian": debian, "tried": fingerprint()}
     BUILT.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def pack() -> None:
+    """Export both images, as they are built, and write down the sizes of the files."""
+    sizes: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as place:
+        for name in IMAGES:
+            file = Path(place, f"{name}.tar")
+            export = [str(Path(sys.executable).with_name("sandcell")), "environments", "export", name, str(file)]
+            subprocess.run(export, check=True)
+            sizes[name] = file.stat().st_size
+            file.unlink()
+            PACKED.write_text(json.dumps(sizes, indent=1) + "\n")
+
+
+def _data_directory() -> Path:
+    return Path(os.environ.get("SANDCELL_DATA_DIR", REPOSITORY / ".sandcell"))
 
 
 def _read_status(status: str) -> Iterator[tuple[str, str]]:
@@ -120,24 +141,37 @@ def missing_lines() -> list[tuple[str, str]]:
     return list(compared()["also-missing"].items())
 
 
-def size_lines() -> list[tuple[str, str]]:
-    """What a build takes."""
-    built = read_built()
+def size_lines() -> list[tuple[str, ...]]:
+    """What a build of each image takes, and what it gives."""
+    folder, packed = RECIPE.parent, json.loads(PACKED.read_text())
+    built = [json.loads((folder / name / "built.json").read_text()) for name in IMAGES]
+    locks = [LOCKED.findall((folder / name / "requirements.txt").read_text()) for name in IMAGES]
     return [
-        ("to download", f"{built['download_bytes'] / 1e6:,.0f} MB"),
-        ("on disk", f"{built['disk_bytes'] / 1e6:,.0f} MB"),
-        ("Python packages", str(len(LOCKED.findall((RECIPE / "requirements.txt").read_text())))),
-        ("Debian packages", str(built["debian_packages"])),
+        ("to download", *(_megabytes(each["download_bytes"]) for each in built)),
+        ("on disk", *(_megabytes(each["disk_bytes"]) for each in built)),
+        (
+            "packed, by `sandcell environments export`",
+            *(_megabytes(packed[name]) if name in packed else "" for name in IMAGES),
+        ),
+        ("Python packages", *(str(len(each)) for each in locks)),
+        ("Debian packages", *(str(each.get("debian_packages", "")) for each in built)),
     ]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
 
 
 def main(arguments: list[str]) -> int:
     if arguments == ["record"]:
         record()
         return 0
+    if arguments == ["pack"]:
+        pack()
+        return 0
     if arguments == ["check"]:
         return 0 if read_built().get("tried") == fingerprint() else 1
-    sys.stderr.write("data_image.py: check or record\n")
+    sys.stderr.write("data_image.py: check, record or pack\n")
     return 2
 
 

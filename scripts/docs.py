@@ -314,8 +314,9 @@ def client_table() -> str:
 
 
 def size_table() -> str:
-    """What a build of the image `data` takes, as the last one that was tried took."""
-    return rows("a build takes | as of the last that was tried", data_image.size_lines())
+    """What builds of the images take, as the last ones that were tried took."""
+    header = " | ".join(f"`{name}`" for name in data_image.IMAGES)
+    return rows(f"as of the last build that was tried | {header}", data_image.size_lines())
 
 
 def library_table() -> str:

@@ -7,7 +7,7 @@ comes back and goes on where it was. Knows no HTTP and no framing: messages come
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import structlog
 
@@ -25,6 +25,7 @@ from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.services.sessions.sessions import Sessions
 from kernel_gateway.services.sessions.subscribers import MOST_CLIENTS, Cursor, Ended, Outgoing, Subscribers
 from kernel_gateway.settings import Settings
+from kernels.errors import Death
 from kernels.execution.hub import Hub
 from kernels.kernelspec import Kernelspec
 
@@ -35,6 +36,8 @@ LONGEST_CLIENT_SESSION = 256
 KERNEL_LABEL = "jupyter_kernel"
 """The label of a session that names the kernel of its image which Jupyter clients talk to, in Python's place."""
 RETRY_SECONDS = 5.0
+STEADY_SECONDS = 10.0
+"""A kernel that dies sooner after it was started again is not started by itself once more."""
 
 
 class Attachment:
@@ -186,18 +189,28 @@ class Attachments:
 
     def _audience(self, live: LiveSession, declared: Kernelspec | None) -> Subscribers:
         if live.audience is None:
-
-            def start_another() -> None:
-                if declared is not None and live.sandbox.live_generation is not None:
-                    self._background.spawn(_start_kernel(live, declared), f"kernel of {live.id}")
-
-            live.audience = Subscribers(self._settings.attach_replay_bytes, declared, start_another)
+            on_death = _ignore_death if declared is None else self._start_another(live, declared)
+            live.audience = Subscribers(self._settings.attach_replay_bytes, declared, on_death)
             hub = _find_hub(live, declared)
             if hub is not None:
                 live.audience.connect(hub)
             else:
                 live.audience.await_kernel()
         return live.audience
+
+    def _start_another(self, live: LiveSession, declared: Kernelspec) -> Callable[[Death], None]:
+        """Starts a declared kernel again when it has died; one that dies again at once, when a client next asks."""
+        last = float("-inf")
+
+        def start(death: Death) -> None:
+            nonlocal last
+            now = self._clock.now()
+            if live.sandbox.live_generation is None or (death.cause != "restart" and now - last < STEADY_SECONDS):
+                return
+            last = now
+            self._background.spawn(_start_kernel(live, declared), f"kernel of {live.id}")
+
+        return start
 
 
 def forget_absent(registry: Registry, before: float, background: Background) -> None:
@@ -213,6 +226,10 @@ def forget_absent(registry: Registry, before: float, background: Background) -> 
         if live.audience is not None and not live.audience.forget(before):
             live.audience.close(Ended("draining"))
             live.audience = None
+
+
+def _ignore_death(_death: Death) -> None:
+    """Python's kernel is replaced where it runs."""
 
 
 def _find_hub(live: LiveSession, declared: Kernelspec | None) -> Hub | None:

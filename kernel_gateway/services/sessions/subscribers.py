@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kernels.errors import KernelDied, KernelsError
+from kernels.errors import Death, KernelDied, KernelsError
 from kernels.execution.hub import Hub
 from kernels.kernelspec import Kernelspec
 from kernels.languages import PYTHON
@@ -177,7 +177,7 @@ class Subscribers:
         self,
         limit_bytes: int,
         declared: Kernelspec | None = None,
-        on_death: Callable[[], object] = lambda: None,
+        on_death: Callable[[Death], object] = lambda _death: None,
     ) -> None:
         self.declared = declared
         self.runtime = PYTHON if declared is None else declared.name
@@ -454,7 +454,7 @@ class Subscribers:
         if not (isinstance(error, KernelDied) and error.death.cause == "restart"):
             self.say_state("restarting")
         if isinstance(error, KernelDied):
-            self._on_death()
+            self._on_death(error.death)
 
     def _add(self, channel: str, message: Message, to: str | None) -> None:
         gone = self.ring.gone

@@ -20,7 +20,7 @@ class DeferredDebugger:
 
     def __init__(self, *arguments: Any) -> None:
         self._arguments = arguments
-        self._made = asyncio.Event()
+        self._made: asyncio.Event | None = None
         self._real: Any = None
 
     async def process_request(self, message: Any) -> Any:
@@ -29,7 +29,9 @@ class DeferredDebugger:
 
     async def handle_stopped_event(self) -> None:
         """Called in the control thread, again and again."""
-        await self._made.wait()
+        if self._real is None:
+            self._made = self._made or asyncio.Event()  # Python 3.9's is the loop's in which it is made
+            await self._made.wait()
         await self._real.handle_stopped_event()
 
     def __getattr__(self, name: str) -> Any:
@@ -40,7 +42,8 @@ class DeferredDebugger:
             os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")  # else it prints advice to stderr
             sys.modules.pop(DEBUGGER, None)
             self._real = importlib.import_module(DEBUGGER).Debugger(*self._arguments)
-            self._made.set()
+            if self._made is not None:
+                self._made.set()
         return self._real
 
 

@@ -12,6 +12,7 @@ import gc
 
 gc.disable()  # until the kernel is there: a sixth of its start would be collections among modules that all stay
 
+import asyncio
 import importlib.util
 import os
 import signal
@@ -44,6 +45,9 @@ NO_INPUT = (
     "input is not available: this code runs without a person at a keyboard. Put the value into the code, or read it"
     " from a file in the workspace"
 )
+LOCKS_HAVE_LOOPS = sys.version_info < (3, 10)
+CONTROL_SECONDS = 60.0
+"""The control thread, which runs by then, does what it is asked; the start goes on without it in any case."""
 DELIMITER = b"<IDS|MSG>"
 VARIABLES_REQUEST = b'"sandcell_variables_request"'
 CONTEXT_REQUEST = b'"sandcell_context_request"'
@@ -111,6 +115,25 @@ class Kernel(IPythonKernel):
         super().__init__(**options)
         for comm in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[comm] = self._interruptible(self.shell_handlers[comm])
+
+    def start(self) -> None:
+        """Called once. The lock that control requests take is there before they are taken: they may wait already.
+
+        ipykernel 6 makes it afterwards, and loses a request that comes before. Python 3.9's locks are of the thread
+        that makes them.
+        """
+        made = threading.Event()
+
+        def make() -> None:
+            self._control_lock = asyncio.Lock()
+            made.set()
+
+        if LOCKS_HAVE_LOOPS:
+            cast("Any", self).control_thread.io_loop.add_callback(make)
+            made.wait(CONTROL_SECONDS)
+        else:
+            make()
+        super().start()
 
     def _restore_streams(self) -> None:
         for name, stream in streams.items():
