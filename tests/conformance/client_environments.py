@@ -56,6 +56,13 @@ def install(pins: Path, place: Path, clients: Path) -> None:
         run([*npm, "--cache", str(clients / "npm-cache")], {**variables, "PATH": path})
 
 
+def install_package(source: Path, directory: Path) -> None:
+    """Build a distribution of this checkout and unpack it into a directory, with its entry points, without others."""
+    uv = str(Path(sys.executable).parent / "uv")
+    given = ["--quiet", "--offline", "--no-deps", "--no-build-isolation", "--python", sys.executable]
+    run([uv, "pip", "install", *given, "--target", str(directory), str(source)], dict(os.environ))
+
+
 def run(command: list[str], variables: dict[str, str]) -> None:
     done = subprocess.run(
         command, env=variables, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False, cwd="/"

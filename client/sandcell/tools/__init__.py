@@ -40,7 +40,7 @@ async def open_toolbox(
     service is found as `AsyncClient` finds it.
     """
     from sandcell.nonblocking import AsyncClient  # noqa: PLC0415 - the service imports the tools without any HTTP
-    from sandcell.tools.over_rest import RestBackend  # noqa: PLC0415
+    from sandcell.tools.backends.over_rest import RestBackend  # noqa: PLC0415
 
     async with AsyncClient(url, token) as client:
         toolbox = Toolbox(

@@ -8,7 +8,7 @@ from typing import Final
 
 from sandcell.errors import Conflict, InvalidRequest, NotFound, SandcellError
 from sandcell.models.sessions import Session, StartSession
-from sandcell.tools.backend import Backend
+from sandcell.tools.backends.protocol import Backend
 from sandcell.tools.definitions import DEFAULT_SESSION
 
 MOST_SESSIONS: Final = 20

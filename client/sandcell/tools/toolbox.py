@@ -18,7 +18,7 @@ from sandcell.models.environments import EnvironmentInfo
 from sandcell.models.executions import Event, Execution, Submission
 from sandcell.models.sessions import Session, StartSession
 from sandcell.tools import addresses, definitions, rendering
-from sandcell.tools.backend import Backend
+from sandcell.tools.backends.protocol import Backend
 from sandcell.tools.contents import Image, Link, Text, ToolResult, make_text
 from sandcell.tools.manifest import describe_network, installs, make_manifest
 from sandcell.tools.named_sessions import ENDED, NamedSessions

@@ -22,7 +22,7 @@ from sandcell.models.replays import Replay, ReplayRequest
 from sandcell.models.sessions import Session, StartSession
 from sandcell.models.workspaces import FileEntry
 from sandcell.tools.addresses import MOST_RESOURCE_BYTES
-from sandcell.tools.backend import FilePart, OnEvent
+from sandcell.tools.backends.protocol import FilePart, OnEvent
 
 if TYPE_CHECKING:
     from kernel_gateway.services.composition import Services

@@ -24,6 +24,11 @@ EXAMPLES = {
     "LangChain and LangGraph": "langchain",
     "smolagents": "smolagents",
     "pydantic-ai": "pydantic_ai",
+    "LlamaIndex": "llama_index",
+    "Agno": "agno",
+    "Strands": "strands",
+    "AutoGen": "autogen",
+    "google-adk": "google_adk",
 }
 """The environment in which each section's example runs."""
 
@@ -36,20 +41,28 @@ def find_block(page: str, section: str, language: str) -> str:
     return found[1]
 
 
-def run(program: str, place: Path, service: RunningService, model: str, home: Path) -> str:
-    variables = {
+def make_variables(service: RunningService, model: str, package: Path = REPOSITORY / "client") -> dict[str, str]:
+    """What a program finds the service, the scripted model and the client by."""
+    return {
         **os.environ,
         "PATH": f"{REPOSITORY / '.venv/bin'}:{os.environ['PATH']}",
-        "PYTHONPATH": str(REPOSITORY / "client"),
+        "PYTHONPATH": str(package),
         "SANDCELL_URL": service.url,
         "SANDCELL_TOKEN": service.token,
         "OPENAI_BASE_URL": f"{model}/v1",
+        "OPENAI_API_BASE": f"{model}/v1",  # LlamaIndex's name for it
         "OPENAI_API_KEY": "none",
         "ANTHROPIC_BASE_URL": model,
         "ANTHROPIC_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": model,
+        "GOOGLE_API_KEY": "none",
         "NO_PROXY": "127.0.0.1",
     }
-    return client_environments.run_script([str(place / "bin/python"), "-c", program], variables, home)
+
+
+def run(program: str, place: Path, service: RunningService, model: str, home: Path) -> str:
+    command = [str(place / "bin/python"), "-c", program]
+    return client_environments.run_script(command, make_variables(service, model), home)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +80,7 @@ def test_an_example_of_the_docs(
     pins = Path(__file__).parent / "clients" / EXAMPLES[section]
     place = client_environments.installed(pins, environments_dir.parent / "tools-clients")
     printed = run(find_block(PAGE, section, "python"), place, service, model, tmp_path)
-    assert printed.splitlines()[-1] == "It is 45."
+    assert printed.rstrip().splitlines()[-1] == "It is 45."
 
 
 @pytest.mark.timeout(900)

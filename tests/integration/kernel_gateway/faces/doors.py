@@ -16,15 +16,18 @@ from urllib.parse import quote
 
 import msgspec
 
+from kernel_gateway.faces import scopes
 from kernel_gateway.faces.agent_engine.table import TABLE as AGENT_ENGINE_TABLE
 from kernel_gateway.faces.agentcore import operations
 from kernel_gateway.faces.agentcore.requests import SessionAddressed
 from kernel_gateway.faces.e2b import routes as e2b
 from kernel_gateway.faces.e2b.identifiers import SANDBOX_HEADER
 from kernel_gateway.faces.jupyter import routes as jupyter
+from kernel_gateway.faces.mcp.handler import PATH as MCP_PATH
+from kernel_gateway.faces.mcp.handler import SESSION_HEADER
 from kernel_gateway.faces.rest.table import TABLE
 
-REST, AGENTCORE, AGENT_ENGINE, E2B, JUPYTER = "rest", "agentcore", "agent_engine", "e2b", "jupyter"
+REST, AGENTCORE, AGENT_ENGINE, E2B, JUPYTER, MCP = "rest", "agentcore", "agent_engine", "e2b", "jupyter", "mcp"
 CELL = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
 NOTEBOOK = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [CELL]}
 BODIES: dict[str, Any] = {
@@ -61,6 +64,13 @@ BODIES: dict[str, Any] = {
     "PutSession": {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"id": "{session_id}"}},
 }
 """By the type that a body is read as; one that is not here may be empty."""
+MESSAGES: dict[str, dict[str, Any]] = {
+    "initialize": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "door", "version": "1"}},
+    "tools/call": {"name": "run_python", "arguments": {"code": "1"}},
+    "resources/read": {"uri": "sandcell://sessions/{session_id}/notebook"},
+    "notifications/cancelled": {"requestId": 1},
+}
+"""The parameters of messages of MCP; those of one that is not here are empty."""
 QUERIES = {
     "statWorkspaceFile": "path=file",
     "createSessionUpload": "path=file",
@@ -73,7 +83,7 @@ NAMED = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Door:
-    """One method at one address. `changes`: it is more than a look. `public`: it is open to everybody."""
+    """One method at one address; of MCP one message. `changes`: it is more than a look. `public`: it is for all."""
 
     face: str
     method: str
@@ -84,9 +94,10 @@ class Door:
     public: bool = False
     changes: bool = True
     follows: bool = False
+    message: str = ""
 
     def __str__(self) -> str:
-        return f"{self.method} {self.path}"
+        return f"{self.method} {self.path} {self.message}".rstrip()
 
     @property
     def names_something(self) -> bool:
@@ -118,7 +129,7 @@ def body_of(kind: Any) -> str:
 
 def every_door() -> list[Door]:
     """All of every face, in the order of their tables."""
-    return [*_rest(), *_agentcore(), *_agent_engine(), *_e2b(), *_jupyter()]
+    return [*_rest(), *_agentcore(), *_agent_engine(), *_e2b(), *_jupyter(), *_mcp()]
 
 
 def _rest() -> list[Door]:
@@ -197,3 +208,25 @@ def _jupyter() -> list[Door]:
         Door(JUPYTER, each.method, each.path, body=body_of(each.body), changes=each.method != "GET")
         for each in (*jupyter.TABLE, jupyter.CHANNELS)
     ]
+
+
+def _mcp() -> list[Door]:
+    """A message of each method, and the end of a session; all in the session of the owner but that which begins one."""
+    return [
+        Door(
+            MCP,
+            "DELETE" if method == "DELETE" else "POST",
+            MCP_PATH,
+            headers={} if method == "initialize" else {SESSION_HEADER: "{mcp_session}"},
+            body="" if method == "DELETE" else _make_message(method),
+            changes=scope != "read",
+            message=method,
+        )
+        for scope, methods in scopes.MCP.items()
+        for method in methods
+    ]
+
+
+def _make_message(method: str) -> str:
+    message = {"jsonrpc": "2.0", "method": method, "params": MESSAGES.get(method, {})}
+    return json.dumps(message if method.startswith("notifications/") else message | {"id": 1})

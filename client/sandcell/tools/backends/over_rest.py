@@ -19,7 +19,7 @@ from sandcell.models.workspaces import FileEntry
 from sandcell.nonblocking import AsyncClient
 from sandcell.operations.files import download_part
 from sandcell.operations.sessions import EXECUTION_SECONDS
-from sandcell.tools.backend import FilePart, OnEvent
+from sandcell.tools.backends.protocol import FilePart, OnEvent
 
 INTERRUPT_SECONDS: Final = 30.0
 """How long an interrupt of what was cancelled may take."""
