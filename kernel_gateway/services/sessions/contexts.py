@@ -66,10 +66,9 @@ class Contexts:
     async def remove(self, principal: Principal, session_id: str, context_id: str) -> None:
         """Let go of a context and its names; what runs in it is interrupted."""
         live = await self._registry.require(principal, session_id)
-        kept = _surroundings(live)
-        found = _find(kept, context_id)
+        found = _find(_surroundings(live), context_id)
         await self._stop(principal, live, found)
-        await self._keep(live, tuple(each for each in kept.contexts if each.id != context_id))
+        await self._keep(live, tuple(each for each in _surroundings(live).contexts if each.id != context_id))
         await self._forget(live, found)
 
     async def restart(self, principal: Principal, session_id: str, context_id: str) -> None:

@@ -1,6 +1,7 @@
 """Directories of live sandboxes that callers watch: followed while a call lasts, or collected until they are asked for.
 
-A collected watch lasts until it is removed or the sandbox ends; of what nobody asks for the oldest goes.
+A collected watch lasts until it is removed, the sandbox ends or the service does; of what nobody asks for the oldest
+goes.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ class Watches:
     async def remove(self, principal: Principal, session_id: str, watcher_id: str) -> None:
         """Watch no longer; raises NotFound."""
         watcher = await self._find(principal, session_id, watcher_id)
+        self._watchers.pop(watcher_id, None)
         if watcher.task is not None:
             watcher.task.cancel()
             await asyncio.wait({watcher.task})

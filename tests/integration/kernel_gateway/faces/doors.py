@@ -40,7 +40,7 @@ BODIES: dict[str, Any] = {
     "CreateEnvironment": {"name": "mine", "image": "absent"},
     "PutAgent": {"environment": "{environment_id}"},
     "AttachAgents": {"detached_from": "{environment_id}"},
-    "CopyFiles": {"to": "{workspace_id}"},
+    "CopyFiles": {"to": "{workspace_id}", "to_path": "below"},
     "CreateLink": {"path": "file"},
     "RegisterDataset": {"name": "data", "path": "file"},
     "CopyDataset": {"to": "{workspace_id}"},

@@ -6,6 +6,7 @@ import json
 import struct
 import uuid
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,12 +48,16 @@ class Owner:
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
 
+    def stream(self, verb: str, **message: Any) -> AbstractContextManager[httpx.Response]:
+        """The answer to a remote procedure on processes that streams."""
+        content = json.dumps(message).encode()
+        headers = {**self.headers, "Content-Type": "application/connect+json"}
+        body = struct.pack(">BI", 0, len(content)) + content
+        return self.http.stream("POST", f"/process.Process/{verb}", content=body, headers=headers)
+
     def start(self, *command: str, until_start: bool = False, **more: Any) -> list[dict[str, Any]]:
         """The messages that are streamed of a process, to its end or only to its start; or the refusal."""
-        message = json.dumps({"process": {"cmd": command[0], "args": command[1:]}, **more}).encode()
-        headers = {**self.headers, "Content-Type": "application/connect+json"}
-        body = struct.pack(">BI", 0, len(message)) + message
-        with self.http.stream("POST", "/process.Process/Start", content=body, headers=headers) as answer:
+        with self.stream("Start", process={"cmd": command[0], "args": command[1:]}, **more) as answer:
             if answer.status_code != 200:
                 return [json.loads(answer.read())]
             return list(unwrap(next(answer.iter_raw()) if until_start else answer.read()))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+from contextlib import ExitStack
 from typing import Any
 
 from kernel_gateway.faces.e2b import files, handler, identifiers, interpreter, processes, sandboxes
+from kernel_gateway.services.executions.programs import MOST_FOLLOWERS
 from kernel_gateway.services.sessions.contexts import MOST_CONTEXTS
 from kernels.guest.processes.programs import MAX_INPUT_BYTES, MAX_RUNNING
 from kernels.guest.server.program_routes import MAX_SIDE
@@ -86,3 +88,18 @@ def test_processes(owner: Owner) -> None:
         body = {**each, "signal": "SIGNAL_SIGKILL"}
         assert owner.data("POST", "/process.Process/SendSignal", json=body).status_code == 200
     assert refused("/bin/true") == "None"
+
+
+def test_followers(owner: Owner) -> None:
+    started = owner.start("/bin/sleep", "1000", until_start=True, tag="followed")
+    selected = {"process": {"pid": started[0]["event"]["start"]["pid"]}}
+    with ExitStack() as followers:
+        statuses = [
+            followers.enter_context(owner.stream("Connect", process={"tag": "followed"})).status_code
+            for _ in range(MOST_FOLLOWERS + 1)
+        ]
+        # The one who started it has hung up, which may be noticed a little later.
+        assert statuses[: MOST_FOLLOWERS - 1] == [200] * (MOST_FOLLOWERS - 1)
+        assert statuses[-1] == 429
+        body = {**selected, "signal": "SIGNAL_SIGKILL"}
+        assert owner.data("POST", "/process.Process/SendSignal", json=body).status_code == 200

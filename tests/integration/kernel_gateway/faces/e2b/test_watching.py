@@ -11,6 +11,7 @@ import httpx
 
 from kernel_gateway.services.workspaces.watches import MOST_WATCHERS
 from kernels.guest.server.watch_routes import MAX_WATCHES
+from kernels.guest.workspace.watching import MAX_DIRECTORIES
 from tests.integration.kernel_gateway.faces.e2b.owners import Owner, unwrap
 
 PATIENCE_SECONDS = 60.0
@@ -73,9 +74,12 @@ def test_what_cannot_be_watched(owner: Owner, stranger: Owner) -> None:
     assert ask(owner, "CreateWatcher", path="absent").status_code == 404
     for path, status in (("/proc/1", 400), ("/root", 400), ("/etc/hostname", 409)):
         assert ask(owner, "CreateWatcher", path=path).status_code == status, path
+    owner.run(f"import os; [os.makedirs(f'wide/{{number}}') for number in range({MAX_DIRECTORIES})]")
+    assert ask(owner, "CreateWatcher", path="wide").status_code == 200
+    assert ask(owner, "CreateWatcher", path="wide", recursive=True).status_code == 429
     assert MOST_WATCHERS <= MAX_WATCHES
-    made = [ask(owner, "CreateWatcher", path="/tmp") for _ in range(MOST_WATCHERS + 1)]
-    assert [each.status_code for each in made] == [200] * MOST_WATCHERS + [429]
+    made = [ask(owner, "CreateWatcher", path="/tmp") for _ in range(MOST_WATCHERS)]
+    assert [each.status_code for each in made] == [200] * (MOST_WATCHERS - 1) + [429]
     for each in made[:-1]:
         assert ask(stranger, "GetWatcherEvents", watcherId=each.json()["watcherId"]).status_code == 404
         assert ask(owner, "RemoveWatcher", watcherId=each.json()["watcherId"]).status_code == 200
