@@ -44,11 +44,12 @@ class Residence:
         except BaseException:
             self.wake()
             raise
-        if moved.moved_bytes and self._waking is None:
+        wanted = self._waking is not None  # by somebody meanwhile; that ends with a thaw after this move
+        if moved.moved_bytes and not wanted:
             self.memory = "paged_out"
             return moved
         await self.awake()
-        return moved if not moved.moved_bytes else IN_USE
+        return IN_USE if wanted else moved
 
     def wake(self) -> None:
         """Have the sandbox go on; returns at once."""

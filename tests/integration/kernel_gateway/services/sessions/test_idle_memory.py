@@ -103,6 +103,11 @@ async def left_alone(gateway: Gateway) -> None:
     await resident_only(gateway, session, "its files are on their way to the store", stored=False)
     gateway.store.away = False
     await page_out(gateway, session)
+    async with Room(gateway, session) as room:  # a client's own messages wake it, not its coming
+        client = await room.attach("lab")
+        assert (await gateway.show(session)).memory == "paged_out"
+        await client.reply(await client.send("shell", "kernel_info_request", {}), "kernel_info_reply")
+        assert (await gateway.show(session)).memory == "resident"
     await resident_only(gateway, awake, "it is to stay awake")
 
 
