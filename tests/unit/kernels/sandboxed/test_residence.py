@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from kernels.errors import SandboxFailed
+from kernels.errors import SandboxFailed, SandboxGone
 from kernels.sandbox import PagedOut, SandboxRuntime
 from kernels.sandboxed.residence import IN_USE, Residence
 
@@ -21,6 +21,7 @@ class SlowRuntime:
         self.move = asyncio.Event()
         self.moved_bytes = moved_bytes
         self.failures = failures
+        self.thaws = True
 
     async def page_out(self, _sandbox_id: str) -> PagedOut:
         await self.move.wait()
@@ -31,6 +32,8 @@ class SlowRuntime:
         if self.failures:
             self.failures -= 1
             raise SandboxFailed("not now")
+        if not self.thaws:
+            await asyncio.Event().wait()
         self.frozen = False
         self.move.set()  # only now does the move begin that was asked for first
 
@@ -82,6 +85,26 @@ def test_nothing_moved_is_not_paged_out() -> None:
     async def test(residence: Residence, changes: list[bool]) -> None:
         assert (await residence.page_out()).why == "no room"
         assert (residence.stopped, residence.memory, changes) == (False, "resident", [True, False])
+
+    on(runtime, test)
+
+
+def test_who_waits_for_a_sandbox_that_is_let_go_hears_that() -> None:
+    """A cancellation would end those who wait: the worker of a session, the loop that looks for idle ones."""
+    runtime = SlowRuntime()
+
+    async def test(residence: Residence, _changes: list[bool]) -> None:
+        moving = asyncio.ensure_future(residence.page_out())
+        await asyncio.sleep(0)
+        runtime.thaws = False
+        waking = asyncio.ensure_future(residence.awake())
+        await asyncio.sleep(0.01)
+        await residence.aclose()
+        assert await moving is IN_USE
+        with pytest.raises(SandboxGone):
+            await waking
+        with pytest.raises(SandboxGone):
+            await residence.awake()
 
     on(runtime, test)
 
