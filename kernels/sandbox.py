@@ -113,10 +113,10 @@ class SandboxRuntime(Protocol):
 
     An entry point of the group `sandcell.runtimes` names the function that opens one (`kernels.runtimes`). It lives in
     the launcher, which is root; the service calls it through `kernels.launcher`, each verb with a deadline of a minute,
-    `create` and `destroy` of three. All verbs are called concurrently, for one sandbox too, are safe to call again
-    with the same arguments, and may be cancelled: what a cancelled call has made is taken back, what it removes goes.
-    The caller may be another process than the one that made the sandbox: what a runtime knows of its sandboxes it
-    reads from where they run, or from its own directory.
+    `create`, `destroy` and `page_out` of three. All verbs are called concurrently, for one sandbox too, are safe to
+    call again with the same arguments, and may be cancelled: what a cancelled call has made is taken back, what it
+    removes goes. The caller may be another process than the one that made the sandbox: what a runtime knows of its
+    sandboxes it reads from where they run, or from its own directory.
     """
 
     async def check(self) -> tuple[Finding, ...]:

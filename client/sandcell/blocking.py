@@ -91,6 +91,7 @@ class Client:
         labels: dict[str, str] | None = None,
         replay_of: str | None = None,
         sync: SyncMode | None = None,
+        keep_awake: bool = False,
     ) -> Iterator[Session]:
         """A new session for the length of a `with` block, stopped at its end; its files stay in its workspace.
 
@@ -98,7 +99,7 @@ class Client:
         and goes on with the files of `workspace_id`. It ends `timeout_seconds` after its start and when it has been
         idle for `idle_timeout_seconds`; `labels` and `name` are for people. With `replay_of`, a session, it starts with
         a copy of its files and has run its cells again. With `sync` before_return, answers of what runs in it come when
-        the files are in the store.
+        the files are in the store. With `keep_awake` its threads and timers go on while nobody uses it.
         """
         started = self.start_session(
             environment,
@@ -110,6 +111,7 @@ class Client:
             labels=labels,
             replay_of=replay_of,
             sync=sync,
+            keep_awake=keep_awake,
         )
         session = Session(self, started)
         try:

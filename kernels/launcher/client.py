@@ -77,7 +77,7 @@ class LauncherRuntime:
         return (await self._ask(wire.Usage(sandbox_id), wire.Used)).usage
 
     async def page_out(self, sandbox_id: str) -> PagedOut:
-        return (await self._ask(wire.PageOut(sandbox_id), wire.Moved)).paged_out
+        return (await self._ask(wire.PageOut(sandbox_id), wire.Moved, _LONG_SECONDS)).paged_out
 
     async def thaw(self, sandbox_id: str) -> None:
         await self._ask(wire.Thaw(sandbox_id), wire.Nothing)

@@ -28,7 +28,12 @@ log = logging.getLogger(__name__)
 MOST_AT_ONCE: Final = 256
 _SEND_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 60.0
-_SECONDS: Final[dict[type[Any], float]] = {wire.Create: 180.0, wire.Destroy: 180.0, wire.Check: 120.0}
+_SECONDS: Final[dict[type[Any], float]] = {
+    wire.Create: 180.0,
+    wire.Destroy: 180.0,
+    wire.PageOut: 180.0,
+    wire.Check: 120.0,
+}
 _OTHER_SECONDS: Final = 60.0
 
 _Done = tuple[wire.Answer, int | None]

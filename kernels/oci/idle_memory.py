@@ -11,7 +11,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,9 @@ MOST_PARTS: Final = 1_024
 """That one mapping is moved in."""
 _PIECE_BYTES: Final = 16 << 20
 """Of memory moved with one call: who wants the sandbox back waits for one at most."""
+_ROUNDS: Final = 4
+"""A page that was used a moment ago only becomes one that can be taken in the first."""
+_LITTLE_BYTES: Final = 1 << 20
 _PROCESS_MADVISE: Final = 440
 _MADV_PAGEOUT: Final = 21
 _AT_ONCE: Final = 512
@@ -45,8 +48,9 @@ class _Range(ctypes.Structure):
 class IdleMemory:
     """Of the sandboxes whose groups are `cgroups`. The caller sees to it that one call at a time is about a sandbox."""
 
-    def __init__(self, cgroups: Cgroups) -> None:
+    def __init__(self, cgroups: Cgroups, *, read: Callable[[], Mapping[str, int]] = read_meminfo) -> None:
         self._cgroups = cgroups
+        self._read = read
 
     def page_out(self, sandbox_id: str, stop: threading.Event) -> PagedOut:
         """Stop the sandbox and move what it holds. It runs on when `stop` is set meanwhile, or nothing can be moved.
@@ -57,7 +61,7 @@ class IdleMemory:
         if freezer is None:
             return PagedOut(0, "nothing of it runs in a control group that can be stopped")
         before = self._cgroups.held_bytes(sandbox_id)
-        free = read_meminfo().get("SwapFree", 0)
+        free = self._read().get("SwapFree", 0)
         if free < before:
             return PagedOut(0, _NO_SWAP.format(free=free, needed=before))
         kept = False
@@ -68,10 +72,10 @@ class IdleMemory:
                 if stop.is_set():
                     break
                 _page_out_process(process, freezer, stop)
-            while not stop.is_set() and self._cgroups.reclaim(sandbox_id, _PIECE_BYTES):
-                pass
-            moved = before - self._cgroups.held_bytes(sandbox_id)
-            kept = not stop.is_set() and moved * 2 > before
+            left = self._reclaim(sandbox_id, stop)
+            # What is left was in use by several of its processes a moment ago (gVisor's), or swap is full meanwhile.
+            moved, had_room = before - left, self._read().get("SwapFree", 0) >= left
+            kept = not stop.is_set() and moved > 0 and (had_room or moved * 2 > before)
         except OSError as error:
             raise SandboxFailed(f"the sandbox's memory cannot be moved to swap: {error}") from error
         finally:
@@ -80,6 +84,16 @@ class IdleMemory:
         if stop.is_set():
             return PagedOut(0, "the sandbox was wanted")
         return PagedOut(moved) if kept else PagedOut(0, f"the host's swap took {max(moved, 0):,} bytes of {before:,}")
+
+    def _reclaim(self, sandbox_id: str, stop: threading.Event) -> int:
+        """Have the kernel take what was written to swap, and what several processes share; says what is left."""
+        for _ in range(_ROUNDS):
+            while not stop.is_set() and self._cgroups.reclaim(sandbox_id, _PIECE_BYTES):
+                pass
+            left = self._cgroups.held_bytes(sandbox_id)
+            if stop.is_set() or left < _LITTLE_BYTES:
+                break
+        return left
 
     def thaw(self, sandbox_id: str) -> None:
         """Let it go on; one that runs, or is gone, stays as it is. Its memory comes back as it is used."""

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from kernels.cancelling import cancel_all
+from kernels.errors import SandboxGone
 from kernels.sandbox import PagedOut, SandboxRuntime
 
 Memory = Literal["resident", "paged_out"]
 
+_LET_GO: Final = "the service let go of this sandbox"
 IN_USE: Final = PagedOut(0, "the sandbox is in use")
 
 
@@ -30,6 +32,7 @@ class Residence:
         self._on_change = on_change
         self._moving: asyncio.Task[PagedOut] | None = None
         self._waking: asyncio.Task[None] | None = None
+        self._closed = False
 
     async def page_out(self) -> PagedOut:
         """Stop the sandbox and move its memory; it runs on when nothing was moved or somebody wanted it meanwhile."""
@@ -40,31 +43,43 @@ class Residence:
         moving = self._moving = asyncio.ensure_future(self._runtime.page_out(self._sandbox_id))
         try:
             await asyncio.wait({moving})  # the runtime's verbs have deadlines of their own
+            if moving.cancelled():  # the sandbox was let go meanwhile
+                return IN_USE
             moved = moving.result()
         except BaseException:
             self.wake()
             raise
-        if moved.moved_bytes and self._waking is None:
+        wanted = self._waking is not None  # by somebody meanwhile; that ends with a thaw after this move
+        if moved.moved_bytes and not wanted:
             self.memory = "paged_out"
             return moved
         await self.awake()
-        return moved if not moved.moved_bytes else IN_USE
+        return IN_USE if wanted else moved
 
     def wake(self) -> None:
         """Have the sandbox go on; returns at once."""
-        if self.stopped and self._waking is None:
+        if self.stopped and self._waking is None and not self._closed:
             self._waking = asyncio.ensure_future(self._wake())
             self._waking.add_done_callback(_retrieve)
 
     async def awake(self) -> None:
-        """Return when the sandbox runs. Raises what the runtime raises; the next call tries again."""
+        """Return when the sandbox runs. Raises what the runtime raises, `SandboxGone` of one that was let go.
+
+        After a failure the next call tries again.
+        """
         while self.stopped:  # again when it was stopped once more before this caller went on
             self.wake()
-            if self._waking is not None:
-                await asyncio.shield(self._waking)
+            waking = self._waking
+            if waking is None:
+                raise SandboxGone(_LET_GO)
+            await asyncio.wait({waking})
+            if waking.cancelled():
+                raise SandboxGone(_LET_GO)
+            waking.result()
 
     async def aclose(self) -> None:
-        """Let go of the sandbox as it is."""
+        """Let go of the sandbox as it is; who waits for it hears that."""
+        self._closed = True
         await cancel_all([task for task in (self._moving, self._waking) if task is not None])
 
     async def _wake(self) -> None:

@@ -70,11 +70,13 @@ def start_session(
     labels: dict[str, str] | None = None,
     replay_of: str | None = None,
     sync: SyncMode | None = None,
+    keep_awake: bool = False,
 ) -> Operation[Session]:
     """Start a session, from an environment by its id or name, else from that of a registered `agent`, else `python`.
 
     With `replay_of`, a session, the new one starts with a copy of its files and has run its cells again. With `sync`
-    before_return, answers of what runs in it come when the files are in the store.
+    before_return, answers of what runs in it come when the files are in the store. With `keep_awake` its threads and
+    timers go on while nobody uses it.
     """
     body = omit_none(
         environment=environment,
@@ -86,6 +88,7 @@ def start_session(
         labels=labels,
         replay_of=replay_of,
         sync=sync,
+        keep_awake=keep_awake or None,
     )
     patience = START_SECONDS if replay_of is None else REPLAY_SECONDS
     return decode((yield from exchange(Ask("POST", SESSIONS, json=body, timeout_seconds=patience))), Session)

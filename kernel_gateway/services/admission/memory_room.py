@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -10,6 +12,8 @@ from kernel_gateway.errors import NoMemory
 
 START_BYTES: Final = 64 << 20
 """What a sandbox takes until its first code has run."""
+RELIEVE_SECONDS: Final = 30.0
+"""How long a start waits for idle sessions to give up theirs."""
 RETRY_SECONDS: Final = 10.0
 
 
@@ -37,7 +41,9 @@ class MemoryRoom:
     async def start(self) -> AsyncIterator[None]:
         """For as long as a sandbox starts: what it will take counts as taken. Raises NoMemory."""
         if not self._has_room():
-            await self._relieve(self._has_room)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RELIEVE_SECONDS):
+                    await self._relieve(self._has_room)
         if not self._has_room():
             raise self._make_error()
         self._promised += START_BYTES

@@ -22,7 +22,8 @@ from kernels.sandboxed.residence import IN_USE
 
 log = structlog.get_logger(__name__)
 CHECK_SECONDS: Final = 5.0
-"""Between two looks at which sessions are idle, and at the machine's memory."""
+"""Between two looks at which sessions are idle, and at the machine's memory; less where sessions are idle sooner."""
+LEAST_SECONDS: Final = 0.1
 UNDER_PRESSURE: Final = 8
 """Sessions that are paged out after one look that found the machine short of memory; the next look sees what it did."""
 
@@ -40,8 +41,9 @@ class IdleMemory:
 
     async def run(self) -> None:
         """Look again and again; a look that fails is logged and the next one comes."""
+        pause = max(min(self._settings.idle_memory_seconds / 2 or CHECK_SECONDS, CHECK_SECONDS), LEAST_SECONDS)
         while True:
-            await self._clock.sleep(CHECK_SECONDS)
+            await self._clock.sleep(pause)
             try:
                 await self.look()
             except Exception as error:
@@ -93,6 +95,8 @@ def may_be_stopped(live: LiveSession) -> bool:
     sandbox = live.sandbox
     if live.ending is not None or live.row.record.keep_awake or live.busy or live.looking or live.held is not None:
         return False
+    if live.kept_resident_since == live.last_activity:
+        return False
     if sandbox.memory != "resident" or sandbox.live_generation is None or not sandbox.workspace_ready:
         return False
     if live.audience is not None and live.audience.connections:
@@ -112,6 +116,7 @@ async def _page_out(live: LiveSession, still_idle: Callable[[], bool]) -> str | 
     try:
         moved = await kernel.page_out(still_idle)
     except (KernelsError, OSError) as error:  # of this one; the next may be fine
+        live.kept_resident_since = live.last_activity
         log.warning("not_paged_out", session=live.id, why=str(error))
         return IN_USE.why
     if not moved.moved_bytes:

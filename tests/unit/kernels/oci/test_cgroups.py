@@ -117,3 +117,32 @@ def test_v2_s_quotas_are_those_beside_the_service_s_group(tmp_path: Path) -> Non
     assert groups.processors_left(top=False) == (math.inf, None)
     write(tmp_path / "system.slice/cpu.max", "25000 100000\n")
     assert groups.processors_left(top=False) == (0.25, tmp_path / "system.slice")
+
+
+def test_the_freezer_is_the_one_of_the_group_that_has_the_processes(tmp_path: Path) -> None:
+    mounts = V1.format(root=tmp_path) + f"35 20 0:6 / {tmp_path}/freezer rw - cgroup cgroup rw,freezer\n"
+    groups = Cgroups("sandcell-t", mounts=mounts, own=V1_OWN + "6:freezer:/\n")
+    first, second = tmp_path / "freezer/sandcell-t/a", tmp_path / "unified/sandcell-t/a"
+    assert groups.freezer("a") is None
+    write(first / "freezer.state", "THAWED\n")
+    write(first / "cgroup.procs", "")
+    write(second / "cgroup.freeze", "0\n")
+    write(second / "cgroup.procs", "7\n")
+    assert groups.freezer("a") == second / "cgroup.freeze"
+    write(first / "cgroup.procs", "7\n")
+    write(second / "cgroup.procs", "")
+    assert groups.freezer("a") == first / "freezer.state"
+
+
+def test_v2_counts_and_gives_back_what_only_swap_can_take(tmp_path: Path) -> None:
+    groups = Cgroups("sandcell-t", mounts=V2.format(root=tmp_path), own=V2_OWN)
+    group = tmp_path / "system.slice/sandcell-t/a"
+    write(tmp_path / "cgroup.controllers", "memory\n")
+    write(group / "memory.stat", "anon 11\nfile 100\nshmem 22\n")
+    assert groups.held_bytes("a") == 33
+    groups.allow_swap("a", 5)
+    assert (group / "memory.swap.max").read_text() == "5"
+    assert groups.reclaim("a", 7)
+    assert (group / "memory.reclaim").read_text() == "7"
+    with pytest.raises(SandboxGone):
+        groups.held_bytes("b")

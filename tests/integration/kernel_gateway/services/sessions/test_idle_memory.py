@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
+from kernel_gateway import errors
 from sandcell.models.commands import CommandRequest
-from tests.integration.kernel_gateway.services.conftest import Gateway
+from sandcell.models.sessions import Session
+from tests.integration.kernel_gateway.services.attach.client import Room
+from tests.integration.kernel_gateway.services.conftest import Gateway, House
 from tests.swap_file import swap_file
 
 OnGateway = Callable[[Callable[[Gateway], Awaitable[None]]], None]
+LONG = {"timeout_seconds": 1_000_000, "idle_timeout_seconds": 100_000}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,45 +24,168 @@ def swap() -> Iterator[None]:
         yield
 
 
-async def idle(gateway: Gateway) -> None:
+async def be_idle(gateway: Gateway) -> None:
     """Let more time pass than sessions stay resident, and have them looked at."""
     gateway.clock.advance(61)
     await gateway.services.idle_memory.look()
 
 
+async def page_out(gateway: Gateway, session: Session) -> None:
+    """Be idle until the session is paged out: its last files have to be in the store before."""
+
+    async def paged_out() -> bool:
+        await be_idle(gateway)
+        return (await gateway.show(session)).memory == "paged_out"
+
+    await gateway.until(paged_out)
+
+
+async def resident_only(gateway: Gateway, session: Session, why: str, *, stored: bool = True) -> None:
+    async def settled() -> bool:
+        return (await gateway.show(session)).sync.pending != stored
+
+    await gateway.until(settled)
+    await be_idle(gateway)
+    assert (await gateway.show(session)).memory == "resident", why
+
+
 async def one_life(gateway: Gateway) -> None:
     services, me = gateway.services, gateway.me
-    session = await gateway.start(timeout_seconds=100_000, idle_timeout_seconds=1_000)
+    session = await gateway.start(**LONG)
     assert (await gateway.show(session)).memory == "resident"
     await gateway.run(session, "kept = 41")
     await services.idle_memory.look()
     assert (await gateway.show(session)).memory == "resident", "it has not been idle for long enough"
-
-    async def paged_out() -> None:
-        async def flushed() -> bool:
-            await idle(gateway)
-            return (await gateway.show(session)).memory == "paged_out"
-
-        await gateway.until(flushed)
-
-    await paged_out()
-    usage = (await gateway.show(session)).usage
-    assert usage.memory_bytes < 20_000_000
+    await page_out(gateway, session)
+    assert (await gateway.show(session)).usage.memory_bytes < 20_000_000
     assert (await gateway.show(session)).memory == "paged_out", "looking wakes nobody"
     assert await gateway.text(session, "kept + 1") == "42"
-    await paged_out()
+    await page_out(gateway, session)
     await services.files.list(me, session.id)
     assert (await gateway.show(session)).memory == "resident"
-    await paged_out()
-    command = await services.commands.run(me, session.id, CommandRequest("echo there"))
-    assert command.stdout == "there\n"
-    await paged_out()
-    restarted = await services.sessions.restart(me, session.id)
-    assert restarted.generation == 2
-    await paged_out()
+    await page_out(gateway, session)
+    assert (await services.commands.run(me, session.id, CommandRequest("echo there"))).stdout == "there\n"
+    await page_out(gateway, session)
+    await services.inspection.variables(me, session.id)
+    await page_out(gateway, session)
+    assert (await services.sessions.restart(me, session.id)).generation == 2
+    await page_out(gateway, session)
     ended = await services.sessions.stop(me, session.id)
     assert (ended.status, ended.memory) == ("TERMINATED", None)
 
 
 def test_a_session_stands_still_when_idle_and_goes_on_at_its_next_use(on_gateway: OnGateway) -> None:
     on_gateway(one_life)
+
+
+async def left_alone(gateway: Gateway) -> None:
+    services, me = gateway.services, gateway.me
+    session = await gateway.start(**LONG)
+    awake = await gateway.start(**LONG, keep_awake=True)
+    assert awake.keep_awake
+    assert not session.keep_awake
+    slow = await gateway.submit(session, "import time\ntime.sleep(3600)")
+    await gateway.until_running(session, slow)
+    await resident_only(gateway, session, "an execution runs")
+    await services.sessions.interrupt(me, session.id)
+    await services.executions.wait(me, session.id, slow.id)
+
+    task = await services.commands.run(me, session.id, CommandRequest("sleep 3600", background=True))
+    await resident_only(gateway, session, "a background command runs")
+    await services.tasks.stop(me, session.id, task.id)
+
+    async with Room(gateway, session) as room:
+        await room.attach("lab")
+        await resident_only(gateway, session, "a client is attached")
+
+    gateway.store.away = True
+    await gateway.run(session, "open('new', 'w').write('kept')")
+    await resident_only(gateway, session, "its files are on their way to the store", stored=False)
+    gateway.store.away = False
+    await page_out(gateway, session)
+    async with Room(gateway, session) as room:  # a client's own messages wake it, not its coming
+        client = await room.attach("lab")
+        assert (await gateway.show(session)).memory == "paged_out"
+        await client.reply(await client.send("shell", "kernel_info_request", {}), "kernel_info_reply")
+        assert (await gateway.show(session)).memory == "resident"
+    await resident_only(gateway, awake, "it is to stay awake")
+
+
+def test_who_is_at_work_or_asked_to_stay_awake_does_not_stand_still(on_gateway: OnGateway) -> None:
+    on_gateway(left_alone)
+
+
+async def wanted_while_it_stops(gateway: Gateway) -> None:
+    session = await gateway.start(**LONG)
+    await gateway.run(session, "held = b'x' * (100 << 20)")
+    live = gateway.services.registry.get(session.id)
+    assert live is not None
+    for _ in range(3):
+        await page_out(gateway, session)  # so that nothing of it waits for the store any more
+        await gateway.services.files.list(gateway.me, session.id)
+        gateway.clock.advance(61)
+        looking = asyncio.ensure_future(gateway.services.idle_memory.look())
+        async with asyncio.timeout(120):
+            while not live.sandbox.kernel.residence.stopped:
+                await asyncio.sleep(0)
+        assert await gateway.text(session, "len(held)") == str(100 << 20)
+        await looking
+        assert (await gateway.show(session)).memory == "resident"
+    assert (await gateway.show(session)).generation == 1
+    await page_out(gateway, session)
+    await asyncio.gather(*(gateway.text(session, f"{number}") for number in range(3)))
+    assert (await gateway.show(session)).memory == "resident"
+
+
+def test_an_execution_that_comes_while_its_session_stops_runs(on_gateway: OnGateway) -> None:
+    on_gateway(wanted_while_it_stops)
+
+
+async def idle_for_good(gateway: Gateway) -> None:
+    session = await gateway.start(idle_timeout_seconds=10_000)
+    await gateway.run(session, "open('kept', 'w').write('there')")
+    await page_out(gateway, session)
+    gateway.clock.advance(10_001)
+    ended = await gateway.ended(session)
+    assert ended.ended is not None
+    assert ended.ended.reason == "idle_timeout"
+    found = await gateway.services.workspaces.list_files(gateway.me, session.workspace_id)
+    assert [each.path for each in found.items] == ["kept"]
+
+
+def test_a_session_whose_time_is_over_ends_while_it_stands_still(on_gateway: OnGateway) -> None:
+    on_gateway(idle_for_good)
+
+
+async def two_lives(house: House) -> None:
+    async with house.gateway(keep_sessions_on_shutdown=True) as gateway:
+        sessions = [await gateway.start(**LONG) for _ in range(2)]
+        for number, session in enumerate(sessions):
+            await gateway.run(session, f"kept = {number}")
+        await page_out(gateway, sessions[0])
+    async with house.gateway(memory_reserve_bytes=10**13) as gateway:
+        for number, session in enumerate(sessions):
+            assert (await gateway.show(session)).generation == 1
+            assert await gateway.text(session, "kept") == str(number)
+            gateway.clock.advance(1)
+        await gateway.services.idle_memory.look()
+        with pytest.raises(errors.NoMemory) as refused:
+            await gateway.start()
+        details = refused.value.details
+        assert (refused.value.status, refused.value.retryable) == (503, True)
+        assert details["available_bytes"] < details["reserve_bytes"]
+        assert details["holding_sessions"] == sum(
+            [(await gateway.show(each)).memory == "resident" for each in sessions]
+        )
+        for session in sessions:  # before their time: the machine is short of memory
+            await gateway.until(lambda session=session: looked_and_paged_out(gateway, session))
+        assert await gateway.text(sessions[1], "kept") == "1", "what lives is never refused"
+
+
+async def looked_and_paged_out(gateway: Gateway, session: Session) -> bool:
+    await gateway.services.idle_memory.look()
+    return (await gateway.show(session)).memory == "paged_out"
+
+
+def test_after_a_restart_sessions_go_on_and_a_short_host_starts_no_others(house: House) -> None:
+    asyncio.run(two_lives(house))

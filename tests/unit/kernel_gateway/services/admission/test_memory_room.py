@@ -1,0 +1,88 @@
+"""Starts are let in by what is available, what others were promised, and what idle sessions give up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from kernel_gateway.errors import NoMemory
+from kernel_gateway.services.admission.memory_room import START_BYTES, MemoryRoom
+from kernels.host_memory import HostMemory
+
+RESERVE = 1_000
+
+
+class Host:
+    """So much is available; each idle session that is moved gives up as much as a start takes."""
+
+    def __init__(self, starts: int, idle: int = 0) -> None:
+        self.available = RESERVE + starts * START_BYTES
+        self.idle = idle
+        self.room = MemoryRoom(RESERVE, lambda: self.available, relieve=self.relieve, held=lambda: (self.idle, 77))
+
+    async def relieve(self, enough: Callable[[], bool]) -> None:
+        while self.idle and not enough():
+            self.idle -= 1
+            self.available += START_BYTES
+
+
+async def admitted(host: Host, wanted: int) -> int:
+    """How many of so many starts at once are let in."""
+    async with AsyncExitStack() as stack:
+        for number in range(wanted):
+            try:
+                await stack.enter_async_context(host.room.start())
+            except NoMemory:
+                return number
+        return wanted
+
+
+@pytest.mark.parametrize(("starts", "idle", "expected"), [(0, 0, 0), (3, 0, 3), (0, 2, 2), (2, 1, 3)])
+def test_as_many_start_as_there_is_room_for(starts: int, idle: int, expected: int) -> None:
+    host = Host(starts, idle)
+    assert asyncio.run(admitted(host, 5)) == expected
+    assert asyncio.run(admitted(host, 5)) == expected, "what was promised is given back"
+
+
+def test_a_refusal_says_who_holds_what() -> None:
+    host = Host(0)
+
+    async def start() -> None:
+        with pytest.raises(NoMemory) as refused:
+            await host.room.start().__aenter__()
+        details = refused.value.details
+        assert (details["available_bytes"], details["reserve_bytes"]) == (RESERVE, RESERVE)
+        assert (details["held_bytes"], details["holding_sessions"]) == (77, 0)
+
+    asyncio.run(start())
+
+
+def test_nobody_is_moved_while_there_is_room() -> None:
+    host = Host(3, idle=2)
+    asyncio.run(admitted(host, 3))
+    assert host.idle == 2
+
+
+def test_without_a_reserve_memory_is_not_looked_at() -> None:
+    async def start() -> None:
+        async def relieve(_enough: Callable[[], bool]) -> None:
+            raise AssertionError
+
+        async with MemoryRoom(0, lambda: 0, relieve=relieve, held=lambda: (0, 0)).start():
+            pass
+
+    asyncio.run(start())
+
+
+def test_the_host_says_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal:  8 kB\nMemAvailable:   4 kB\nHugePages_Total:  0\nSwapFree:   0 kB\n")
+    host = HostMemory(tmp_path)
+    assert (host.available_bytes(), host.has_swap(), host.pressure_percent()) == (4096, False, 0.0)
+    (tmp_path / "pressure").mkdir()
+    (tmp_path / "pressure/memory").write_text("some avg10=12.50 avg60=1.00 total=9\nfull avg10=3.00 avg60=0 total=1\n")
+    (tmp_path / "meminfo").write_text("SwapFree:   1 kB\n")
+    assert (host.has_swap(), host.pressure_percent()) == (True, 12.5)
