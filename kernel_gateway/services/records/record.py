@@ -35,8 +35,8 @@ from kernels.notebook.transcript import Blob
 log = structlog.get_logger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Longest time that a cell, and the next execution, wait for what is found out about an execution after its end."""
-SOON_SECONDS: Final = 0.05
-"""How long cells wait for others that are written with them."""
+SOON_SECONDS: Final = 0.5
+"""How long cells wait for others that are written with them: a cell by itself costs as much as the execution did."""
 TRIES: Final = 8
 MOST_AT_ONCE: Final = 16
 """Rows in memory at once: each may hold megabytes of outputs."""
