@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +120,9 @@ _FINISH = (
 _FIND = select(executions).where(
     executions.c.id == bindparam("execution"), executions.c.session_id == bindparam("session")
 )
+_FIND_SOME = select(executions).where(
+    executions.c.session_id == bindparam("session"), executions.c.id.in_(bindparam("executions", expanding=True))
+)
 _NOTE = select(notes).where(notes.c.number == bindparam("note"))
 _PROVENANCE = (
     update(executions).where(executions.c.id == bindparam("execution")).values(provenance=bindparam("its_provenance"))
@@ -191,6 +196,15 @@ def find(connection: Connection, session_id: str, execution_id: str, *, outcome:
     return _read_execution(row, outcome=outcome) if row else None
 
 
+def find_readable(connection: Connection, session_id: str, execution_ids: Sequence[str]) -> dict[str, ExecutionRow]:
+    """Several executions by their ids, without those whose outcome cannot be read."""
+    found: dict[str, ExecutionRow] = {}
+    for row in connection.execute(_FIND_SOME, {"session": session_id, "executions": execution_ids}):
+        with contextlib.suppress(Exception):  # told by `find`, which is asked for each that is missing here
+            found[row.id] = _read_execution(row)
+    return found
+
+
 def find_by_key(connection: Connection, session_id: str, idempotency_key: str) -> ExecutionRow | None:
     query = select(executions).where(
         executions.c.session_id == session_id, executions.c.idempotency_key == idempotency_key
@@ -248,9 +262,11 @@ def list_notes(connection: Connection, session_id: str) -> list[NoteRow]:
     return [_read_note(row) for row in connection.execute(query)]
 
 
-def set_provenance(connection: Connection, execution_id: str, provenance: dict[str, Any]) -> None:
-    """What an execution used and changed, once that is known."""
-    connection.execute(_PROVENANCE, {"execution": execution_id, "its_provenance": to_json(provenance)})
+def set_provenance(connection: Connection, provenance: Mapping[str, dict[str, Any]]) -> None:
+    """What executions used and changed, by their ids, once that is known."""
+    if provenance:
+        values = [{"execution": name, "its_provenance": to_json(each)} for name, each in provenance.items()]
+        connection.execute(_PROVENANCE, values)
 
 
 def _read_note(row: Row[Any]) -> NoteRow:

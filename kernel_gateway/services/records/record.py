@@ -35,8 +35,8 @@ from kernels.notebook.transcript import Blob
 log = structlog.get_logger(__name__)
 LOOK_SECONDS: Final = 5.0
 """Longest time that a cell, and the next execution, wait for what is found out about an execution after its end."""
-SOON_SECONDS: Final = 0.05
-"""How long cells wait for others that are written with them."""
+SOON_SECONDS: Final = 0.5
+"""How long cells wait for others that are written with them: a cell by itself costs as much as the execution did."""
 TRIES: Final = 8
 MOST_AT_ONCE: Final = 16
 """Rows in memory at once: each may hold megabytes of outputs."""
@@ -197,11 +197,7 @@ class Record:
         def read(connection: Connection) -> tuple[str, str, list[Entry]]:
             row = sessions.find(connection, session_id) if not head.cells else None
             first = chain.genesis(session_id, row.environment) if row is not None else head.hash
-            return (
-                first,
-                _find_cause(connection, session_id, head),
-                [_entry(connection, session_id, each, found) for each in ids],
-            )
+            return first, _find_cause(connection, session_id, head), _entries(connection, session_id, ids, found)
 
         previous, told, entries = await self._database.run(read)
         written: Written = await asyncio.to_thread(write, entries, previous=previous, told=told)
@@ -211,9 +207,8 @@ class Record:
         changes = await plan(self._database, session_id, head, written) if written.updates else []
 
         def store(connection: Connection) -> Head:
-            for entry in entries:
-                if entry.row is not None and found.get(entry.row.id):
-                    executions.set_provenance(connection, entry.row.id, entry.row.provenance or {})
+            rows = [entry.row for entry in entries if entry.row is not None and found.get(entry.row.id)]
+            executions.set_provenance(connection, {row.id: row.provenance or {} for row in rows})
             revisions.add(connection, session_id, changes)
             return cells.append(connection, session_id, head, written.cells)
 
@@ -249,6 +244,19 @@ def _find_cause(connection: Connection, session_id: str, head: Head) -> str:
     kind, _, execution_id = head.cell_id.partition("-")
     row = executions.find(connection, session_id, execution_id) if kind == "death" else None
     return "" if row is None else death_detail(row)
+
+
+def _entries(
+    connection: Connection, session_id: str, ids: Sequence[str | int], found: dict[str, dict[str, Any]]
+) -> list[Entry]:
+    """What becomes cells; executions are read by one statement, those that it cannot read each by its own."""
+    rows = executions.find_readable(connection, session_id, list(found)) if len(found) > 1 else {}
+    return [
+        Entry(row=rows[each], found=found[each])
+        if isinstance(each, str) and each in rows
+        else _entry(connection, session_id, each, found)
+        for each in ids
+    ]
 
 
 def _entry(connection: Connection, session_id: str, which: str | int, found: dict[str, dict[str, Any]]) -> Entry:

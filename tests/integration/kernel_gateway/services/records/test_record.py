@@ -11,10 +11,11 @@ from typing import Any
 
 import nbformat
 import pytest
+from sqlalchemy import event
 
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.services.background import Background
-from kernel_gateway.services.records.record import Record
+from kernel_gateway.services.records.record import MOST_AT_ONCE, Record
 from kernel_gateway.storage import cells, executions, principals, sessions
 from kernel_gateway.storage.cells import Head
 from kernel_gateway.storage.database import Database
@@ -143,6 +144,43 @@ async def in_order(gateway: Gateway) -> None:
 
 def test_cells_stand_in_the_order_of_time(on_record: OnRecord) -> None:
     on_record(in_order)
+
+
+async def count_statements(gateway: Gateway, work: Awaitable[Any]) -> int:
+    """How many statements the database carries out meanwhile, besides the bounds of transactions."""
+    statements: list[str] = []
+    engine = await gateway.database.run(lambda c: c.engine)
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        await work
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    return sum(not statement.startswith("BEGIN") for statement in statements)
+
+
+async def together(gateway: Gateway) -> None:
+    async def look() -> dict[str, Any]:
+        return {"files": []}
+
+    counts = []
+    for start, count in ((1, 2), (10, MOST_AT_ONCE)):
+        for number in range(start, start + count):
+            row = await gateway.ran(f"e{number}", number)
+            with gateway.record.ending(SESSION, row.id, look):
+                await gateway.ends(row, number + 0.5)
+        counts.append(await count_statements(gateway, gateway.record.settle(SESSION)))
+    assert counts[0] == counts[1] + 1, "sixteen cells take as many as two; the first also asks for the session"
+    notebook = await gateway.notebook()
+    assert len(notebook["cells"]) == 2 + MOST_AT_ONCE
+    assert [cell["metadata"]["sandcell"]["provenance"] for cell in notebook["cells"]] == [{"files": []}] * 18
+
+
+def test_cells_that_are_written_together_take_few_statements(on_record: OnRecord) -> None:
+    on_record(together)
 
 
 async def meanwhile(gateway: Gateway) -> None:
