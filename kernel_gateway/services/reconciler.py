@@ -19,6 +19,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.backlog import Backlog
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
@@ -43,6 +44,7 @@ class Reconciler:
         audit: Audit,
         last_use: LastUse,
         utility_sandboxes: UtilitySandboxes,
+        pools: Pools,
         background: Background,
         registry: Registry,
         lifecycle: Lifecycle,
@@ -56,6 +58,7 @@ class Reconciler:
         self._audit = audit
         self._last_use = last_use
         self._utility_sandboxes = utility_sandboxes
+        self._pools = pools
         self._background = background
         self._registry = registry
         self._lifecycle = lifecycle
@@ -107,7 +110,7 @@ class Reconciler:
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
         for info in infos:
-            if info.sandbox_id in self._registry or info.sandbox_id in self._utility_sandboxes:
+            if any(info.sandbox_id in owner for owner in (self._registry, self._utility_sandboxes, self._pools)):
                 continue
             try:
                 await self._runtime.destroy(info.sandbox_id)
