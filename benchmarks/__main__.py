@@ -28,12 +28,14 @@ from benchmarks import (
     printed_memory,
     recording,
     warm_execution,
+    warm_pool,
 )
 from benchmarks.agentcore_client import ACCESS_KEY, SECRET_KEY
 from tests.running_service import RunningService
 
 BENCHMARKS = {
     "cold_start": cold_start.run,
+    "warm_pool": warm_pool.run,
     "warm_execution": warm_execution.run,
     "idle_memory": idle_memory.run,
     "printed_memory": printed_memory.run,

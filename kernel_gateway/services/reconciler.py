@@ -109,15 +109,18 @@ class Reconciler:
 
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
-        for info in infos:
-            if any(info.sandbox_id in owner for owner in (self._registry, self._utility_sandboxes, self._pools)):
-                continue
-            try:
-                await self._runtime.destroy(info.sandbox_id)
-            except (KernelsError, OSError) as error:  # the next sweep tries again
-                log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
-            else:
-                log.warning("orphan_removed", sandbox=info.sandbox_id)
+        owners = (self._registry, self._utility_sandboxes, self._pools)
+        # At once: of a service that was killed there may be whole pools, and the next start waits for this.
+        orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
+        await asyncio.gather(*(self._remove_orphan(sandbox_id) for sandbox_id in orphans))
+
+    async def _remove_orphan(self, sandbox_id: str) -> None:
+        try:
+            await self._runtime.destroy(sandbox_id)
+        except (KernelsError, OSError) as error:  # the next sweep tries again
+            log.error("orphan_not_removed", sandbox=sandbox_id, error=str(error))
+        else:
+            log.warning("orphan_removed", sandbox=sandbox_id)
 
     async def _store_records(self) -> None:
         """Write down what sessions have used of their ways out, so that a restart gives them nothing back.

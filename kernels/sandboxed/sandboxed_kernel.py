@@ -168,6 +168,12 @@ class SandboxedKernel:
         await self._try_replace(hub, death)
         return dataclasses.replace(outcome, death=death)
 
+    async def warm_up(self) -> None:
+        """Have a new kernel run nothing once, silently: what a first execution loads is loaded then."""
+        hub = await self._ready()
+        nothing = execution.execute_request("pass", silent=True)
+        await hub.request("shell", "execute_request", nothing, deadline_seconds=self._limits.start_seconds)
+
     def note_life(self) -> None:
         """Memory ran out and another process was killed, a command perhaps: the kernel lives."""
         if self.hub is not None:

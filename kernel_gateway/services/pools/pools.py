@@ -152,15 +152,19 @@ class Pools:
 
     def _make_room(self) -> None:
         """Sessions come first: with those of the pools there are never more sandboxes than there may be sessions."""
-        for _ in range(self._count_sessions() + len(self._held) - self._settings.live_sessions):
+        for _ in range(self._count_all() - self._settings.live_sessions):
             fullest = max(self._pools.values(), key=lambda pool: len(pool.ready), default=None)
             if fullest is None or not fullest.ready:
                 return
             self._remove([fullest.ready.pop()])
 
+    def _count_all(self) -> int:
+        """Sessions, those that start included, and what the pools have for the next ones."""
+        return self._count_sessions() + sum(len(pool.ready) + pool.starting for pool in self._pools.values())
+
     def _choose(self, now: float) -> Pool | None:
         """The pool that lacks the most, among those for which there is room."""
-        if self._count_sessions() + len(self._held) >= self._settings.live_sessions:
+        if self._count_all() >= self._settings.live_sessions:
             return None
         used = sum(pool.memory_bytes for pool in self._pools.values())
         left = self._settings.pool_memory_mb * MEGABYTE - used
@@ -211,6 +215,7 @@ class Pools:
             start_seconds=START_SECONDS,
         )
         try:
+            await kernel.warm_up()
             usage = await kernel.usage()
         except BaseException:
             await kernel.destroy()

@@ -280,15 +280,14 @@ class SessionSandbox:
 
     async def _launch(self, generation: int) -> SandboxedKernel:
         """With the sandbox of a pool when there is one for this session; when that one fails, with another."""
-        spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
-        spare = self.spare
-        if spare is not None and spare.environment == spec.environment:
-            self.spare = None
+        spare, self.spare = self.spare, None
+        if spare is not None:  # made of the environment as it was when this start looked it up
+            spec = SandboxSpec(self._session_id, spare.environment, generation)
             try:
                 return await self._start(spec, partial(self._hand_over, spare))
             except SandboxUnavailable as error:
                 log.warning("pool_sandbox_failed", session=self._session_id, error=error.message)
-        await self._discard_spare()  # its image was built again a moment ago
+        spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
         return await self._start(spec, partial(self._launch_new, spec))
 
     async def _launch_new(self, spec: SandboxSpec, begin_restore: BeginRestore, listener: _Listener) -> SandboxedKernel:

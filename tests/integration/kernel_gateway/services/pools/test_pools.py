@@ -172,7 +172,7 @@ def test_a_claim_that_fails_half_way_leaves_a_session_that_started_all_the_same(
 def test_a_pool_follows_its_environment_and_the_demand(house: House) -> None:
     async def test() -> None:
         declare(house, "[python]\nwarm = {most = 2}\n")
-        async with house.gateway(pool_starts_at_once=2) as gateway:
+        async with house.gateway(pool_starts_at_once=2, live_sessions=4, sessions_per_principal=4) as gateway:
             info = await until_ready(gateway, 0)
             assert (info.target, info.most) == (0, 2), "nobody has asked for any"
             stranger = dataclasses.replace(gateway.me, admin=False)
@@ -188,7 +188,8 @@ def test_a_pool_follows_its_environment_and_the_demand(house: House) -> None:
             session = await gateway.start()  # at once: no session gets a sandbox of the former environment
             assert session.id not in before
             assert (await gateway.show(session)).usage.memory_limit_bytes == 1800 << 20
-            await until_ready(gateway, 2)
+            info = await until_ready(gateway, 1)
+            assert info.target == 2, "with three sessions there is room for one more sandbox"
             assert not before & await find_spares(gateway)
 
             gateway.clock.advance(gateway.services.settings.pool_window_seconds)
