@@ -30,12 +30,14 @@ from benchmarks import (
     printed_memory,
     recording,
     warm_execution,
+    warm_pool,
 )
 from benchmarks.agentcore_client import ACCESS_KEY, SECRET_KEY
 from tests.running_service import RunningService
 
 BENCHMARKS = {
     "cold_start": cold_start.run,
+    "warm_pool": warm_pool.run,
     "warm_execution": warm_execution.run,
     "execution": execution.run,
     "idle_memory": idle_memory.run,

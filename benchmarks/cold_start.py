@@ -32,8 +32,8 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 12) ->
     bare, ours = [], []
     with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.token}"}, timeout=60) as http:
         for _ in range(rounds):
-            bare.append(_bare(environment))
-            ours.append(_session(http))
+            bare.append(measure_bare(environment))
+            ours.append(measure_session(http))
     Cgroups(CGROUP).remove_parent()
     ratio = statistics.median(ours) / statistics.median(bare)
     return (
@@ -42,7 +42,8 @@ def run(service: RunningService, environments_dir: Path, *, rounds: int = 12) ->
     )
 
 
-def _session(http: httpx.Client) -> float:
+def measure_session(http: httpx.Client) -> float:
+    """Seconds from the request for a session to its first result through REST."""
     started = time.perf_counter()
     session = http.post("/v1/sessions", json={}).raise_for_status().json()
     path = f"/v1/sessions/{session['id']}"
@@ -53,7 +54,8 @@ def _session(http: httpx.Client) -> float:
     return taken
 
 
-def _bare(environment: Environment) -> float:
+def measure_bare(environment: Environment) -> float:
+    """Seconds from `runc run` of the same bundle to its kernel's first reply."""
     with tempfile.TemporaryDirectory(prefix="scbare", dir="/tmp") as name:
         directory = Path(name)
         directory.chmod(0o755)

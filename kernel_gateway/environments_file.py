@@ -31,6 +31,7 @@ from kernels.environment import (
     NetworkMode,
     NetworkPolicy,
     PackageIndex,
+    PoolSize,
     Resources,
 )
 from kernels.guest.processors import count_there
@@ -42,9 +43,11 @@ LEAST_VCPUS = 0.25
 LONGEST_PREFIX_BYTES = 512
 KEYS = (
     *("image", "description", "runtime", "memory_mb", "storage_mb", "pids", "vcpus"),
-    *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures"),
+    *("network", "allow", "role", "index_url", "keep_packages", "packages", "apt", "figures", "warm"),
 )
 FIGURES = ("files", "blocks")
+WARM_KEYS = ("least", "most")
+MOST_WARM = 1_000
 ENDPOINT_KEYS = ("host", "port", "methods", "path_prefix")
 ROLE_KEYS = ("bucket", "prefix", "access", "endpoint_url", "region", "profile")
 ROLES = "roles"
@@ -75,6 +78,7 @@ class Declared:
     figures: str
     packages: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
+    pool: PoolSize = PoolSize()
 
     @property
     def is_layer(self) -> bool:
@@ -211,6 +215,7 @@ def _make_environment(one: Declared, image: Environment) -> Environment:
         index=one.index,
         keep_packages=one.keep_packages,
         figures=one.figures,
+        pool=one.pool,
     )
 
 
@@ -267,6 +272,17 @@ class _Table:
             raise self.refusal(f"{row.name} must be between {row.low:,} and {row.high:,}, not {value:,}")
         return value
 
+    def holds(self, key: str, kind: type[Any]) -> bool:
+        """Whether there is a value of that type."""
+        return isinstance(self._values.get(key), kind)
+
+    def take_count(self, key: str, low: int, high: int) -> int:
+        """A whole number within bounds."""
+        value = self.take(key, int)
+        if not low <= value <= high:
+            raise self.refusal(f"{key} must be between {low:,} and {high:,}, not {value:,}")
+        return value
+
     def take_number(self, key: str, low: float, high: float, meaning: str) -> float:
         """A number, whole or not, within bounds; `meaning` says what the upper one is."""
         value = self._values[key]
@@ -321,6 +337,7 @@ def _read_environment(name: str, values: Any, settings: Settings, source: str, p
         figures=one.take_one_of("figures", FIGURES, FIGURES[0]),
         packages=_read_packages(one, name, "packages", parse_requirements),
         apt=_read_packages(one, name, "apt", parse_debian),
+        pool=_read_pool(one, f"{where} warm"),
     )
 
 
@@ -340,6 +357,18 @@ def _read_packages(
     if one.take("image", str, name) == name:
         raise one.refusal(f"has {key}, and must name the image that they are added to, another than itself")
     return packages
+
+
+def _read_pool(one: _Table, where: str) -> PoolSize:
+    """A number of sandboxes that are always ready, or `least` and `most`."""
+    if "warm" not in one:
+        return PoolSize()
+    if not one.holds("warm", dict):
+        size = one.take_count("warm", 0, MOST_WARM)
+        return PoolSize(size, size)
+    bounds = _Table(where, one.take("warm", dict), WARM_KEYS)
+    least = bounds.take_count("least", 0, MOST_WARM) if "least" in bounds else 0
+    return PoolSize(least, bounds.take_count("most", max(least, 1), MOST_WARM))
 
 
 def _read_index(one: _Table) -> PackageIndex | None:

@@ -262,6 +262,15 @@ class Settings:
         0, "sessions alive at once of one principal; 0: a tenth of live_sessions", low=0, high=100_000
     )
     starts_at_once: int = setting(4, "sandboxes being started at once; more wait", low=1, high=256)
+    pool_starts_at_once: int = setting(
+        1, "sandboxes of pools being started at once, beside those of starts_at_once", low=1, high=64
+    )
+    pool_memory_mb: int = setting(
+        4_096, "memory that the sandboxes of all pools may use together", low=0, high=10_000_000
+    )
+    pool_window_seconds: float = setting(
+        60.0, "a pool that follows demand holds as many sandboxes as were asked for in this time", low=1, high=86_400
+    )
     invocations_per_second: float = setting(30.0, "invocations a second and principal", low=0.1, high=100_000)
     connections: int = setting(4_096, "connections open at once", low=1, high=1_000_000)
     connections_per_address: int = setting(

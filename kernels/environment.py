@@ -91,6 +91,14 @@ class Resources:
 
 
 @dataclass(frozen=True)
+class PoolSize:
+    """How many sandboxes are kept ready for sessions to come: by what is asked for, between `least` and `most`."""
+
+    least: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True)
 class Environment:
     """A root file system and the bounds of the sandboxes made from it.
 
@@ -98,7 +106,7 @@ class Environment:
     is the interpreter inside it that has ipykernel. With `keep_packages` what code installs lies in the workspace.
     `image` names the built image; `runtime` the OCI runtime, empty for the service's own; `variables` are what the
     image sets in the environment of its programs. `figures` says how plots are shown to programs that take text: as
-    `files` or as image `blocks`.
+    `files` or as image `blocks`. `pool` says how many sandboxes are started before a session asks for one.
     """
 
     name: str
@@ -115,3 +123,4 @@ class Environment:
     runtime: str = ""
     figures: str = "files"
     variables: tuple[tuple[str, str], ...] = ()
+    pool: PoolSize = PoolSize()

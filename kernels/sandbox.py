@@ -47,12 +47,15 @@ class SandboxSpec:
     """What to start: an id (a UUID with dashes), the environment, the generation its first kernel gets, host name.
 
     A remote runtime takes the image by `environment.image` and `environment.digest`; `environment.root` is host-bound.
+    A `spare` sandbox is made for a session that is yet to come: until `mark_workspace_ready` it gets only processor
+    time that no other sandbox wants.
     """
 
     sandbox_id: str
     environment: Environment
     generation: int = 1
     hostname: str = "sandbox"
+    spare: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ class SandboxRuntime(Protocol):
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
         """Remember, past the end of this process, that all that belongs in the workspace at its start is there.
 
-        Called once, after the files of the store are in it; `list` says it from then on (`workspace_ready`).
+        Called once, after the files of the store are in it and before any code; `list` says it from then on
+        (`workspace_ready`). A spare sandbox gets its full share of the processors now.
         """
 
     async def reopen(self, sandbox_id: str) -> None:

@@ -55,6 +55,7 @@ from kernel_gateway.services.mirroring.durable_changes import DurableChanges
 from kernel_gateway.services.mirroring.mirrors import Mirrors, keep_account
 from kernel_gateway.services.mirroring.spool import Spool
 from kernel_gateway.services.mirroring.workspace_ledger import WorkspaceLedger
+from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.reconciler import Reconciler
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.replays.replays import Replays
@@ -199,7 +200,19 @@ class Services:
     ) -> None:
         """Where code runs and what it reaches, and the audit of both."""
         self.audit = Audit(self.database, self.clock, self.settings)
-        self.environments = Environments(installed, self.settings, self.database, self.clock, roles)
+        self.pools = Pools(
+            settings=self.settings,
+            clock=self.clock,
+            runtime=self.runtime,
+            launcher=self.launcher,
+            background=self.background,
+            installed=installed,
+            count_sessions=lambda: len(self.registry),
+            has_memory=lambda: self._memory_room.has_room(),
+        )
+        self.environments = Environments(
+            installed, self.settings, self.database, self.clock, roles, describe_pool=self.pools.describe
+        )
         self.packages = Packages(self.environments)
         self.kernelspecs = Kernelspecs(self.environments)
         self.images = Images(installed, self.database, self.packages)
@@ -382,6 +395,7 @@ class Services:
             clock=self.clock,
             database=self.database,
             agents=self.agents,
+            pools=self.pools,
             durable_changes=self.durable_changes,
             record=self.record,
             readiness=self.readiness,
@@ -560,6 +574,7 @@ class Services:
             audit=self.audit,
             last_use=self._last_use,
             utility_sandboxes=self.utility_sandboxes,
+            pools=self.pools,
             background=self.background,
             registry=self.registry,
             lifecycle=self.lifecycle,
@@ -576,6 +591,7 @@ class Services:
             registry=self.registry,
             lifecycle=self.lifecycle,
             replays=self.replays,
+            pools=self.pools,
         )
 
     async def _begin(self) -> None:
@@ -589,6 +605,7 @@ class Services:
         await self.upkeep.adopt()
         self.background.spawn(self.upkeep.run(), "upkeep")
         self.background.spawn(self.idle_memory.run(), "idle memory")
+        self.background.spawn(self.pools.run(), "pools")
 
     @property
     def ready(self) -> bool:

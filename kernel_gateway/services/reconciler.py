@@ -19,6 +19,7 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.backlog import Backlog
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.credentials.last_use import LastUse
+from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.sessions.lifecycle import Lifecycle
 from kernel_gateway.services.sessions.registry import Registry
 from kernel_gateway.settings import Settings
@@ -43,6 +44,7 @@ class Reconciler:
         audit: Audit,
         last_use: LastUse,
         utility_sandboxes: UtilitySandboxes,
+        pools: Pools,
         background: Background,
         registry: Registry,
         lifecycle: Lifecycle,
@@ -56,6 +58,7 @@ class Reconciler:
         self._audit = audit
         self._last_use = last_use
         self._utility_sandboxes = utility_sandboxes
+        self._pools = pools
         self._background = background
         self._registry = registry
         self._lifecycle = lifecycle
@@ -106,15 +109,18 @@ class Reconciler:
 
     async def _remove_orphans(self, infos: tuple[SandboxInfo, ...]) -> None:
         """Remove sandboxes without an owner: sessions and utility work are on record before their sandbox is made."""
-        for info in infos:
-            if info.sandbox_id in self._registry or info.sandbox_id in self._utility_sandboxes:
-                continue
-            try:
-                await self._runtime.destroy(info.sandbox_id)
-            except (KernelsError, OSError) as error:  # the next sweep tries again
-                log.error("orphan_not_removed", sandbox=info.sandbox_id, error=str(error))
-            else:
-                log.warning("orphan_removed", sandbox=info.sandbox_id)
+        owners = (self._registry, self._utility_sandboxes, self._pools)
+        # At once: of a service that was killed there may be whole pools, and the next start waits for this.
+        orphans = [info.sandbox_id for info in infos if not any(info.sandbox_id in owner for owner in owners)]
+        await asyncio.gather(*(self._remove_orphan(sandbox_id) for sandbox_id in orphans))
+
+    async def _remove_orphan(self, sandbox_id: str) -> None:
+        try:
+            await self._runtime.destroy(sandbox_id)
+        except (KernelsError, OSError) as error:  # the next sweep tries again
+            log.error("orphan_not_removed", sandbox=sandbox_id, error=str(error))
+        else:
+            log.warning("orphan_removed", sandbox=sandbox_id)
 
     async def _store_records(self) -> None:
         """Write down what sessions have used of their ways out, so that a restart gives them nothing back.

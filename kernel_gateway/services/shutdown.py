@@ -7,6 +7,7 @@ import asyncio
 import structlog
 
 from kernel_gateway.services.admission.readiness import Readiness
+from kernel_gateway.services.pools.pools import Pools
 from kernel_gateway.services.replays.replays import Replays
 from kernel_gateway.services.results.jobs import FinishedJobs
 from kernel_gateway.services.sessions.events import store_record
@@ -37,6 +38,7 @@ class Shutdown:
         registry: Registry,
         lifecycle: Lifecycle,
         replays: Replays,
+        pools: Pools,
     ) -> None:
         self._settings = settings
         self._database = database
@@ -45,10 +47,12 @@ class Shutdown:
         self._registry = registry
         self._lifecycle = lifecycle
         self._replays = replays
+        self._pools = pools
 
     async def run(self) -> None:
         """Drain and end; what waits in queues is refused, or stays queued when sessions are kept."""
         self._readiness.accepting = False
+        await self._pools.aclose()
         await self._replays.aclose()
         for live in self._registry:
             live.paused = True

@@ -48,7 +48,7 @@ class Checks:
         if request.runtime and request.runtime not in bounds.runtimes:
             raise LauncherRefused(f"the runtime {request.runtime!r} is none of {', '.join(bounds.runtimes)}")
         environment = self._find_environment(request)
-        return SandboxSpec(request.sandbox_id, environment, request.generation, request.hostname)
+        return SandboxSpec(request.sandbox_id, environment, request.generation, request.hostname, request.spare)
 
     def _find_environment(self, request: Create) -> Environment:
         built = environments.find(self._directory, request.image, request.digest)

@@ -192,6 +192,7 @@ def _creation(spec: SandboxSpec) -> wire.Create:
         role=None if role is None else wire.Role(role.bucket, role.prefix, role.region, role.write),
         index=environment.index is not None,
         keep_packages=environment.keep_packages,
+        spare=spec.spare,
     )
 
 

@@ -78,6 +78,7 @@ class Create(_Said, frozen=True):
     role: Role | None
     index: bool = False
     keep_packages: bool = False
+    spare: bool = False
 
 
 class MarkWorkspaceReady(_Verb, frozen=True):

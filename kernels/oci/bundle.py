@@ -73,6 +73,11 @@ SHARED: Final = ("/sys", "/opt/sandcell/guest")
 HOST_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 """With a user namespace these are what the runtime finds at the host's /dev: to be used, not to be touched."""
 
+FULL_SHARES: Final = 1024
+"""Of the processors, against other sandboxes: what the kernel gives a group that says nothing (cgroup v1's unit)."""
+SPARE_SHARES: Final = 2
+"""The least that there is: for a sandbox that no session has yet."""
+
 _CPU_PERIOD_MICROSECONDS: Final = 100_000
 _LEAST_QUOTA_MICROSECONDS: Final = 1_000  # the kernel's
 _TASKS_PER_PROCESS: Final = 8
@@ -280,6 +285,7 @@ def _resources(spec: SandboxSpec, processors_left: float, *, swap: bool) -> dict
         "cpu": {
             "period": _CPU_PERIOD_MICROSECONDS,
             "quota": _quota(resources.vcpus, processors_left),
+            **({"shares": SPARE_SHARES} if spec.spare else {}),
         },
         "pids": {"limit": resources.pids},
     }

@@ -18,6 +18,9 @@ from kernels.errors import RuntimeUnusable, SandboxFailed, SandboxGone
 
 _REQUIRED: Final = ("memory", "cpu", "pids")
 _TOP: Final = "/"
+_SHARES: Final = ("cpu.shares", "1024")
+_WEIGHT: Final = ("cpu.weight", "100")
+"""The file of a group's share of the processors on cgroup v1 and v2, and what it holds in a new group."""
 _V1_SOCKETS: Final = "memory.kmem.tcp.limit_in_bytes"
 """TCP's by its name; the kernel counts UDP's there, too."""
 
@@ -160,6 +163,15 @@ class Cgroups:
         except OSError as error:
             raise SandboxFailed(f"the buffers of sockets cannot be limited: {error}") from error
         raise SandboxFailed("the control group of the sandbox cannot limit the buffers of sockets")
+
+    def give_full_share(self, sandbox_id: str) -> None:
+        """Let the sandbox's group compete for the processors as a new group does; raises `SandboxFailed`."""
+        name, value = _WEIGHT if self.unified else _SHARES
+        try:
+            place = self._directories(sandbox_id)[0] if self.unified else self._v1("cpu", sandbox_id)
+            (place / name).write_text(value)
+        except (OSError, KeyError) as error:
+            raise SandboxFailed(f"the sandbox's share of the processors cannot be set: {error}") from error
 
     def processors_left(self, *, top: bool) -> tuple[float, Path | None]:
         """How many processors the groups above the sandboxes leave each of them, and the group that leaves the fewest.

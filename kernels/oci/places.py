@@ -71,6 +71,11 @@ class SandboxPlaces:
         """Exists once the workspace holds all that belongs in it at its start."""
         return self.home / "workspace-ready"
 
+    @property
+    def spare(self) -> Path:
+        """Exists for a sandbox that was made before there was a session for it."""
+        return self.home / "spare"
+
     def info(self) -> SandboxInfo:
         """The sandbox as its users see it."""
         return SandboxInfo(

@@ -127,7 +127,7 @@ class OciRuntime:
             raise
 
     async def mark_workspace_ready(self, sandbox_id: str) -> None:
-        await self._in_thread(self._places(sandbox_id).workspace_ready.touch)
+        await self._in_thread(lambda: self._mark_workspace_ready(self._places(sandbox_id)))
 
     async def reopen(self, sandbox_id: str) -> None:
         await self._in_thread(lambda: self._reopen(self._places(sandbox_id)))
@@ -227,6 +227,8 @@ class OciRuntime:
         user = root + bundle.USER_ID
         # Before anything is made: after a crash the next service learns from it which runtime and uids to take back.
         places.write_journal(root, command.name, spec.environment.digest)
+        if spec.spare:
+            places.spare.touch()
         storage.make_image(places.image, spec.environment.resources.storage_bytes, root)
         storage.mount_image(places.image, places.storage)
         storage.make_directories(places.storage, root, user)
@@ -273,6 +275,11 @@ class OciRuntime:
             if not idmap.shows(places.view, self.settings.service_uid):
                 idmap.unmount_view(places.view)
                 self._show(places, root + bundle.USER_ID)
+
+    def _mark_workspace_ready(self, places: SandboxPlaces) -> None:
+        if places.spare.exists():
+            self.cgroups.give_full_share(places.sandbox_id)
+        places.workspace_ready.touch()
 
     def _listen(self, places: SandboxPlaces, name: str) -> socket.socket:
         root = places.read_journal()

@@ -24,15 +24,17 @@ class KernelLauncher:
         *,
         before_first_code: Callable[[SandboxInfo], Awaitable[None]],
         on_event: OnKernelEvent = ignore_events,
+        start_seconds: float | None = None,
     ) -> SandboxedKernel:
         """Start a sandbox; `before_first_code` runs while the kernel starts and is done when this returns.
 
+        The start may take `start_seconds` instead of what the limits of all kernels say.
         When either fails nothing is left behind. Raises what they raise. The sandbox's workspace does not count as
         ready before the runtime's `mark_workspace_ready`.
         """
         info = await self._runtime.create(spec)
         try:
-            return await self._open(info, before_first_code, on_event)
+            return await self._open(info, before_first_code, on_event, start_seconds)
         except BaseException:
             await asyncio.shield(self._runtime.destroy(spec.sandbox_id))
             raise
@@ -48,8 +50,9 @@ class KernelLauncher:
         info: SandboxInfo,
         before_first_code: Callable[[SandboxInfo], Awaitable[None]],
         on_event: OnKernelEvent,
+        start_seconds: float | None,
     ) -> SandboxedKernel:
-        opening = asyncio.create_task(open_kernel(self._runtime, info, self._limits, on_event))
+        opening = asyncio.create_task(open_kernel(self._runtime, info, self._limits, on_event, start_seconds))
         try:
             await before_first_code(info)
             return await opening

@@ -90,16 +90,17 @@ class SandboxedKernel:
         """The connections to the Python kernel that takes code now; None while it is replaced."""
         return self._hub if self._hub is not None and self._hub.error is None else None
 
-    async def open(self) -> None:
-        """Wait for the guest and its kernel, connect, and watch from then on."""
+    async def open(self, start_seconds: float | None = None) -> None:
+        """Wait for the guest and its kernel, connect, and watch from then on; each within `start_seconds`, if given."""
+        seconds = self._limits.start_seconds if start_seconds is None else start_seconds
         async with self._replacing:
-            started = await self._guest_ready()
+            started = await self._guest_ready(seconds)
             self._watching = self._own(self._watch())
-            await self._connect(started)
+            await self._connect(started, seconds)
 
-    async def _guest_ready(self) -> KernelStarted:
+    async def _guest_ready(self, seconds: float) -> KernelStarted:
         """Wait for the guest's first answer; not any longer once its sandbox has ended."""
-        ready = asyncio.create_task(self.guest.wait_ready(self._limits.start_seconds))
+        ready = asyncio.create_task(self.guest.wait_ready(seconds))
         try:
             while not ready.done():
                 await asyncio.wait({ready}, timeout=_ALIVE_SECONDS)
@@ -183,6 +184,12 @@ class SandboxedKernel:
     async def forget_contexts(self, names: Sequence[str]) -> None:
         """Let go of contexts of the Python kernel."""
         await contexts.forget(await self._ready(), names)
+
+    async def warm_up(self) -> None:
+        """Have a new kernel run nothing once, silently: what a first execution loads is loaded then."""
+        hub = await self._ready()
+        nothing = execution.execute_request("pass", silent=True)
+        await hub.request("shell", "execute_request", nothing, deadline_seconds=self._limits.start_seconds)
 
     def note_life(self) -> None:
         """Memory ran out and another process was killed, a command perhaps: the kernel lives."""
@@ -317,13 +324,13 @@ class SandboxedKernel:
         await self.aclose()
         await self._runtime.destroy(self.info.sandbox_id)
 
-    async def _connect(self, started: KernelStarted) -> None:
+    async def _connect(self, started: KernelStarted, seconds: float) -> None:
         hub = Hub(KernelConnection(self._dial, started.generation, started.key.encode()))
         self._opening = started.generation, hub
         if self._exited == started.generation:  # its end was reported before the answer to its start
             hub.fail(KernelDied(Death("exit", "the kernel ended while it started")))
         try:
-            await hub.open(self._limits.start_seconds)
+            await hub.open(seconds)
         except BaseException:
             await hub.aclose()
             raise
@@ -414,7 +421,8 @@ class SandboxedKernel:
             self._generation += 1
             try:
                 keep = keep_others and attempt == 1
-                await self._connect(await self.guest.start_kernel(self._generation, keep_others=keep))
+                started = await self.guest.start_kernel(self._generation, keep_others=keep)
+                await self._connect(started, self._limits.start_seconds)
             except SandboxGone:
                 raise
             except KernelsError as error:
@@ -458,12 +466,19 @@ class SandboxedKernel:
 
 
 async def open_kernel(
-    runtime: SandboxRuntime, info: SandboxInfo, limits: KernelLimits, on_event: OnKernelEvent
+    runtime: SandboxRuntime,
+    info: SandboxInfo,
+    limits: KernelLimits,
+    on_event: OnKernelEvent,
+    start_seconds: float | None = None,
 ) -> SandboxedKernel:
-    """Open the sandbox that `runtime` has just made, or that still runs; closes our side when that fails."""
+    """Open the sandbox that `runtime` has just made, or that still runs; closes our side when that fails.
+
+    This start may take `start_seconds` instead of what the limits say.
+    """
     kernel = SandboxedKernel(runtime, info, limits, on_event)
     try:
-        await kernel.open()
+        await kernel.open(start_seconds)
     except BaseException:
         await kernel.aclose()
         raise

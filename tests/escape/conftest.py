@@ -1,4 +1,6 @@
-"""Services, one per runtime; the host's and the neighbour's bait; sessions in first and reused positions.
+"""Services, one per runtime; the host's and the neighbour's bait; sessions in first, reused and claimed positions.
+
+A claimed position is a sandbox of a warm pool, of a service of its own.
 
 A session is shared by the attempts of one family: they run each in a process of its own. Tests are ordered so that a
 position's first session is destroyed before its second one is made.
@@ -7,8 +9,10 @@ position's first session is destroyed before its second one is made.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from sandcell.models.environments import PoolInfo
 from tests.escape import traces
 from tests.escape.attempt import RUNTIMES, Family
 from tests.escape.bucket import Bucket, bucket
@@ -28,7 +33,7 @@ from tests.running_service import RunningService
 
 @dataclass(frozen=True)
 class Place:
-    """Where a family's attempts are made: under a runtime, in a `first` or in a `reused` position."""
+    """Where a family's attempts are made: under a runtime, in a `first`, a `reused` or a `claimed` position."""
 
     runtime: str
     family: Family = field(hash=False)  # a place without a hash would not be known again: a session for each attempt
@@ -90,8 +95,8 @@ def _rank(item: pytest.Item) -> tuple[int, int, str]:
 @pytest.fixture(scope="session")
 def yards(
     make_shared_service: Callable[..., RunningService], environments_dir: Path
-) -> Iterator[Callable[[str], Yard]]:
-    """Opens the yard of a runtime, once."""
+) -> Iterator[Callable[[str, bool], Yard]]:
+    """Opens the yard of a runtime, once; and one in which every environment has a warm pool."""
     opened: dict[str, Yard] = {}
     bait = Path(tempfile.mkdtemp(prefix="bait", dir="/tmp"))
     # Directories and uids of our own: no other run on this host takes a position between two sessions.
@@ -103,24 +108,29 @@ def yards(
     with role.environments_file.open("a") as file:
         file.write(f'\n[public]\nimage = "python"\nnetwork = "PUBLIC"\n{index.environments}')
 
-    def open_yard(runtime: str) -> Yard:
-        if runtime not in opened:
-            first_uid = 2_000_000_000 + os.getpid() % 1000 * 16 * 65_536 + RUNTIMES.index(runtime) * 8 * 65_536
+    warm_file = bait / "warm.toml"
+    declared = re.sub(r"^\[\w+\]$", r"\g<0>\nwarm = 1", role.environments_file.read_text(), flags=re.MULTILINE)
+    warm_file.write_text(f"{declared}\n[python]\nwarm = 1\n")
+
+    def open_yard(runtime: str, warm: bool) -> Yard:
+        name = f"{runtime}-warm" if warm else runtime
+        if name not in opened:
+            first_uid = 2_000_000_000 + os.getpid() % 900 * 16 * 65_536 + RUNTIMES.index(runtime) * 8 * 65_536
             service = make_shared_service(
                 None,
                 role.variables,
-                environments_file=role.environments_file,
+                environments_file=warm_file if warm else role.environments_file,
                 runtime=runtime,
-                run_dir=run_dir / runtime,
-                uid_base=first_uid,
+                run_dir=run_dir / name,
+                uid_base=first_uid + warm * 900 * 16 * 65_536,
                 uid_ranges=8,
                 invocations_per_second=1000,
             )
-            directory = bait / runtime
+            directory = bait / name
             directory.mkdir()
             host = Host(directory, service, environments_dir)
-            opened[runtime] = Yard(runtime, service, host, Neighbour(service), role, index, {})
-        return opened[runtime]
+            opened[name] = Yard(runtime, service, host, Neighbour(service), role, index, {})
+        return opened[name]
 
     yield open_yard
     for yard in opened.values():
@@ -133,15 +143,18 @@ def yards(
 
 
 @pytest.fixture(scope="module")
-def stand(request: pytest.FixtureRequest, yards: Callable[[str], Yard]) -> Iterator[Stand]:
+def stand(request: pytest.FixtureRequest, yards: Callable[[str, bool], Yard]) -> Iterator[Stand]:
     """A session of a family at a place; a first one leaves its mark everywhere before it is destroyed."""
     place: Place = request.param
-    yard = yards(place.runtime)
+    yard = yards(place.runtime, place.turn == "claimed")
+    if place.turn == "claimed":
+        before = _wait_for_pool(yard, place.family)
     if place.turn == "reused" and place.family.name not in yard.left:
         _precede(yard, place.family)
     mark, places = yard.left.pop(place.family.name) if place.turn == "reused" else ("", set())
     position = _enter(yard, place.family, mark)
     begun = position.uid_base
+    assert place.turn != "claimed" or _count_hits(yard, place.family) == before + 1
     try:
         found = position.traces_of(mark) if mark else []
         assert not mark or begun in places, "the second session took the place of the first"
@@ -161,6 +174,26 @@ def _enter(yard: Yard, family: Family, predecessor: str) -> Position:
         "index": yard.index.known(),
     }
     return position
+
+
+def _wait_for_pool(yard: Yard, family: Family) -> int:
+    """Wait for a sandbox that is ready; how many sessions got one so far."""
+    give_up = time.monotonic() + 300
+    while not _show_pool(yard, family).ready:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+    return _count_hits(yard, family)
+
+
+def _count_hits(yard: Yard, family: Family) -> int:
+    return _show_pool(yard, family).hits
+
+
+def _show_pool(yard: Yard, family: Family) -> PoolInfo:
+    with yard.service.client() as client:
+        pool = client.get_environment(str(family.session.get("environment", "python"))).pool
+    assert pool is not None
+    return pool
 
 
 def _leave(yard: Yard, family: Family, position: Position, begun: int) -> None:

@@ -1,4 +1,7 @@
-"""The escape corpus: every attempt of every family, under each runtime, in a first and in a reused position."""
+"""The escape corpus: every attempt of every family, under each runtime, in a first and in a reused position.
+
+Under runc also in a sandbox that was ready in a warm pool before its session asked for it.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,12 @@ SANDBOX_ENDED = "died: sandbox"
 MAY_END = {("runsc", "resources"), ("runsc", "call_tables")}
 """Families whose attempts gVisor's sandbox, one process to the host, may end of as a whole: nobody else is harmed."""
 FAMILIES = all_families()
+TURNS = {"runc": ("first", "reused", "claimed"), "runsc": ("first", "reused")}
 EACH = [
     pytest.param(place, attempt, id=f"{place}-{attempt.slug}")
     for runtime in RUNTIMES
     for family in FAMILIES
-    for turn in ("first", "reused")
+    for turn in TURNS[runtime]
     for place in [Place(runtime, family, turn)]
     for attempt in family.attempts
 ]

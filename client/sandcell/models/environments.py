@@ -21,11 +21,31 @@ class LanguageInfo(Model):
     runtimes: list[str]
 
 
+class PoolInfo(Model):
+    """Sandboxes of a host's environment that are started before sessions ask for them.
+
+    Between `least` and `most` by demand, `target` now. `ready` wait for a session, `starting` will. Since the service
+    began: `hits` sessions got one, `misses` found none, `failures` did not start. `seconds_to_ready` of the last one.
+    """
+
+    least: int
+    most: int
+    target: int
+    ready: int
+    starting: int
+    hits: int
+    misses: int
+    failures: int
+    memory_bytes: int
+    seconds_to_ready: float | None = None
+
+
 class EnvironmentInfo(Model):
     """An environment as callers see it: the host's, which are everybody's, or one that you made.
 
     Sessions and agents name it by `id`; a host's is its name. `image` is what it is made from. `status` UNAVAILABLE:
-    no session can start from it now, and `failure` says why. The host's have no times and no tags.
+    no session can start from it now, and `failure` says why. The host's have no times and no tags. `pool` is shown to
+    administrators who ask for one environment of the host's that has one.
     """
 
     name: str
@@ -47,6 +67,7 @@ class EnvironmentInfo(Model):
     tags: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: str | None = None
     updated_at: str | None = None
+    pool: PoolInfo | None = None
 
 
 class CreateEnvironment(Model, forbid_unknown_fields=True):

@@ -40,11 +40,11 @@ class MemoryRoom:
     @asynccontextmanager
     async def start(self) -> AsyncIterator[None]:
         """For as long as a sandbox starts: what it will take counts as taken. Raises NoMemory."""
-        if not self._has_room():
+        if not self.has_room():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RELIEVE_SECONDS):
-                    await self._relieve(self._has_room)
-        if not self._has_room():
+                    await self._relieve(self.has_room)
+        if not self.has_room():
             raise self._make_error()
         self._promised += START_BYTES
         try:
@@ -52,7 +52,8 @@ class MemoryRoom:
         finally:
             self._promised -= START_BYTES
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
+        """Whether one more sandbox may start now."""
         if not self._reserve_bytes:
             return True
         return self._available() >= self._reserve_bytes + self._promised + START_BYTES

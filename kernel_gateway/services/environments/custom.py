@@ -17,7 +17,7 @@ from kernel_gateway.errors import InvalidRequest
 from kernel_gateway.identity.principal import Principal
 from kernel_gateway.settings import Settings, table
 from kernel_gateway.storage.environments import EnvironmentRow
-from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from kernels.environment import Environment, ExecutionRole, NetworkMode, NetworkPolicy, PoolSize, Resources
 from kernels.guest.processors import count_there
 from sandcell.models.environments import CreateEnvironment
 
@@ -103,6 +103,7 @@ def build_environment(
         resources=make_resources(row, settings, host.resources.pids),
         network=NetworkPolicy(NetworkMode(row.network)),
         role=find_role(row, roles),
+        pool=PoolSize(),
     )
 
 

@@ -35,7 +35,7 @@ from kernel_gateway.storage.database import Database
 from kernel_gateway.storage.environments import EnvironmentRow
 from kernels.environment import Environment
 from kernels.oci.recipe import recipes
-from sandcell.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo, EnvironmentKind
+from sandcell.models.environments import ChangeTags, CreateEnvironment, EnvironmentInfo, EnvironmentKind, PoolInfo
 from sandcell.models.model import Page
 
 SHOWN = 5
@@ -55,12 +55,15 @@ class Environments:
         database: Database,
         clock: Clock,
         roles: Sequence[DeclaredRole] = (),
+        *,
+        describe_pool: Callable[[str], PoolInfo | None] = lambda _name: None,
     ) -> None:
         self._installed = installed
         self._settings = settings
         self._database = database
         self._clock = clock
         self._roles = roles
+        self._describe_pool = describe_pool
 
     async def find(self, principal_id: str, name: str) -> Environment:
         """The environment of this id, the principal's own of this name, else the host's; its `name` is the id.
@@ -121,9 +124,14 @@ class Environments:
         return self._info(row)
 
     async def get(self, principal: Principal, name: str) -> EnvironmentInfo:
-        """One by its id or name; raises UnknownEnvironment."""
+        """One by its id or name, for administrators with its pool; raises UnknownEnvironment."""
         row = await self._row(principal.id, name)
-        return info_of_host(self._hosts(name), self._settings) if row is None else self._info(row)
+        if row is not None:
+            return self._info(row)
+        info = info_of_host(self._hosts(name), self._settings)
+        if principal.admin:  # how much others start is no business of theirs
+            info.pool = self._describe_pool(name)
+        return info
 
     async def list(
         self, principal: Principal, limit: int = 100, cursor: str | None = None, kind: EnvironmentKind | None = None

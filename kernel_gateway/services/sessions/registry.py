@@ -22,6 +22,9 @@ class Registry:
     def __iter__(self) -> Iterator[LiveSession]:
         return iter(list(self._live.values()))
 
+    def __len__(self) -> int:
+        return len(self._live)
+
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._live
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -22,6 +23,7 @@ from kernel_gateway.services.environments.egress import EgressGateway, Find
 from kernel_gateway.services.mirroring.flushes import Flushes
 from kernel_gateway.services.mirroring.mirrors import Mirrors
 from kernel_gateway.services.mirroring.spool import Spool
+from kernel_gateway.services.pools.spare_sandbox import SpareSandbox
 from kernel_gateway.services.sessions.sandbox_meter import SandboxMeter
 from kernel_gateway.services.sessions.sandbox_state import ALIVE, GIVEN_UP, SandboxState, State
 from kernel_gateway.services.sessions.workspace_restore import WorkspaceRestore, WorkspaceRestored
@@ -45,6 +47,7 @@ TRIES = 3
 
 
 SandboxEvent: TypeAlias = KernelEvent | WorkspaceRestored
+BeginRestore: TypeAlias = Callable[[SandboxInfo], Awaitable[None]]
 
 
 class _Listener:
@@ -100,6 +103,8 @@ class SessionSandbox:
         self.flushes = flushes
         self.unsaved: str | None = None
         """What to say of files that could not be brought to the store."""
+        self.spare: SpareSandbox | None = None
+        """One of a pool, reserved for the first launch: it has the session's id."""
         self.meter = SandboxMeter(lambda: self.kernel)
         self._session_id, self._owner, self._workspace_id = row.id, row.principal_id, row.workspace_id
         self._settings, self._runtime, self._launcher = settings, runtime, launcher
@@ -250,6 +255,7 @@ class SessionSandbox:
         async with self._lock:
             kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready
             self.kernel = self.mirror = None
+            await self._discard_spare()
             await self.egress_gateway.aclose()
             if mirror is not None:
                 if workspace_ready:
@@ -279,8 +285,46 @@ class SessionSandbox:
         return sync if self._launching is None else msgspec.structs.replace(sync, restoring=Restoring())
 
     async def _launch(self, generation: int) -> SandboxedKernel:
-        settings = self._settings
+        """With the sandbox of a pool when there is one for this session; when that one fails, with another."""
+        spare, self.spare = self.spare, None
+        if spare is not None:  # made of the environment as it was when this start looked it up
+            spec = SandboxSpec(self._session_id, spare.environment, generation)
+            try:
+                return await self._start(spec, partial(self._hand_over, spare))
+            except SandboxUnavailable as error:
+                log.warning("pool_sandbox_failed", session=self._session_id, error=error.message)
         spec = SandboxSpec(self._session_id, await self._find_environment(), generation)
+        return await self._start(spec, partial(self._launch_new, spec))
+
+    async def _launch_new(self, spec: SandboxSpec, begin_restore: BeginRestore, listener: _Listener) -> SandboxedKernel:
+        async with self._starting.place(self._owner), asyncio.timeout(self._launch_seconds):
+            return await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
+
+    async def _hand_over(
+        self, spare: SpareSandbox, begin_restore: BeginRestore, listener: _Listener
+    ) -> SandboxedKernel:
+        """Without a place among the starts: nearly all of this one is done. Leaves nothing behind when it fails."""
+        try:
+            kernel = spare.hand_over(listener)
+            async with asyncio.timeout(self._launch_seconds):
+                await begin_restore(kernel.info)
+        except BaseException:
+            await asyncio.shield(spare.discard())
+            raise
+        return kernel
+
+    @property
+    def _launch_seconds(self) -> float:
+        return self._settings.start_deadline_seconds + self._settings.restore_deadline_seconds
+
+    async def _discard_spare(self) -> None:
+        spare, self.spare = self.spare, None
+        if spare is not None:
+            await spare.discard()
+
+    async def _start(
+        self, spec: SandboxSpec, launch: Callable[[BeginRestore, _Listener], Awaitable[SandboxedKernel]]
+    ) -> SandboxedKernel:
         begun: list[WorkspaceRestore] = []
 
         async def begin_restore(info: SandboxInfo) -> None:
@@ -296,11 +340,7 @@ class SessionSandbox:
 
         listener, kernel = _Listener(self._kernel_event), None
         try:
-            async with (
-                self._starting.place(self._owner),
-                asyncio.timeout(settings.start_deadline_seconds + settings.restore_deadline_seconds),
-            ):
-                kernel = await self._launcher.launch(spec, before_first_code=begin_restore, on_event=listener)
+            kernel = await launch(begin_restore, listener)
             listener.require_alive()  # nothing waits from here until it is taken on
         except BaseException as error:
             await self.egress_gateway.aclose()
@@ -354,6 +394,7 @@ class SessionSandbox:
 
     async def _close(self) -> None:
         """Under the lock. The last usage and the mirror's last state are kept for the record."""
+        await self._discard_spare()
         await self.egress_gateway.aclose()
         await self.meter.measure()
         kernel, mirror, workspace_ready = self.kernel, self.mirror, self.workspace_ready

@@ -14,9 +14,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from kernel_gateway.errors import (
+    DatabaseUnavailable,
     DeadlinePassed,
     GatewayError,
     InvalidRequest,
+    NoSpace,
     NotFound,
     SessionLimit,
     SessionTerminated,
@@ -32,6 +34,8 @@ from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.environments.agents import Agents, Chosen
 from kernel_gateway.services.mirroring.durable_changes import DurableChanges
+from kernel_gateway.services.pools.pools import Pools
+from kernel_gateway.services.pools.spare_sandbox import SpareSandbox
 from kernel_gateway.services.records.record import Record
 from kernel_gateway.services.sessions.builder import SessionBuilder
 from kernel_gateway.services.sessions.interrupts import interrupt_code
@@ -65,6 +69,7 @@ class Sessions:
         clock: Clock,
         database: Database,
         agents: Agents,
+        pools: Pools,
         durable_changes: DurableChanges,
         record: Record,
         readiness: Readiness,
@@ -79,6 +84,7 @@ class Sessions:
         self._clock = clock
         self._database = database
         self._agents = agents
+        self._pools = pools
         self._durable_changes = durable_changes
         self._record = record
         self._readiness = readiness
@@ -106,11 +112,15 @@ class Sessions:
         self._readiness.require_accepting()
         chosen = await self._agents.choose(principal, body.environment, body.agent)
         row = self._row(principal, body, chosen.environment.name, session_id or str(uuid.uuid4()))
-        row = replace(row, record=msgspec.structs.replace(row.record, surroundings=surroundings))
         await self._disk_room.wait()
         self._readiness.require_accepting()
         async with self._memory_room.start():
+            spare = self._pools.reserve(chosen.environment, body, session_id)
+            if spare is not None:
+                row = self._row(principal, body, chosen.environment.name, spare.id)
+            row = replace(row, record=msgspec.structs.replace(row.record, surroundings=surroundings))
             live = self._builder.build(row)
+            live.sandbox.spare = spare
             live.sandbox.egress_gateway.expect(chosen.environment)
             live.start_task = self._background.spawn(self._start(live, body.workspace_id, chosen), f"start {row.id}")
             try:
@@ -236,6 +246,8 @@ class Sessions:
         try:
             await self._database.run(lambda connection: self._reserve(connection, live, workspace_id, chosen))
         except BaseException as error:
+            spare, live.sandbox.spare = live.sandbox.spare, None
+            await self._release(spare, error)
             self._registry.remove(live)
             if isinstance(error, IntegrityError):
                 raise _in_use_error(live.row.workspace_id) from None
@@ -251,6 +263,15 @@ class Sessions:
         live.touch()
         self._lifecycle.open(live)
         log.info("session_started", session=live.id, principal=live.row.principal_id, environment=live.row.environment)
+
+    async def _release(self, spare: SpareSandbox | None, error: BaseException) -> None:
+        """The start is refused. A row that may have been written all the same has the sandbox's id: then it goes."""
+        if spare is None:
+            return
+        if isinstance(error, GatewayError | IntegrityError) and not isinstance(error, DatabaseUnavailable | NoSpace):
+            self._pools.put_back(spare)
+        else:
+            await asyncio.shield(spare.discard())
 
     def _reserve(self, connection: Connection, live: LiveSession, workspace_id: str | None, chosen: Chosen) -> None:
         """Take one of the live sessions and the workspace, and hold the environment, in one transaction."""

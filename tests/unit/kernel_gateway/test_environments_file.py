@@ -13,7 +13,7 @@ from kernel_gateway.errors import SettingInvalid
 from kernel_gateway.server import doctor, sandboxes
 from kernel_gateway.server.sandboxes import make_larger
 from kernel_gateway.settings import Settings
-from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, Resources
+from kernels.environment import Endpoint, Environment, ExecutionRole, NetworkMode, NetworkPolicy, PoolSize, Resources
 
 BUILT = {
     name: Environment(name, f"/e/{name}/root", "sha256:0", f"the {name}", image=name) for name in ("python", "data")
@@ -262,6 +262,34 @@ def test_a_list_of_packages_makes_an_image_of_its_own() -> None:
 def test_a_list_of_packages_that_makes_no_sense_is_refused(line: str, says: str) -> None:
     with pytest.raises(SettingInvalid, match=says):
         environments_file.parse(f"[python]\n{line}", Settings())
+
+
+@pytest.mark.parametrize(
+    ("written", "least", "most"),
+    [("4", 4, 4), ("0", 0, 0), ("{most = 3}", 0, 3), ("{least = 2, most = 9}", 2, 9), ("{least = 2, most = 2}", 2, 2)],
+)
+def test_a_pool_has_a_size_or_two_bounds(written: str, least: int, most: int) -> None:
+    assert environments(f"[python]\nwarm = {written}")["python"].pool == PoolSize(least, most)
+    assert environments("[python]")["python"].pool == PoolSize(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("-1", "warm must be between 0 and 1,000, not -1"),
+        ("1001", "warm must be between 0 and 1,000"),
+        ("true", "warm must be a whole number"),
+        ("'4'", "warm must be a whole number"),
+        ("{}", "must say most"),
+        ("{least = 4}", "must say most"),
+        ("{least = 4, most = 3}", "most must be between 4 and 1,000"),
+        ("{most = 0}", "most must be between 1 and 1,000"),
+        ("{least = 1, most = 2, size = 3}", "unknown key 'size'"),
+    ],
+)
+def test_a_pool_that_makes_no_sense_is_refused(written: str, says: str) -> None:
+    with pytest.raises(SettingInvalid, match=says):
+        environments_file.parse(f"[python]\nwarm = {written}", Settings())
 
 
 @pytest.mark.parametrize(

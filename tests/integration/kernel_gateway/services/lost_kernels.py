@@ -18,7 +18,9 @@ from kernels.sandboxed.sandboxed_kernel import SandboxedKernel, open_kernel
 def lose_kernels_when_open(patches: pytest.MonkeyPatch, data_dir: str) -> None:
     """Kill each sandbox once its kernel is open, and hand the kernel over when its loss has been said."""
 
-    async def open_and_lose(runtime: Any, info: Any, limits: Any, on_event: Any) -> SandboxedKernel:
+    async def open_and_lose(
+        runtime: Any, info: Any, limits: Any, on_event: Any, start_seconds: float | None = None
+    ) -> SandboxedKernel:
         lost = asyncio.Event()
 
         def pass_on(event: KernelEvent) -> None:
@@ -26,7 +28,7 @@ def lose_kernels_when_open(patches: pytest.MonkeyPatch, data_dir: str) -> None:
             if isinstance(event, SandboxLost):
                 lost.set()
 
-        kernel = await open_kernel(runtime, info, limits, pass_on)
+        kernel = await open_kernel(runtime, info, limits, pass_on, start_seconds)
         pid = Path(data_dir, "sandboxes", info.sandbox_id, "bundle", "pid").read_text()
         os.kill(int(pid), signal.SIGKILL)
         async with asyncio.timeout(120):

@@ -1,0 +1,277 @@
+"""All pools of one service: filled behind the sessions that take from them, emptied when their image changes.
+
+A sandbox of a pool is started like any other and connected, but nothing is run in it, and with the lowest share of the
+processors. It has a UUID and no row in the database: a session that takes it gets that UUID for its own. What a
+service that was killed leaves of its pools is nobody's, and removed by the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import structlog
+
+from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.clock import Clock
+from kernel_gateway.services.pools.pool import Pool
+from kernel_gateway.services.pools.spare_sandbox import EventRelay, SpareSandbox
+from kernel_gateway.settings import Settings
+from kernels.environment import Environment
+from kernels.errors import KernelsError
+from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
+from kernels.sandboxed.kernel_launcher import KernelLauncher
+from sandcell.models.environments import PoolInfo
+from sandcell.models.sessions import StartSession
+
+log = structlog.get_logger(__name__)
+LOOK_SECONDS = 2.0
+"""How often images and demand are looked at while nothing is taken."""
+START_SECONDS = 600.0
+"""One start: it has only the processor time that sessions leave, so it may take long on a busy host."""
+CLOSE_SECONDS = 180.0
+MEGABYTE = 1024 * 1024
+
+
+class Pools:
+    """`reserve` for a session that starts; `run` for as long as the service lives."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        clock: Clock,
+        runtime: SandboxRuntime,
+        launcher: KernelLauncher,
+        background: Background,
+        installed: Callable[[], Mapping[str, Environment]],
+        count_sessions: Callable[[], int],
+        has_memory: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._runtime = runtime
+        self._launcher = launcher
+        self._background = background
+        self._installed = installed
+        self._count_sessions = count_sessions
+        self._has_memory = has_memory
+        self._pools: dict[str, Pool] = {}
+        self._held: set[str] = set()
+        """Sandboxes that exist or are about to, and are no session's."""
+        self._starts: set[asyncio.Task[None]] = set()
+        self._removals: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._closing = False
+
+    def __contains__(self, sandbox_id: str) -> bool:
+        return sandbox_id in self._held
+
+    def reserve(self, environment: Environment, body: StartSession, session_id: str | None) -> SpareSandbox | None:
+        """A sandbox made of exactly this environment, to be handed over or put back; None when there is none."""
+        pool = self._pools.get(environment.name)
+        if pool is None or self._closing or find_obstacle(environment, body, session_id):
+            return None
+        if pool.environment != environment:  # changed a moment ago, and those that are ready are about to go
+            self._follow(pool, environment)
+        spare = pool.take(self._clock.now())
+        if spare is None:
+            self._changed.set()  # the demand has
+        return spare
+
+    def put_back(self, spare: SpareSandbox) -> None:
+        """The start was refused before anything was done with the sandbox."""
+        pool = self._pools.get(spare.environment.name)
+        if pool is None or self._closing or pool.environment != spare.environment or not spare.usable:
+            self._remove([spare])
+        else:
+            pool.put_back(spare)
+
+    def describe(self, name: str) -> PoolInfo | None:
+        """The pool of a host's environment."""
+        pool = self._pools.get(name)
+        return None if pool is None else pool.describe(self._clock.now())
+
+    async def run(self) -> None:
+        """Fill what is short and remove what is too much; a failure is logged and looked at again."""
+        looked = float("-inf")
+        while True:
+            self._changed.clear()
+            try:
+                if time.monotonic() - looked >= LOOK_SECONDS:
+                    self._compare(self._installed())
+                    looked = time.monotonic()
+                self._fill()
+            except Exception as error:
+                log.error("pools_not_filled", exc_info=error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._changed.wait()
+
+    async def aclose(self) -> None:
+        """Remove all sandboxes of all pools, those that are being started too."""
+        self._closing = True
+        await cancel_all(list(self._starts), CLOSE_SECONDS)
+        for pool in self._pools.values():
+            self._remove(pool.take_all())
+        if self._removals:
+            await asyncio.wait(set(self._removals), timeout=CLOSE_SECONDS)
+
+    def _compare(self, hosts: Mapping[str, Environment]) -> None:
+        """Follow the environments as they are now."""
+        for name, environment in hosts.items():
+            if environment.pool.most and name not in self._pools:
+                self._pools[name] = Pool(environment, self._settings.pool_window_seconds)
+        for name, pool in list(self._pools.items()):
+            now = hosts.get(name)
+            if now is None:
+                self._remove(self._pools.pop(name).take_all())
+            elif now != pool.environment:
+                self._follow(pool, now)
+
+    def _follow(self, pool: Pool, environment: Environment) -> None:
+        """It is another environment by now: what was made of the former one goes."""
+        log.info("pool_drained", environment=environment.name, digest=environment.digest)
+        pool.environment = environment
+        self._remove(pool.take_all())
+
+    def _fill(self) -> None:
+        if self._closing:
+            return
+        now = self._clock.now()
+        for pool in self._pools.values():
+            self._remove(pool.take_surplus(now))
+        self._make_room()
+        while len(self._starts) < self._settings.pool_starts_at_once:
+            pool_or_none = self._choose(now)
+            if pool_or_none is None:
+                return
+            self._begin(pool_or_none)
+
+    def _make_room(self) -> None:
+        """Sessions come first: with those of the pools there are never more sandboxes than there may be sessions.
+
+        Where the host's memory is short one goes at a time, since what it held is free only once it has ended.
+        """
+        too_many = self._count_all() - self._settings.live_sessions
+        for _ in range(max(too_many, 0 if self._has_memory() else 1)):
+            fullest = max(self._pools.values(), key=lambda pool: len(pool.ready), default=None)
+            if fullest is None or not fullest.ready:
+                return
+            self._remove([fullest.ready.pop()])
+
+    def _count_all(self) -> int:
+        """Sessions, those that start included, and what the pools have for the next ones."""
+        return self._count_sessions() + sum(len(pool.ready) + pool.starting for pool in self._pools.values())
+
+    def _choose(self, now: float) -> Pool | None:
+        """The pool that lacks the most, among those for which there is room."""
+        if self._count_all() >= self._settings.live_sessions or not self._has_memory():
+            return None
+        used = sum(pool.memory_bytes for pool in self._pools.values())
+        left = self._settings.pool_memory_mb * MEGABYTE - used
+        short = [pool for pool in self._pools.values() if pool.missing(now) > 0 and pool.next_bytes <= left]
+        return max(short, key=lambda pool: pool.missing(now) / pool.target(now), default=None)
+
+    def _begin(self, pool: Pool) -> None:
+        sandbox_id = str(uuid.uuid4())
+        self._held.add(sandbox_id)  # before it exists: the sweep must not take it for nobody's
+        pool.starting += 1
+        start = self._background.spawn(self._start(pool, pool.environment, sandbox_id), f"pool sandbox {sandbox_id}")
+        self._starts.add(start)
+        start.add_done_callback(lambda done: self._end_start(pool, done))
+
+    def _end_start(self, pool: Pool, start: asyncio.Task[None]) -> None:
+        pool.starting -= 1
+        self._starts.discard(start)
+        self._changed.set()
+
+    async def _start(self, pool: Pool, environment: Environment, sandbox_id: str) -> None:
+        began = time.monotonic()
+        try:
+            spare = await self._launch(pool, environment, sandbox_id)
+        except BaseException as error:
+            self._held.discard(sandbox_id)
+            if not isinstance(error, KernelsError | OSError | TimeoutError):
+                raise
+            log.warning("pool_sandbox_not_started", environment=environment.name, error=str(error))
+            pool.note_failure(self._clock.now())
+            return
+        pool.note_started(time.monotonic() - began, spare.memory_bytes)
+        if self._closing or self._pools.get(environment.name) is not pool or pool.environment != environment:
+            self._remove([spare])
+            return
+        spare.watch(lambda: self._drop_spoiled(pool, spare))
+        if spare.usable:
+            pool.ready.append(spare)
+        else:
+            self._remove([spare])
+
+    async def _launch(self, pool: Pool, environment: Environment, sandbox_id: str) -> SpareSandbox:
+        """Leaves nothing behind when it fails."""
+        events = EventRelay()
+        kernel = await self._launcher.launch(
+            SandboxSpec(sandbox_id, environment, spare=True),
+            before_first_code=_do_nothing,
+            on_event=events,
+            start_seconds=START_SECONDS,
+        )
+        try:
+            await kernel.warm_up()
+            usage = await kernel.usage()
+        except BaseException:
+            await kernel.destroy()
+            raise
+        return SpareSandbox(
+            kernel,
+            events,
+            environment=environment,
+            memory_bytes=usage.memory_bytes,
+            runtime=self._runtime,
+            forget=partial(self._forget, pool),
+        )
+
+    def _forget(self, pool: Pool, spare: SpareSandbox) -> None:
+        """It is a session's, or gone."""
+        self._held.discard(spare.id)
+        pool.reserved.discard(spare)
+        self._changed.set()
+
+    def _drop_spoiled(self, pool: Pool, spare: SpareSandbox) -> None:
+        """It died, or its kernel did; one that is reserved its session finds dead."""
+        if spare in pool.ready:
+            log.warning("pool_sandbox_died", environment=pool.environment.name, sandbox=spare.id)
+            pool.ready.remove(spare)
+            self._remove([spare])
+            self._changed.set()
+
+    def _remove(self, spares: Iterable[SpareSandbox]) -> None:
+        for spare in spares:
+            removal = self._background.spawn(spare.discard(), f"removal of pool sandbox {spare.id}")
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
+
+
+def find_obstacle(environment: Environment, body: StartSession, session_id: str | None) -> str:
+    """Why this start needs a sandbox of its own from the beginning; empty when one of a pool will do.
+
+    A pool serves its environment alone, exactly as the environments file and the image have it at the moment of the
+    start. What a principal made of it (other memory, vCPUs, disk, network, role) is another one, and has no pool. Name,
+    timeouts, labels, agent and mode of the mirror are the session's and not its sandbox's. So are the files of a
+    workspace: they are laid out in a sandbox of a pool as in any other.
+    """
+    if not environment.pool.most:
+        return "its environment has no pool"
+    if session_id is not None:
+        return "its id was chosen before its sandbox: one in a pool has its id already, and the session gets that"
+    if environment.keep_packages and body.workspace_id is not None:
+        return "its kernel looks for the packages that its workspace keeps when it starts"
+    return ""
+
+
+async def _do_nothing(_info: SandboxInfo) -> None:
+    """The workspace is laid out when there is a session."""

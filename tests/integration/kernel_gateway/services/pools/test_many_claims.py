@@ -1,0 +1,53 @@
+"""Hundreds of sessions from one pool, several at once: each has a sandbox of its own, and nothing of them is left."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeService
+from tests.running_service import RunningService
+
+SESSIONS = 300
+AT_ONCE = 4
+
+
+def count_descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def use_one(service: RunningService) -> tuple[str, int]:
+    """A session's life: it finds nothing of another's, leaves its mark, and ends."""
+    with service.client() as client:
+        session_id = client.start_session().id
+        seen = client.run(session_id, "import os; print(os.listdir('/workspace'), 'mark' in globals())")
+        assert seen.stdout == "[] False\n", seen
+        found = client.run(session_id, "mark = 1; open('mark', 'w').close(); import random; random.getrandbits(64)")
+        client.stop_session(session_id)
+        return session_id, int(found.text)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_many_claims_leave_nothing(make_service: MakeService, tmp_path: Path) -> None:
+    file = tmp_path / "environments.toml"
+    file.write_text("[python]\nwarm = {least = 2, most = 8}\n")
+    service = make_service(environments_file=file, pool_starts_at_once=2, invocations_per_second=1000)
+    for _ in range(AT_ONCE * 2):
+        use_one(service)
+    before = count_descriptors(service.pid)
+    with ThreadPoolExecutor(AT_ONCE) as users:
+        used = list(users.map(lambda _: use_one(service), range(SESSIONS)))
+    assert len({session_id for session_id, _ in used}) == SESSIONS
+    assert len({number for _, number in used}) == SESSIONS, "each draws its own random numbers"
+    with service.client() as client:
+        pool = client.get_environment("python").pool
+    assert pool is not None
+    assert pool.hits > SESSIONS // 4
+    assert pool.hits + pool.misses == SESSIONS + AT_ONCE * 2
+    assert pool.failures == 0
+    assert count_descriptors(service.pid) <= before + 2 * AT_ONCE, "of the launcher"
+    assert service.stop() == 0
+    assert list((service.data_dir / "sandboxes").iterdir()) == []

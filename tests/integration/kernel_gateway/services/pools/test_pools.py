@@ -1,0 +1,203 @@
+"""Sandboxes that are ready before their sessions: who gets one, what it is then, and what becomes of the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel_gateway.errors import SessionLimit
+from kernel_gateway.services.mirroring.mirrors import Mirrors
+from kernels.errors import SandboxFailed
+from kernels.oci.cgroups import Cgroups
+from kernels.oci.runtime import OciRuntime
+from sandcell.models.environments import CreateEnvironment, PoolInfo
+from sandcell.models.sessions import StartSession
+from tests.integration.kernel_gateway.services.conftest import Gateway, House
+
+
+def declare(house: House, text: str) -> None:
+    Path(house.settings.data_dir, "environments.toml").write_text(text)
+
+
+async def show_pool(gateway: Gateway) -> PoolInfo:
+    found = (await gateway.services.environments.get(gateway.me, "python")).pool
+    assert found is not None
+    return found
+
+
+async def until_ready(gateway: Gateway, count: int) -> PoolInfo:
+    async def full() -> bool:
+        info = (await gateway.services.environments.get(gateway.me, "python")).pool
+        return info is not None and (info.ready, info.starting) == (count, 0)
+
+    await gateway.until(full)
+    return await show_pool(gateway)
+
+
+def share_of_processors(gateway: Gateway, sandbox_id: str) -> str:
+    """What the control group of a sandbox says, in the words of the version of cgroups that the host has."""
+    runtime = gateway.services.runtime
+    assert isinstance(runtime, OciRuntime)
+    return read_share(runtime.cgroups, sandbox_id)
+
+
+def read_share(groups: Cgroups, sandbox_id: str) -> str:
+    name = "cpu.weight" if groups.unified else "cpu.shares"
+    found = [each.mount / "x" for each in groups.hierarchies if groups.unified or "cpu" in each.controllers]
+    places = [path for top in found for path in top.parent.rglob(f"{sandbox_id}/{name}")]
+    return places[0].read_text().strip()
+
+
+async def find_spares(gateway: Gateway) -> set[str]:
+    return {info.sandbox_id for info in await gateway.services.runtime.list()} - {
+        live.id for live in gateway.services.registry
+    }
+
+
+def first_process(house: House, sandbox_id: str) -> int:
+    return int(Path(house.settings.data_dir, "sandboxes", sandbox_id, "bundle", "pid").read_text())
+
+
+def test_a_session_gets_a_sandbox_that_was_ready_and_others_start_as_ever(house: House) -> None:
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\n")
+        async with house.gateway() as gateway:
+            info = await until_ready(gateway, 1)
+            assert (info.least, info.most, info.target, info.hits, info.misses) == (1, 1, 1, 0, 0)
+            assert info.seconds_to_ready is not None
+            assert info.memory_bytes > 1_000_000
+            (spare,) = await find_spares(gateway)
+            lowest = share_of_processors(gateway, spare)
+            await gateway.services.upkeep.sweep()  # it is nobody's, and stays
+
+            session = await gateway.start(name="mine")
+            assert session.id == spare, "the session has the id of the sandbox that it got"
+            assert await gateway.text(session, "import os; os.listdir('/workspace')") == "[]"
+            await gateway.run(session, "x = 1; open('f', 'w').write('kept')")
+            assert (await gateway.show(session)).generation == 1
+            assert int(lowest) < int(share_of_processors(gateway, spare)), "it competes like any other session's"
+            assert (await until_ready(gateway, 1)).hits == 1, "filled again behind the claim"
+
+            given = str(uuid.uuid4())
+            started = await gateway.services.sessions.start(gateway.me, StartSession(), given)
+            assert started.id == given
+            made = await gateway.services.environments.create(gateway.me, CreateEnvironment("mine", memory_mb=1800))
+            assert made.pool is None
+            await gateway.start(environment=made.id)
+            assert (await show_pool(gateway)).hits == 1, "an id of its own, or another memory: not from the pool"
+
+            await gateway.services.sessions.stop(gateway.me, session.id)
+            again = await gateway.start(workspace_id=session.workspace_id)
+            assert await gateway.text(again, "open('f').read(), 'x' in globals()") == "('kept', False)"
+            assert (await show_pool(gateway)).hits == 2, "a workspace is restored into one of the pool"
+
+    asyncio.run(test())
+
+
+def test_a_start_that_is_refused_takes_nothing_and_one_that_finds_its_sandbox_dead_makes_another(house: House) -> None:
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\n")
+        async with house.gateway(sessions_per_principal=1) as gateway:
+            await until_ready(gateway, 1)
+            (spare,) = await find_spares(gateway)
+            runtime = gateway.services.runtime
+            reserve = gateway.services.pools.reserve
+
+            python = await gateway.services.environments.find("", "python")
+            reserved = reserve(python, StartSession(), None)
+            assert reserved is not None
+            os.kill(first_process(house, spare), signal.SIGKILL)
+
+            async def dead() -> bool:
+                return not reserved.usable
+
+            await gateway.until(dead)
+            gateway.services.pools.reserve = lambda *_: reserved  # type: ignore[method-assign]
+            session = await gateway.start()
+            gateway.services.pools.reserve = reserve  # type: ignore[method-assign]
+            assert session.id == spare
+            assert await gateway.text(session, "6 * 7") == "42"
+
+            await until_ready(gateway, 1)
+            before = await find_spares(gateway)
+            with pytest.raises(SessionLimit):
+                await gateway.start()
+            assert await find_spares(gateway) == before, "a refused start uses nothing up"
+            assert (await show_pool(gateway)).ready == 1
+
+            (spare,) = before
+            os.kill(first_process(house, spare), signal.SIGKILL)
+
+            async def gone() -> bool:
+                return spare not in {info.sandbox_id for info in await runtime.list()}
+
+            await gateway.until(gone)  # one that dies in the pool is removed, and another takes its place
+            await until_ready(gateway, 1)
+
+    asyncio.run(test())
+
+
+def test_a_claim_that_fails_half_way_leaves_a_session_that_started_all_the_same(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[str] = []
+
+    def fail_once(mirrors: Mirrors, *arguments: Any) -> Any:
+        if not failed:
+            failed.append("once")
+            raise SandboxFailed("the sandbox broke while it was handed over")
+        return make(mirrors, *arguments)
+
+    async def test() -> None:
+        declare(house, "[python]\nwarm = 1\n")
+        async with house.gateway() as gateway:
+            await until_ready(gateway, 1)
+            with monkeypatch.context() as patches:
+                patches.setattr(Mirrors, "mirror", fail_once)
+                session = await gateway.start()
+            assert failed
+            assert await gateway.text(session, "6 * 7") == "42"
+
+    make = Mirrors.mirror
+    asyncio.run(test())
+
+
+def test_a_pool_follows_its_environment_and_the_demand(house: House) -> None:
+    async def test() -> None:
+        declare(house, "[python]\nwarm = {most = 2}\n")
+        async with house.gateway(pool_starts_at_once=2, live_sessions=4, sessions_per_principal=4) as gateway:
+            info = await until_ready(gateway, 0)
+            assert (info.target, info.most) == (0, 2), "nobody has asked for any"
+            stranger = dataclasses.replace(gateway.me, admin=False)
+            assert (await gateway.services.environments.get(stranger, "python")).pool is None
+            await gateway.start()
+            await until_ready(gateway, 1)
+            await gateway.start()
+            info = await until_ready(gateway, 2)
+            assert (info.hits, info.misses) == (1, 1)
+            before = await find_spares(gateway)
+
+            declare(house, "[python]\nwarm = {most = 2}\nmemory_mb = 1800\n")
+            session = await gateway.start()  # at once: no session gets a sandbox of the former environment
+            assert session.id not in before
+            assert (await gateway.show(session)).usage.memory_limit_bytes == 1800 << 20
+            info = await until_ready(gateway, 1)
+            assert info.target == 2, "with three sessions there is room for one more sandbox"
+            assert not before & await find_spares(gateway)
+
+            gateway.clock.advance(gateway.services.settings.pool_window_seconds)
+            await until_ready(gateway, 0)
+            await gateway.until(lambda: has_no_spares(gateway))
+
+    asyncio.run(test())
+
+
+async def has_no_spares(gateway: Gateway) -> bool:
+    return not await find_spares(gateway)
