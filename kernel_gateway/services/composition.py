@@ -208,7 +208,7 @@ class Services:
             background=self.background,
             installed=installed,
             count_sessions=lambda: len(self.registry),
-            has_memory=lambda: self._memory_room.has_room(),
+            has_memory=lambda: self._memory_room.has_room(),  # noqa: PLW0108 - which is made later
         )
         self.environments = Environments(
             installed, self.settings, self.database, self.clock, roles, describe_pool=self.pools.describe

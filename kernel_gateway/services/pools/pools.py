@@ -16,11 +16,12 @@ from functools import partial
 
 import structlog
 
-from kernel_gateway.services.background import Background, cancel_all
+from kernel_gateway.services.background import Background
 from kernel_gateway.services.clock import Clock
 from kernel_gateway.services.pools.pool import Pool
 from kernel_gateway.services.pools.spare_sandbox import EventRelay, SpareSandbox
 from kernel_gateway.settings import Settings
+from kernels.cancelling import cancel_all
 from kernels.environment import Environment
 from kernels.errors import KernelsError
 from kernels.sandbox import SandboxInfo, SandboxRuntime, SandboxSpec
