@@ -13,7 +13,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -78,7 +78,7 @@ class Declared:
     figures: str
     packages: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
-    pool: PoolSize = PoolSize()
+    pool: PoolSize = field(default_factory=PoolSize)
 
     @property
     def is_layer(self) -> bool:
