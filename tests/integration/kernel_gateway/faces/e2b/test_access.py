@@ -178,6 +178,7 @@ def test_variables_and_contexts_outlive_the_kernel(owner: Owner) -> None:
     code = "import os; print(os.getcwd(), os.environ['SECRET'])"
     assert owner.run(code)[0]["text"] == "/home/user of-the-variable\n"
     assert owner.run(code, context_id=context["id"])[0]["text"] == "/tmp of-the-variable\n"
+    assert owner.data("DELETE", f"/contexts/{context['id']}").status_code == 200
 
 
 def test_a_client_that_leaves_interrupts_its_code(owner: Owner) -> None:
