@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 CHECK_SECONDS: Final = 5.0
 """Between two looks at which sessions are idle, and at the machine's memory; less where sessions are idle sooner."""
 LEAST_SECONDS: Final = 0.1
+REFUSED: Final = 3
+"""Sessions that swap has no room for, after which one look gives up."""
 UNDER_PRESSURE: Final = 8
 """Sessions that are paged out after one look that found the machine short of memory; the next look sees what it did."""
 
@@ -36,6 +38,8 @@ class IdleMemory:
         self._clock = clock
         self._registry = registry
         self._host = host
+        self._short = False
+        """Whether swap had no room for the last one."""
         self._paging = asyncio.Lock()
         """One at a time: the disk below the swap is one."""
 
@@ -74,19 +78,22 @@ class IdleMemory:
 
     async def _page_out(self, wanted: Callable[[LiveSession], bool], *, most: int | None = None) -> int:
         """Those that are wanted and may be, the one that was used longest ago first; says how many."""
-        moved = 0
+        moved = refused = 0
         async with self._paging:
             for live in sorted(self._registry, key=lambda each: each.last_activity):
-                if moved == most:
+                if moved == most or refused == REFUSED:
                     break
                 if not wanted(live) or not may_be_stopped(live):
                     continue
                 why = await _page_out(live, partial(_is_still, live, wanted))
                 if why is None:
                     moved += 1
-                elif why != IN_USE.why:  # so it would be with the next
-                    log.warning("not_paged_out", session=live.id, why=why)
-                    break
+                    self._short = False
+                elif why != IN_USE.why:
+                    refused += 1  # a smaller one may still find room
+                    if not self._short:  # said once, not at every look
+                        log.warning("not_paged_out", session=live.id, why=why)
+                    self._short = True
         return moved
 
 
