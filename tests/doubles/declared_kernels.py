@@ -69,6 +69,7 @@ SPECS = {
         "interrupt_mode": "message",
     },
     "gone": {"argv": ["no-such-program", "{connection_file}"], "display_name": "Gone", "language": "gone"},
+    "deno": {"argv": ["python3", "{connection_file}"], "display_name": "Not Deno", "language": "javascript"},
     "python3": {"argv": ["python3", "{connection_file}"], "display_name": "Python 3", "language": "python"},
 }
 

@@ -146,14 +146,14 @@ async def _find_kernelspec(call: Call, name: str | None) -> tuple[str | None, st
 
     No environment is the default one, as `python3` is everywhere.
     """
-    if not name:
-        return None, None
-    at = len(name)
-    while at > 0:  # names of environments and of kernels may have points in them
-        environment, kernel = name[:at], name[at + 1 :]
+    if not name or ("." not in name and name != COMMON_NAME):
+        return name or None, None
+    environments = call.services.environments
+    heads = dict.fromkeys((name.partition(".")[0], *environments.hosts()))  # a host's may have points in its name
+    for head in (name, *(each for each in heads if name.startswith(f"{each}."))):
+        kernel = name[len(head) + 1 :]
         with contextlib.suppress(UnknownEnvironment):
-            found = (await call.services.environments.get(call.principal, environment)).id
+            found = (await environments.get(call.principal, head)).id
             if not kernel or kernel in [each.name for each in await call.services.kernelspecs.of_session(found, "")]:
                 return found, kernel or None
-        at = name.rfind(".", 0, at)
     return (None if name == COMMON_NAME else name), None

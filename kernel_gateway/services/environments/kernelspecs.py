@@ -9,6 +9,7 @@ from kernel_gateway.services.environments.environments import Environments
 from kernels.environment import Environment
 from kernels.images.kernelspecs import read_kernelspecs
 from kernels.kernelspec import Kernelspec
+from kernels.languages import BUILT_IN
 
 
 class Kernelspecs:
@@ -23,7 +24,8 @@ class Kernelspecs:
             environment = await self._environments.of_session(environment_id)
         except (UnknownEnvironment, EnvironmentUnavailable):
             return ()
-        return read_kernelspecs(str(_find_root(environment, digest)), environment.python)
+        found = read_kernelspecs(str(_find_root(environment, digest)), environment.python)
+        return tuple(each for each in found if each.name not in BUILT_IN)
 
 
 def _find_root(environment: Environment, digest: str) -> Path:
