@@ -1,8 +1,9 @@
 """Installing the clients that the conformance tests run, each in an environment of its own, and running their scripts.
 
 What is installed is pinned in a folder: `requirements.txt` (every package, as `uv pip compile --universal` resolved
-`requirements.in`) and, for Node.js, `package-lock.json`. An environment stays in the data directory under the
-hash of what was asked for; a second run finds it there. A script reports in its last line, as JSON.
+`requirements.in`), `alone.txt` (what is installed without its dependencies) and, for Node.js, `package-lock.json`. An
+environment stays in the data directory under the hash of what was asked for; a second run finds it there. A script
+reports in its last line, as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PINS = ("requirements.txt", "package.json", "package-lock.json")
+PINS = ("requirements.txt", "alone.txt", "package.json", "package-lock.json")
 INSTALL_SECONDS = 600
 """How long one install may take: a slow network fetches what is not there yet."""
 SCRIPT_SECONDS = 600
@@ -48,6 +49,9 @@ def install(pins: Path, place: Path, clients: Path) -> None:
     run([uv, "venv", "--quiet", "--no-project", "--python", sys.executable, str(place)], variables)
     requirements = str(pins / "requirements.txt")
     run([uv, "pip", "install", "--quiet", "--python", str(bin_dir / "python"), "-r", requirements], variables)
+    if (pins / "alone.txt").exists():  # of a package with hundreds of dependencies one module is run
+        alone = ["--no-deps", "-r", str(pins / "alone.txt")]
+        run([uv, "pip", "install", "--quiet", "--python", str(bin_dir / "python"), *alone], variables)
     if (pins / "package.json").exists():
         for file in ("package.json", "package-lock.json"):
             shutil.copy(pins / file, place)

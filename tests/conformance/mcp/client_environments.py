@@ -12,6 +12,7 @@ SCRIPTS = {
     "sdk_1": "with_sdk.py",
     "langchain_adapters": "with_langchain_adapters.py",
     "inspector": "with_inspector.py",
+    "openai_agents": "with_openai_agents.py",
 }
 """The script that each client runs, by the client's folder of pins."""
 
