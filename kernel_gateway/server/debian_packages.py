@@ -24,7 +24,8 @@ TOOLS = ("apt-get", "dpkg", "dpkg-deb")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 IDLE = ("ldconfig", "py3clean", "py3compile")
-"""What packages' scripts call that works on the running system alone, whatever `DPKG_ROOT` says: it does nothing."""
+"""Commands of packages' scripts that change the running system, whatever `DPKG_ROOT` says: here they do nothing."""
+DEBCONF = "var/cache/debconf"
 SHOWN = 1500
 
 
@@ -44,6 +45,7 @@ def main(place: Path, sources: str, *packages: str) -> None:
         dpkg = configure_dpkg(place, root)
         run([*dpkg, "--unpack", *archives], "the packages cannot be unpacked")
         configure(dpkg, place, root)
+    shutil.rmtree(root / DEBCONF)  # the answers to these packages' questions, and not those that the image has
     if sys.prefix == "/usr":  # Debian's Python, whose packages these may be
         compileall.compile_dir(root / "usr/lib/python3/dist-packages", stripdir=str(root), quiet=2)
 
@@ -97,9 +99,10 @@ def copy_records(root: Path) -> Path:
     for records in ("var/lib/dpkg", "etc/alternatives"):
         if Path("/", records).is_dir():
             shutil.copytree(f"/{records}", root / records, symlinks=True, ignore=ignore)
+    (root / DEBCONF).mkdir(parents=True, exist_ok=True)
+    (root / "etc").mkdir(exist_ok=True)
     if Path("/etc/debconf.conf").exists():
         shutil.copy2("/etc/debconf.conf", root / "etc")
-        (root / "var/cache/debconf").mkdir(parents=True, exist_ok=True)
     return root
 
 
