@@ -71,7 +71,7 @@ class SharedTransactions:
                 if not group:
                     self._working = False
                     return
-            # Who gave up before its turn is spared; whether one does meanwhile changes nothing here.
+            # Who gave up before its turn is spared.
             ended = self._run_group([each for each in group if not each.answer.cancelled()])
             with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all who waited
                 loop.call_soon_threadsafe(_answer, ended)
@@ -81,7 +81,8 @@ class SharedTransactions:
             with contextlib.suppress(BaseException):  # told below, to the one whose it is
                 values = self._carry_out(lambda connection: [each.query(connection) for each in group])
                 return [(each, value, None) for each, value in zip(group, values, strict=True)]
-        return [self._run_alone(each) for each in group]
+        # A database that is away keeps each of them waiting: who has given up by its turn is spared.
+        return [self._run_alone(each) for each in group if not each.answer.cancelled()]
 
     def _run_alone(self, asked: _Asked) -> Ended:
         try:
