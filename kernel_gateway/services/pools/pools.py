@@ -32,6 +32,8 @@ from sandcell.models.sessions import StartSession
 log = structlog.get_logger(__name__)
 LOOK_SECONDS = 2.0
 """How often images and demand are looked at while nothing is taken."""
+REST_SECONDS = 0.5
+"""A pool that still has some is filled once nothing was taken for so long: sessions that come together go first."""
 START_SECONDS = 600.0
 """One start: it has only the processor time that sessions leave, so it may take long on a busy host."""
 CLOSE_SECONDS = 180.0
@@ -66,6 +68,7 @@ class Pools:
         """Sandboxes that exist or are about to, and are no session's."""
         self._starts: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
+        self._taken_at = float("-inf")
         self._changed = asyncio.Event()
         self._closing = False
 
@@ -82,6 +85,8 @@ class Pools:
         spare = pool.take(self._clock.now())
         if spare is None:
             self._changed.set()  # the demand has
+        else:
+            self._taken_at = time.monotonic()
         return spare
 
     def put_back(self, spare: SpareSandbox) -> None:
@@ -110,7 +115,7 @@ class Pools:
             except Exception as error:
                 log.error("pools_not_filled", exc_info=error)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(REST_SECONDS if self._rests() else LOOK_SECONDS):
                     await self._changed.wait()
 
     async def aclose(self) -> None:
@@ -169,6 +174,9 @@ class Pools:
         """Sessions, those that start included, and what the pools have for the next ones."""
         return self._count_sessions() + sum(len(pool.ready) + pool.starting for pool in self._pools.values())
 
+    def _rests(self) -> bool:
+        return time.monotonic() - self._taken_at < REST_SECONDS
+
     def _choose(self, now: float) -> Pool | None:
         """The pool that lacks the most, among those for which there is room."""
         if self._count_all() >= self._settings.live_sessions or not self._has_memory():
@@ -176,6 +184,8 @@ class Pools:
         used = sum(pool.memory_bytes for pool in self._pools.values())
         left = self._settings.pool_memory_mb * MEGABYTE - used
         short = [pool for pool in self._pools.values() if pool.missing(now) > 0 and pool.next_bytes <= left]
+        if self._rests():
+            short = [pool for pool in short if not pool.ready]
         return max(short, key=lambda pool: pool.missing(now) / pool.target(now), default=None)
 
     def _begin(self, pool: Pool) -> None:

@@ -16,7 +16,7 @@ from sandcell import SandcellError
 from tests.conftest import MakeService
 from tests.running_service import RunningService
 
-SIZE = 2
+SIZE = 1
 
 
 def find_sandboxes(service: RunningService) -> set[str]:
@@ -47,7 +47,7 @@ def start_session(service: RunningService) -> str | None:
 def warm_service(make_service: MakeService, tmp_path: Path) -> RunningService:
     file = tmp_path / "environments.toml"
     file.write_text(f"[python]\nwarm = {SIZE}\n")
-    return make_service(environments_file=file, pool_starts_at_once=2)
+    return make_service(environments_file=file)
 
 
 def test_kill_9_leaves_no_pool_behind_and_sessions_go_on(warm_service: RunningService) -> None:
