@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,16 @@ class Agents:
             done = client.run(self.id, code)
             assert done.status == "ok", done
             return done.stdout
+
+    def wait_until_running(self, code: str) -> None:
+        """Until an execution with this in its code runs, whoever sent it."""
+        give_up = time.monotonic() + 120
+        with self.service.client() as client:
+            while not any(
+                each.status == "running" and code in each.code for each in client.list_executions(self.id).items
+            ):
+                assert time.monotonic() < give_up, f"{code!r} never ran"
+                time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")

@@ -113,8 +113,10 @@ def test_a_person_works_in_the_console(agents: Agents, console: Terminal, tmp_pa
     console.type("bens = agent + 1; print('it' + 's', bens)\r")
     console.until("its 42")
     console.until_prompt()
-    console.type("import time; print('ru' + 'ns'); time.sleep(300)\r")
-    console.until("runs")
+    # What running code prints the console at times shows only at its end: when it hears late that a question which it
+    # asked before, whether the code is complete, is answered, it takes that for the end of the code.
+    console.type("import time; time.sleep(300)\r")
+    agents.wait_until_running("time.sleep(300)")
     console.type("\x03")
     console.until("KeyboardInterrupt")
     console.until_prompt()
